@@ -200,16 +200,17 @@ def caller_of(c: sa.Connection, token: str, kinds: Sequence[str], now: str) -> C
     return Caller(member=row.member, participation=row.participation)
 
 
-def sign_in(tx: Tx, token: str, lasts: timedelta) -> str:
-    """Exchange a login link, once, or an invitation for a session's token."""
-    caller = caller_of(tx.c, token, ("login", "invitation"), tx.now)
-    used = sa.and_(_token.hash == token_hash(token), _token.kind == "login")
-    if caller.member is not None:
-        changed = tx.c.execute(
-            schema.token.update().where(used, _token.revoked_at.is_(None)).values(revoked_at=tx.now)
-        )
-        if changed.rowcount != 1:
-            raise MarketRefusal("unknown", "There is nothing here for this caller.")
+def sign_in(tx: Tx, token: str, kind: str, lasts: timedelta) -> str:
+    """Exchange a login link, once, or an invitation for a session's token.
+
+    Raises
+    ------
+    MarketRefusal
+        The link opens nothing, or no longer.
+    """
+    caller = caller_of(tx.c, token, (kind,), tx.now)
+    if kind == "login" and not revoke_token(tx, token):
+        raise nothing()
     return issue_token(tx, "session", caller, lasts)
 
 

@@ -367,6 +367,14 @@ class Act:
         settings = pydantic.ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
         return pydantic.create_model(f"{self.name}_request", __config__=settings, **parts)
 
+    @cached_property
+    def is_sendable(self) -> bool:
+        """Whether the body can be sent as JSON; tables and arrays come from programs on this machine."""
+        try:
+            return bool(self.request.model_json_schema())
+        except pydantic.errors.PydanticUserError:
+            return False
+
     def bind(self, args: tuple[Any, ...], options: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments by name, checked by the body's model.
 

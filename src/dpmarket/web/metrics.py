@@ -1,4 +1,4 @@
-"""Log and count requests without anything of what is in them: route templates, statuses, times.
+"""Logs and metrics of requests without anything of what is in them: route templates, statuses, times.
 
 A log that holds a path holds tokens, and one that holds a message may hold a value. So neither is written:
 of other people's log records only the template is kept, never what was put into it.
@@ -16,15 +16,13 @@ from datetime import UTC, datetime
 from typing import Any, TextIO
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from dpmarket.core.checks import books
+from dpmarket.core.database import Market
+from dpmarket.core.views import count_unpaid, job_counts
 from dpmarket.errors import DpmarketError
-from dpmarket.ledger import reading
-from dpmarket.ledger.money import money_problems
-from dpmarket.ledger.waits import waits_of
-from dpmarket.market import Desk, job_counts
-from dpmarket.market.checking import live_campaigns
 from dpmarket.web.guard import Application, Receive, Scope, Send
 from dpmarket.web.problems import problem
 
@@ -82,31 +80,30 @@ class Metrics:
             "dpmarket_request_seconds", "Time to an answer.", labels, buckets=_BUCKETS, registry=self.registry
         )
 
-    def watch_desk(self, desk: Desk) -> None:
-        """Tell how a desk stands whenever somebody asks for the metrics."""
-        self.registry.register(_DeskCollector(desk))
+    def watch_market(self, market: Market) -> None:
+        """Add how the market stands whenever the metrics are read."""
+        self.registry.register(_MarketCollector(market))
 
 
-class _DeskCollector(Collector):
-    """Reads from the desk what other processes did, too."""
+class _MarketCollector(Collector):
+    """Reads from the database what all processes did."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, market: Market) -> None:
+        self._market = market
         self._books: tuple[float, float] = (-_BOOKS_SECONDS, 0.0)
 
     def describe(self) -> list[GaugeMetricFamily]:
         """Nothing is read when it is registered."""
         return []
 
-    def collect(self) -> Iterator[GaugeMetricFamily | CounterMetricFamily]:
-        """Read the desk."""
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """Read the market."""
         up = GaugeMetricFamily("dpmarket_database_up", "Whether the database can be read.")
         try:
-            with reading(self._desk.ledger) as connection:
-                jobs = job_counts(connection)
-                short = len(live_campaigns(connection, "unpaid"))
+            with self._market.look() as c:
+                jobs, unpaid = job_counts(c), count_unpaid(c)
                 if time.monotonic() - self._books[0] >= _BOOKS_SECONDS:
-                    self._books = (time.monotonic(), float(not money_problems(connection)))
+                    self._books = (time.monotonic(), float(not books(c)))
         except DpmarketError:
             up.add_metric([], 0.0)
             yield up
@@ -117,13 +114,7 @@ class _DeskCollector(Collector):
         for (kind, state), number in sorted(jobs.items()):
             family.add_metric([kind, state], number)
         yield family
-        number, seconds, longest = waits_of(self._desk.ledger.engine).told()
-        yield CounterMetricFamily("dpmarket_lock_waits", "How often the ledger's lock was taken.", number)
-        yield CounterMetricFamily("dpmarket_lock_wait_seconds", "Seconds waited for it in all.", seconds)
-        yield GaugeMetricFamily(
-            "dpmarket_lock_wait_longest_seconds", "The longest wait since metrics were asked for.", longest
-        )
-        yield GaugeMetricFamily("dpmarket_escrow_short", "Campaigns that wait for a debt.", value=short)
+        yield GaugeMetricFamily("dpmarket_campaigns_unpaid", "Campaigns that wait for a debt.", value=unpaid)
         yield GaugeMetricFamily(
             "dpmarket_books_balanced",
             "Whether all accounts add up; at most a minute old.",

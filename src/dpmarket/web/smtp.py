@@ -1,32 +1,28 @@
-"""Send what waits in the outbox by SMTP, over TLS: plain text with a link, and no other private value."""
+"""Mails by SMTP over TLS: plain text with a link, and no other private value."""
 
 from __future__ import annotations
 
+import contextlib
 import html
 import smtplib
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import datetime, timedelta
+from datetime import UTC, datetime
 from email import policy
 from email.message import EmailMessage
+from email.utils import format_datetime
 from urllib.parse import unquote, urlsplit
 
-from dpmarket.errors import FileProblem
-from dpmarket.market import Desk, Mail, claim_mail, end_mail, enter_due, put_off_mail
+from dpmarket.core.jobs import PerhapsSent
+from dpmarket.core.mail import Mail
+from dpmarket.errors import DpmarketError, FileProblem
 from dpmarket.web.guard import LOOPBACK
+from dpmarket.web.metrics import log_event
 from dpmarket.web.pages.texts import texts_for
 from dpmarket.web.settings import Settings
-from dpmarket.web.watching import log_event
 
 _SECONDS = 30.0
-_AT_ONCE = 100
-"""Mails of one connection: then other jobs have their turn."""
-
-
-def has_smtp(settings: Settings) -> bool:
-    """Whether mails can be sent."""
-    return settings.smtp_url is not None
 
 
 def check_smtp(settings: Settings) -> None:
@@ -48,84 +44,75 @@ def check_smtp(settings: Settings) -> None:
         raise FileProblem("expected mail_from, the address that mails come from, beside smtp_url.")
 
 
-def send_due(desk: Desk, settings: Settings, now: datetime) -> int:
-    """Send mails that are due; return how many were sent. Without SMTP, none are entered or sent.
+def sender_of(settings: Settings) -> Callable[[Mail], None] | None:
+    """Return what sends one mail; None without a server for mails."""
+    if settings.smtp_url is None:
+        return None
+    return lambda mail: send(mail, settings)
+
+
+class Refused(DpmarketError):
+    """A server refused a mail for good."""
+
+
+def send(mail: Mail, settings: Settings) -> None:
+    """Send one mail by SMTP, over TLS.
 
     Raises
     ------
     FileProblem
-        The database or the operator's key cannot be used. What was not sent is sent later.
+        It was certainly not sent, for a reason that may pass.
+    Refused
+        It was refused for good.
+    PerhapsSent
+        The server's last answer was lost.
     """
-    if not has_smtp(settings):
-        return 0
-    enter_due(desk, now, timedelta(hours=settings.reminder_hours))
-    first = claim_mail(desk, now)
-    if first is None:
-        return 0
-    sent, mail = 0, first
     try:
         with _connected(settings) as server:
-            for left in range(_AT_ONCE, 0, -1):
-                sent += _sent(desk, settings, server, mail, now)
-                following = claim_mail(desk, now) if left > 1 else None
-                if following is None:
-                    break
-                mail = following
-    except (OSError, smtplib.SMTPException) as problem:  # before this mail was given to anybody
-        put_off_mail(desk, mail, type(problem).__name__, now)
+            _hand_over(server, mail, settings)
+    except (OSError, smtplib.SMTPException) as problem:  # before the mail was given to anybody
         log_event("mail failed", error=type(problem).__name__)
-    return sent
+        raise FileProblem("the mail server cannot be reached.") from None
 
 
 def message_of(mail: Mail, settings: Settings) -> EmailMessage:
     """Return a mail as it is sent: with the same identity each time, and nothing private but its link."""
-    texts = texts_for(settings.mail_language)
+    texts = texts_for(mail.language or settings.mail_language)
+    host = urlsplit(settings.public_url).hostname
     made = EmailMessage()
     made["From"], made["To"] = settings.mail_from, mail.address
     made["Subject"] = html.unescape(texts(f"mail.{mail.kind}_subject"))
-    made["Message-ID"] = f"<{mail.id}@{urlsplit(settings.public_url).hostname}>"
+    made["Date"] = format_datetime(datetime.now(UTC))
+    made["Message-ID"] = f"<{mail.kind}-{mail.id}@{host}>"
     made["Auto-Submitted"] = "auto-generated"
     link = f"{settings.public_url}/i/{mail.token}"
     made.set_content(html.unescape(texts(f"mail.{mail.kind}_text", link=link)), cte="quoted-printable")
     return made
 
 
-def _sent(desk: Desk, settings: Settings, server: smtplib.SMTP, mail: Mail, now: datetime) -> int:
-    """Give one mail to a server; what is not known to be refused is never sent twice."""
+def _hand_over(server: smtplib.SMTP, mail: Mail, settings: Settings) -> None:
     message = message_of(mail, settings)
     for code, answer in ((server.mail, str(settings.mail_from)), (server.rcpt, mail.address)):
-        told, _ = code(answer)
-        if told >= 400:
+        status, _ = code(answer)
+        if status >= 400:
             server.rset()
-            if code == server.mail:  # it is the sender who is refused: an operator can mend that
-                put_off_mail(desk, mail, f"smtp {told}", now)
-            else:
-                _refused(desk, mail, told, now)
-            return 0
+            # A refused sender is a mistake of the settings, which an operator can mend.
+            _refuse(status, for_good=code == server.rcpt)
     try:
-        told, _ = server.data(message.as_bytes(policy=policy.SMTP))
+        status, _ = server.data(message.as_bytes(policy=policy.SMTP))
     except smtplib.SMTPDataError as refusal:  # it did not want to hear the mail
-        told = refusal.smtp_code
-    except (OSError, smtplib.SMTPException) as problem:  # its last word is lost: perhaps it has the mail
-        end_mail(desk, mail, "unknown", type(problem).__name__)
+        status = refusal.smtp_code
+    except (OSError, smtplib.SMTPException) as problem:
         log_event("mail unknown", kind=mail.kind, error=type(problem).__name__)
-        raise _Over from None
-    if told >= 400:
-        _refused(desk, mail, told, now)
-        return 0
-    end_mail(desk, mail, "sent")
-    return 1
+        raise PerhapsSent("the server's last answer is lost.") from None
+    if status >= 400:
+        _refuse(status, for_good=True)
 
 
-class _Over(Exception):
-    """A connection is of no use any more, and its mail has been entered."""
-
-
-def _refused(desk: Desk, mail: Mail, code: int, now: datetime) -> None:
-    if code >= 500:
-        end_mail(desk, mail, "failed", f"smtp {code}")
-    else:
-        put_off_mail(desk, mail, f"smtp {code}", now)
+def _refuse(status: int, *, for_good: bool) -> None:
+    if for_good and status >= 500:
+        raise Refused(f"smtp {status}")
+    raise FileProblem(f"the mail server answered {status}.")
 
 
 @contextmanager
@@ -148,8 +135,7 @@ def _connected(settings: Settings) -> Iterator[smtplib.SMTP]:
         if parts.username:
             server.login(unquote(parts.username), unquote(parts.password or ""))
         yield server
-        server.quit()
-    except _Over:
-        pass
+        with contextlib.suppress(OSError, smtplib.SMTPException):
+            server.quit()
     finally:
         server.close()
