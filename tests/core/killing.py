@@ -48,10 +48,11 @@ def noisy(folder):
     """Return a release that notes each time it draws noise."""
     from core.live import release
 
-    def draw(records, sellers):
+    def draw(records, sellers, before_noise):
+        before_noise()
         with (folder / "noise").open("a") as file:
             file.write("1\n")
-        return release(records, sellers)
+        return release(records, sellers, before_noise)
 
     return draw
 

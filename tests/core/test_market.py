@@ -395,7 +395,8 @@ def test_a_training_that_is_refused_before_noise_returns_everything(live):
 def test_a_training_that_fails_after_noise_spends_the_promise_and_pays(live):
     me = live.deliver("a")
 
-    def broken(records, sellers_):
+    def broken(records, sellers_, before_noise):
+        before_noise()
         raise Infeasible("after noise")
 
     live.market.clock.now = DELIVER
@@ -416,7 +417,8 @@ def test_a_release_that_spends_more_than_was_promised_counts_as_failed(live):
     live.market.clock.now = DELIVER
     live.work(campaigns.close)
 
-    def greedy(records, sellers_):
+    def greedy(records, sellers_, before_noise):
+        before_noise()
         return training.Result(b"", 1.01 * sellers_.epsilons, sellers_.epsilons)
 
     source = training.SealedRecords(live.market, live.campaign, decoded)
@@ -431,10 +433,11 @@ def test_noise_is_drawn_after_the_line_is_shipped_and_the_key_destroyed(live):
     live.work(campaigns.close)
     seen = []
 
-    def look(records, sellers_):
+    def look(records, sellers_, before_noise):
+        before_noise()
         there = has_key(live.market.keys, str(live.campaign), key_of(live))
         seen.append((live.market.log.last().content["kind"], there))
-        return release(records, sellers_)
+        return release(records, sellers_, before_noise)
 
     source = training.SealedRecords(live.market, live.campaign, decoded)
     training.train(live.market, live.campaign, source, look)
@@ -453,7 +456,7 @@ def test_no_noise_is_drawn_when_the_log_cannot_be_written(live, monkeypatch):
     monkeypatch.setattr(live.market.log, "append", full)
     source = training.SealedRecords(live.market, live.campaign, decoded)
     with pytest.raises(FileProblem):
-        training.train(live.market, live.campaign, source, lambda *_: drawn.append(1))
+        training.train(live.market, live.campaign, source, lambda *given: (given[2](), drawn.append(1)))
     monkeypatch.undo()
     assert drawn == []
     assert live.campaign_state() == "closed"

@@ -95,9 +95,9 @@ def test_two_trainers_release_once(live, second):
     live.work(campaigns.close)
     drawn = []
 
-    def count(records, sellers_):
+    def count(records, sellers_, before_noise):
         drawn.append(1)
-        return release(records, sellers_)
+        return release(records, sellers_, before_noise)
 
     def train(market):
         return lambda: training.train(

@@ -15,7 +15,7 @@ from dpmarket.campaign.place import opened_existing, place_of
 from dpmarket.campaign.publishing import refuse_other_rules
 from dpmarket.campaign.quotes import read_quotes
 from dpmarket.campaign.released import released_from_json
-from dpmarket.campaign.rules import refuse_changed
+from dpmarket.campaign.frozen_rules import refuse_changed
 from dpmarket.campaign.spending import people_of
 from dpmarket.campaign.statistic_file import StatisticFile
 from dpmarket.campaign.terms import is_one_by_one

@@ -31,7 +31,7 @@ from dpmarket.campaign.reports import (
     lifetime_limit,
     not_invited,
 )
-from dpmarket.campaign.rules import refuse_changed
+from dpmarket.campaign.frozen_rules import refuse_changed
 from dpmarket.campaign.terms import is_one_by_one
 from dpmarket.errors import LedgerRefusal
 from dpmarket.ledger import Balance, Connection, Round, balance_of, money, rounds

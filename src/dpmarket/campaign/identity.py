@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dpmarket.campaign.market_file import Market, to_distribution
 from dpmarket.campaign.reports import Reports
-from dpmarket.campaign.rules import rules_of
+from dpmarket.campaign.frozen_rules import rules_of
 from dpmarket.campaign.terms import OFFLINE, ONLINE, is_one_by_one
 from dpmarket.ledger.digests import reports_digest
 from dpmarket.ledger.keyed import canonical, keyed

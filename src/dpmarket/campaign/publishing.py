@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from dpmarket.campaign.market_file import Market, check_market, read_market, to_distribution
-from dpmarket.campaign.rules import changed_keys, rules_of
+from dpmarket.campaign.frozen_rules import changed_keys, rules_of
 from dpmarket.campaign.terms import (
     CROSS_PRICED,
     OFFLINE,

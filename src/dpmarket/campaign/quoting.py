@@ -20,7 +20,7 @@ from dpmarket.campaign.pilots import refuse_own_reports
 from dpmarket.campaign.place import opened, place_of
 from dpmarket.campaign.quotes import Quotes
 from dpmarket.campaign.reports import outside_distribution, reading_reports
-from dpmarket.campaign.rules import refuse_changed, rules_of
+from dpmarket.campaign.frozen_rules import refuse_changed, rules_of
 from dpmarket.campaign.stored import outcome_of
 from dpmarket.errors import FileProblem, LedgerRefusal
 from dpmarket.files import (

@@ -16,7 +16,7 @@ from dpmarket.campaign.place import opened_existing, place_of
 from dpmarket.campaign.quotes import Quotes, read_quotes
 from dpmarket.campaign.records import Records, read_records, refuse_absent
 from dpmarket.campaign.released import Released, released_from_json
-from dpmarket.campaign.rules import refuse_changed
+from dpmarket.campaign.frozen_rules import refuse_changed
 from dpmarket.campaign.spending import people_of, spend_and_train
 from dpmarket.campaign.statistic_records import StatisticRecords, read_statistic_records
 from dpmarket.errors import LedgerRefusal

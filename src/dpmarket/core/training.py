@@ -4,8 +4,9 @@ The order is what makes a guarantee true whatever dies when:
 
 1. a liveness lock says that the attempt is alive;
 2. *debit*: the campaign is ``training`` and no act frees a hold any more;
-3. records are read, and a snapshot of people, epsilons and payments is on the disk;
-4. *commit point*: the attempt is ``committed``, with a line ``spend``; the line is shipped to the log;
+3. records are read, the release is prepared, and a snapshot of people, epsilons and payments is on the disk;
+4. *commit point*, in the moment before noise: the attempt is ``committed``, with a line ``spend``; the line
+   is shipped to the log;
 5. the campaign's key is destroyed; noise is drawn;
 6. *release*: the document, what everybody spent, and what everybody is owed.
 
@@ -107,8 +108,11 @@ class Result:
 
 SellersAsTheyAre = Annotated[Sellers, pydantic.SkipValidation]
 ResultAsItIs = Annotated[Result, pydantic.SkipValidation]
-Release = Callable[[Any, Sellers], Result]
-"""Draws noise; called once, after the commit point, with records and sellers."""
+Release = Callable[[Any, Sellers, Callable[[], None]], Result]
+"""Draws noise, once, from records and sellers; it calls the third argument in the moment before.
+
+What it raises before that is refused as if nothing had happened. A second call of the function does nothing.
+"""
 
 
 def train(
@@ -132,18 +136,25 @@ def train(
     with market.alive(attempt) as free:
         assert free, "a random name is free"
         sellers = market.run(debit, caller, campaign, attempt)
+        is_committed = False
+
+        def before_noise() -> None:
+            nonlocal is_committed
+            if not is_committed:
+                market.run(commit, caller, campaign, attempt, sellers)
+                is_committed = True
+                source.destroy()
+
         try:
             records = source.read(sellers)
-            market.run(commit, caller, campaign, attempt, sellers)
-        except BaseException:
-            _give_back(market, caller, campaign, attempt)
-            raise
-        try:
-            source.destroy()
-            result = release(records, sellers)
+            result = release(records, sellers, before_noise)
+            before_noise()
             market.run(enter_release, caller, campaign, attempt, sellers, result)
-        except Exception:
-            market.run(fail, caller, campaign, attempt)
+        except BaseException as problem:
+            if not is_committed:
+                _give_back(market, caller, campaign, attempt)
+            elif isinstance(problem, Exception):
+                market.run(fail, caller, campaign, attempt)
             raise
     return result.document
 

@@ -11,7 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from dpmarket.campaign.market_file import check_market as checked_market
-from dpmarket.campaign.rules import rules_of
+from dpmarket.campaign.frozen_rules import rules_of
 from dpmarket.errors import MarketRefusal
 from dpmarket.ledger import Connection, balance_of, rounds
 from dpmarket.ledger import tables as ledger_tables

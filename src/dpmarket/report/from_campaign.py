@@ -29,7 +29,7 @@ from dpmarket.campaign.place import opened_existing
 from dpmarket.campaign.records import label_numbers
 from dpmarket.campaign.released import Released, released_from_json
 from dpmarket.campaign.reports import read_reports
-from dpmarket.campaign.rules import refuse_changed
+from dpmarket.campaign.frozen_rules import refuse_changed
 from dpmarket.campaign.terms import plan_for, prospect_for
 from dpmarket.campaign.training import known_round
 from dpmarket.certificates import verify

@@ -1,0 +1,357 @@
+"""What one record is: a list of fields, each of which is written as one number.
+
+Features, labels, targets and the columns that statistics are asked of are fields of four kinds: a number, a
+date, a choice among public levels, or yes or no. A cell of a file, a value of a form and eight bytes of a
+sealed record become the same number, and the number becomes what an estimator takes. What a field may hold is
+declared by the rules alone.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from dpmarket.arrays import BoolArray, FloatArray, IntArray
+from dpmarket.campaign.rules.questions import Question
+from dpmarket.campaign.rules.rules_file import Rules
+from dpmarket.files import ColumnProblem, find, numbers_of
+from dpmarket.learning.columns import Categories, Column, Dates, Numbers, YesNo, column_from
+
+if TYPE_CHECKING:
+    from dpmarket.learning import PublicEncoder
+    from dpmarket.privacy import Loss, NoiseNorm
+
+OUTCOME = "\0outcome"
+"""The name of the field with the label or target; no column can be called so."""
+UNKNOWN = -1.0
+"""The code of a category that is none of the public ones."""
+NO_CATEGORY = "\0"
+"""Stands for it where an encoder takes texts; no rules can name it."""
+YES, NO = ("true", "yes", "1"), ("false", "no", "0")
+
+
+@dataclass(frozen=True)
+class Field:
+    """One number of a record.
+
+    Attributes
+    ----------
+    name, column
+        What it belongs to (a feature, :data:`OUTCOME` or a statistic), and the column that it is read from.
+    kind
+        ``number``, ``date``, ``choice`` or ``truth``.
+    low, high
+        Between which codes lie: bounds, ordinals of dates, places of levels.
+    levels
+        Of a choice.
+    gaps, unknown
+        Whether it may be empty, and whether other values than the levels are a category of their own.
+    outside
+        ``clip`` moves what lies outside to the nearer bound, ``refuse`` refuses it, and ``take`` (of outer
+        bins, and of vectors, which are shortened as a whole) is no problem at all.
+    """
+
+    name: str
+    column: str
+    kind: str
+    low: float
+    high: float
+    levels: tuple[Any, ...] = ()
+    gaps: bool = False
+    unknown: bool = False
+    outside: str = "clip"
+
+    @property
+    def words(self) -> str:
+        """What is expected, for a sentence to somebody who fills it in."""
+        if self.kind == "truth":
+            words = "true or false"
+        elif self.kind == "choice":
+            words = "one of the labels" if self.name == OUTCOME else "one of the public categories"
+        elif self.kind == "date":
+            words = f"a date from {_date(self.low)} to {_date(self.high)}"
+        else:
+            words = "a number" if math.isinf(self.low) else f"a number from {self.low:g} to {self.high:g}"
+        return f"{words}, or nothing" if self.gaps else words
+
+    @property
+    def middle(self) -> float:
+        """The code of the public value that stands for a record that cannot be opened."""
+        if self.kind == "truth" or math.isinf(self.low):
+            return 0.0
+        if self.kind == "choice":
+            return UNKNOWN if self._has_unknown else 0.0
+        middle = 0.5 * self.low + 0.5 * self.high
+        return float(math.floor(middle)) if self.kind == "date" else middle
+
+    def code(self, value: Any) -> float | None:
+        """Return the code of a value of a form, NaN for a gap; None if it is not of this field's kind."""
+        if isinstance(value, str) and self.kind != "number":
+            value = value.strip() or None  # as in a file, where an empty cell is a gap
+        if value is None:
+            return math.nan if self.gaps else None
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        try:
+            if self.kind == "truth":
+                return float(value) if isinstance(value, bool) else None
+            if self.kind == "choice":
+                return self._place(value)
+            if self.kind == "date":
+                return float(datetime.date.fromisoformat(value).toordinal())
+            return float(value) if is_number and math.isfinite(value) else None
+        except (OverflowError, ValueError, TypeError):
+            return None
+
+    def _place(self, value: Any) -> float | None:
+        if isinstance(value, bool) or not isinstance(value, int | float | str):
+            return None
+        if self.name == OUTCOME and type(value) is not type(self.levels[0]):
+            return None
+        known = value if self.name == OUTCOME else str(value).strip()
+        if known in self.levels:
+            return float(self.levels.index(known))
+        return UNKNOWN if self._has_unknown else None
+
+    @property
+    def _has_unknown(self) -> bool:
+        """Whether it is a feature's choice, whose other values have a code: none of the public levels."""
+        return self.kind == "choice" and self.name != OUTCOME and self.outside != "take"
+
+    def read(self, table: pl.DataFrame, rows: IntArray) -> tuple[FloatArray, list[ColumnProblem]]:
+        """Return the codes of a column's cells, NaN for gaps, and everything that is wrong with them."""
+        cells = table.get_column(self.column).gather(rows)
+        if cells.dtype == pl.String:
+            empty = (cells.is_null() | (cells.str.strip_chars() == "")).fill_null(value=True).to_numpy()
+        else:
+            empty = cells.is_null().to_numpy()
+        codes = np.full(rows.size, np.nan)
+        if self.kind == "number":
+            codes[~empty], problems = numbers_of(table, self.column, rows[~empty])
+        else:
+            codes[~empty], wrong, words = self._coded(cells.filter(~empty).str.strip_chars())
+            problems = find(self.column, words, wrong, rows[~empty])
+        if not self.gaps:
+            problems += find(self.column, "an empty cell", empty, rows)
+        if self.outside == "refuse":
+            problems += find(self.column, self._outside_words, self.is_outside(codes), rows)
+        return codes, problems
+
+    @property
+    def _outside_words(self) -> str:
+        if self.kind == "choice":
+            return "none of the public categories"
+        return f"a {'date' if self.kind == 'date' else 'value'} outside the public bounds"
+
+    def _coded(self, texts: pl.Series) -> tuple[FloatArray, BoolArray, str]:
+        """Return codes of texts, which of them have none, and what to say about these."""
+        if self.kind == "date":
+            dates = texts.str.to_date("%Y-%m-%d", strict=False)
+            found = dates.cast(pl.Int32).cast(pl.Float64) + datetime.date(1970, 1, 1).toordinal()
+            words = "no date such as 2020-12-31"
+        elif self.kind == "truth":
+            codes = dict.fromkeys(YES, 1.0) | dict.fromkeys(NO, 0.0)
+            found = texts.str.to_lowercase().replace_strict(codes, default=None, return_dtype=pl.Float64)
+            words = "neither true nor false (yes or no, 1 or 0)"
+        else:
+            whole = self.name == OUTCOME and isinstance(self.levels[0], int)
+            cells = texts.cast(pl.Float64, strict=False) if whole else texts
+            levels = map(float, self.levels) if whole else self.levels
+            places = {level: float(place) for place, level in enumerate(levels)}
+            found = cells.replace_strict(places, default=None, return_dtype=pl.Float64)
+            if self._has_unknown:
+                found = found.fill_null(UNKNOWN)
+            two = self.name == OUTCOME and len(self.levels) == 2
+            words = "none of the public categories"
+            if self.name == OUTCOME:
+                words = "neither of the two labels" if two else "none of the labels"
+        return np.array(found.fill_null(np.nan)), np.array(found.is_null()), words
+
+    def is_outside(self, codes: FloatArray) -> BoolArray:
+        """Whether codes lie outside of what is declared: bounds, or the public levels."""
+        if self.outside == "take":
+            return np.zeros(codes.shape, dtype=bool)
+        with np.errstate(invalid="ignore"):
+            beyond = (codes < self.low) | (codes > self.high)
+        return beyond & (codes != UNKNOWN) if self.unknown else beyond
+
+    def clipped(self, codes: FloatArray) -> FloatArray:
+        """Return codes moved to the nearer bound; gaps and unknown categories stay."""
+        if self.kind == "choice":
+            return codes
+        return np.clip(codes, self.low, self.high)
+
+    def fits(self, codes: FloatArray) -> BoolArray:
+        """Whether codes are such as :func:`~dpmarket.campaign.rules.encoding.encode_record` writes."""
+        low = UNKNOWN if self._has_unknown else self.low
+        with np.errstate(invalid="ignore"):
+            within = np.isfinite(codes) & (codes >= low) & (codes <= self.high)
+            if self.kind != "number":
+                within &= codes == np.rint(codes)
+        return np.asarray(within | (np.isnan(codes) & self.gaps))
+
+    def values(self, codes: FloatArray) -> Any:
+        """Return what an encoder or a statistic takes for codes."""
+        if self.name == OUTCOME:
+            return codes if self.kind == "number" else codes.astype(np.int64)
+        if self.kind == "number":
+            return codes if not self.gaps else _with_gaps(codes, codes.tolist())
+        if self.kind == "truth" and not self.gaps:
+            return codes == 1.0
+        decode = {"truth": lambda code: code == 1.0, "choice": self._level, "date": _date}[self.kind]
+        return [None if math.isnan(code) else decode(code) for code in codes.tolist()]
+
+    def _level(self, code: float) -> Any:
+        return NO_CATEGORY if code == UNKNOWN else self.levels[int(code)]
+
+
+def _date(code: float) -> datetime.date:
+    return datetime.date.fromordinal(int(code))
+
+
+def _with_gaps(codes: FloatArray, values: list[float]) -> list[float | None]:
+    return [None if gap else value for value, gap in zip(values, np.isnan(codes).tolist(), strict=True)]
+
+
+def fields_of(rules: Rules) -> list[Field]:
+    """Return the fields of a record, in the order in which they are written."""
+    if rules.statistics:
+        return [
+            field
+            for name, question in rules.statistics.items()
+            for field in _question_fields(name, question, rules.training.outside_bounds)
+        ]
+    outside = rules.training.outside_bounds
+    found = [_feature_field(name, column, outside) for name, column in declared_columns(rules).items()]
+    if rules.target is not None:
+        target = rules.target
+        return [*found, Field(OUTCOME, target.column, "number", target.low, target.high, outside=outside)]
+    assert rules.label is not None
+    levels = tuple(rules.label.values)
+    return [*found, Field(OUTCOME, rules.label.column, "choice", 0.0, len(levels) - 1.0, levels)]
+
+
+def columns_asked(rules: Rules) -> list[str]:
+    """Return the columns of a record, each once."""
+    return list(dict.fromkeys(field.column for field in fields_of(rules)))
+
+
+def _feature_field(name: str, column: Column, outside: str) -> Field:
+    gaps = column.missing is not None or column.missing_category
+    if isinstance(column, Numbers):
+        return Field(name, name, "number", column.low, column.high, gaps=gaps, outside=outside)
+    if isinstance(column, Dates):
+        low, high = column.first.toordinal(), column.last.toordinal()
+        return Field(name, name, "date", float(low), float(high), gaps=gaps, outside=outside)
+    if isinstance(column, YesNo):
+        return Field(name, name, "truth", 0.0, 1.0, gaps=gaps)
+    levels = column.categories
+    return Field(name, name, "choice", 0.0, len(levels) - 1.0, levels, gaps, column.other, outside)
+
+
+def _question_fields(name: str, question: Question, outside: str) -> list[Field]:
+    if question.kind == "share":
+        return [Field(name, question.column, "truth", 0.0, 1.0, outside="take")]
+    if not question.has_numbers:
+        levels = tuple(str(category) for category in question.categories or ())
+        return [Field(name, question.column, "choice", 0.0, len(levels) - 1.0, levels, outside="take")]
+    if question.kind == "vector_mean":  # it is shortened as a whole
+        ends = (-math.inf, math.inf)
+        return [Field(name, column, "number", *ends, outside="take") for column in question.names]
+    field = Field(name, question.column, "number", *question.ends(), outside=outside)
+    return [field if question.kind == "mean" else replace(field, outside="take")]
+
+
+@dataclass(frozen=True, eq=False)
+class Records:
+    """Rows of the people who sell, ready for a release. Private.
+
+    Attributes
+    ----------
+    owners
+        The place of each row's owner among the sellers, shape (rows,).
+    columns
+        By the name of a feature, :data:`OUTCOME` or a statistic: what its encoder, its estimator or its
+        ``fit`` takes.
+    clipped
+        How many values of each column lay outside of what is declared: for the data holder's eyes.
+    """
+
+    owners: IntArray
+    columns: dict[str, Any]
+    clipped: dict[str, int]
+
+
+def records_of(fields: Sequence[Field], codes: FloatArray, owners: IntArray) -> Records:
+    """Return records from codes of shape (rows, fields), and count and clip what lies outside."""
+    parts: dict[str, list[Any]] = {}
+    clipped: dict[str, int] = {}
+    for place, field in enumerate(fields):
+        own = codes[:, place]
+        beyond = int(field.is_outside(own).sum())
+        if beyond:
+            clipped[field.column] = clipped.get(field.column, 0) + beyond
+        parts.setdefault(field.name, []).append(field.values(field.clipped(own)))
+    columns = {name: part[0] if len(part) == 1 else np.column_stack(part) for name, part in parts.items()}
+    return Records(owners, columns, clipped)
+
+
+def declared_columns(rules: Rules) -> dict[str, Column]:
+    """Return what is declared about each feature, with categories as texts: files hold texts."""
+    return {name: _as_text(column_from(name, part.declared())) for name, part in rules.features.items()}
+
+
+def _as_text(column: Column) -> Column:
+    if not isinstance(column, Categories):
+        return column
+    missing = None if column.missing is None else str(column.missing)
+    texts = tuple(str(value) for value in column.categories)
+    return Categories(texts, column.other, missing, column.missing_category)
+
+
+def encoder_of(rules: Rules) -> PublicEncoder:
+    """Return the public encoder of the features; values outside were counted and clipped before."""
+    from dpmarket.learning import PublicEncoder  # takes scikit-learn along, which most commands do not need
+
+    return PublicEncoder(declared_columns(rules), radius=rules.training.radius)
+
+
+def norm_of(rules: Rules) -> NoiseNorm:
+    """Return the noise norm, the bounds on rows and the constant column of the model."""
+    from dpmarket.privacy.noise_norm import NoiseNorm, suggested_constant
+
+    norm = encoder_of(rules).noise_norm()
+    constant = suggested_constant(norm.separate, norm.euclidean_bound)
+    return NoiseNorm(norm.separate, norm.euclidean_bound, constant)
+
+
+def loss_of(rules: Rules) -> Loss:
+    """Return the loss of the model: logistic, softmax for more than two labels, log-cosh or pinball."""
+    from dpmarket.privacy import Softmax, log_cosh_loss, logistic_loss, quantile_loss
+
+    if rules.target is not None:
+        share = rules.target.quantile
+        return log_cosh_loss(0.3) if share is None else quantile_loss(share)
+    assert rules.label is not None
+    classes = len(rules.label.values)
+    return logistic_loss() if classes == 2 else Softmax(classes)
+
+
+def text_columns(fields: Sequence[Field]) -> list[str]:
+    """Return the columns that are read from files as texts."""
+    return list(dict.fromkeys(field.column for field in fields if field.kind != "number"))
+
+
+def number_columns(fields: Sequence[Field]) -> list[str]:
+    """Return the columns that are read from files as numbers."""
+    return list(dict.fromkeys(field.column for field in fields if field.kind == "number"))
+
+
+def feature_fields(columns: Mapping[str, Any], outside: str) -> list[Field]:
+    """Return the fields of features that an encoder declares, as a released model has it."""
+    return [_feature_field(name, column_from(name, part), outside) for name, part in columns.items()]

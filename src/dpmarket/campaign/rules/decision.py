@@ -1,0 +1,149 @@
+"""Decisions about frozen reports, by rules that were fixed before anybody reported.
+
+With a budget and at least 50 reports sellers are cross-priced: each part of them by the other parts' reports,
+which meets the budget. With fewer reports, with a payment weight, or where the budget must hold with a stated
+probability, the exact mechanism decides; its payment weight follows from the rules and from how many reports
+there are, those above the reserve price included. Few reports never make a market infeasible: mechanisms
+raise the weight cap to a published multiple of the mean weight, by counts alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from dpmarket.arrays import FloatArray
+from dpmarket.campaign.rules.pricing import OFFLINE, cross_priced_terms, objective_for, terms_of
+from dpmarket.campaign.rules.rules_file import Rules
+from dpmarket.errors import Infeasible, MarketRefusal
+from dpmarket.mechanisms.cross_pricing import LEAST_SELLERS, CrossPricedMechanism
+from dpmarket.mechanisms.exact import OfflineMechanism
+from dpmarket.mechanisms.objective import objective_from_dict
+from dpmarket.mechanisms.outcome import Outcome, whole_units
+from dpmarket.mechanisms.price_schedule import PriceSchedule
+
+
+def salt_of(name: str, people: Sequence[bytes]) -> bytes:
+    """Return what splits a frozen list of people into parts, for cross-pricing.
+
+    People are known by digests that are keyed by the market's secret key, so that nobody knows the salt
+    before the list is frozen; and the list fixes it, so that it cannot be drawn again until it pleases.
+    """
+    listed = hashlib.blake2b(b"".join(sorted(people)), digest_size=32).digest()
+    return hashlib.blake2b(name.encode() + b"\0" + listed, digest_size=16, person=b"salt").digest()
+
+
+def is_cross_priced(rules: Rules, reports: int) -> bool:
+    """Whether so many reports are priced part by part; else the exact mechanism decides."""
+    wanted = rules.objective
+    return wanted.budget is not None and wanted.confidence is None and reports >= LEAST_SELLERS
+
+
+def decide_offline(
+    rules: Rules, people: Sequence[bytes], costs: FloatArray
+) -> tuple[Outcome, dict[str, Any]]:
+    """Decide about all sellers at once; return the outcome, and all that decided as plain data.
+
+    Parameters
+    ----------
+    rules
+        Of the campaign.
+    people
+        Keyed digests of ids, all different.
+    costs
+        What each reported, money per unit of the cost function.
+
+    Raises
+    ------
+    MarketRefusal
+        More sellers than the delta allows.
+    Infeasible
+        None of the reports buys anything.
+    """
+    refuse_too_many(rules, costs.size)
+    budget_in_minor_units(rules)  # refuses one with which nobody can be paid
+    terms = terms_of(rules)
+    if is_cross_priced(rules, costs.size):
+        assert rules.objective.budget is not None
+        salt = salt_of(rules.campaign.name, people)
+        public = cross_priced_terms(rules) | {"salt": salt.hex()}
+        mechanism = CrossPricedMechanism(
+            terms.virtual_cost, objective_from_dict(public["objective"]), rules.objective.budget,
+            epsilon_cost=terms.epsilon_cost, minor_unit=public["minor_unit"],
+        )  # fmt: skip
+        outcome = mechanism.run([digest.hex() for digest in people], costs, salt=salt)[0]
+    else:
+        objective = objective_for(rules, max(costs.size, 1))
+        outcome = OfflineMechanism(terms.virtual_cost, objective, epsilon_cost=terms.epsilon_cost).run(costs)
+        public = terms.public(OFFLINE, objective)
+    if not outcome.epsilons.any():
+        raise Infeasible(
+            "None of these reports buys anything: too few of them lie below the reserve price. Nothing was "
+            "entered."
+        )
+    return outcome, public
+
+
+def room_in_order(amounts: Sequence[int] | np.ndarray[Any, Any], available: int, largest: int) -> int:
+    """Return how many sellers, in their order, have room in a budget.
+
+    The largest payment is set aside before anybody's report is looked at; where that does not fit, nobody
+    later has room either, so that no report decides about its own room.
+    """
+    before = np.cumsum(amounts) - amounts
+    return int(np.searchsorted(before, available - largest, side="right")) if available >= largest else 0
+
+
+def largest_amount(schedule: PriceSchedule, minor_units: int) -> int:
+    """Return a schedule's largest payment in minor units."""
+    return int(whole_units(np.array([schedule.largest_payment]), minor_units)[0])
+
+
+def budget_in_minor_units(rules: Rules) -> int | None:
+    """Return the budget in whole minor units, rounded down; None if there is none.
+
+    Raises
+    ------
+    Infeasible
+        It is below the smallest unit.
+    """
+    if rules.objective.budget is None:
+        return None
+    budget = math.floor(Fraction(rules.objective.budget) * rules.money.minor_units)
+    if budget == 0:
+        raise Infeasible(
+            f"expected a budget of at least 1/{rules.money.minor_units}, the smallest unit of money, got "
+            f"{rules.objective.budget!r}."
+        )
+    return budget
+
+
+def most_people(delta: float) -> int:
+    """Return how many people may have guarantees with a delta together: a tenth of one may fail."""
+    most = max(math.floor(0.1 / delta) - 1, 0)
+    while 1.0 / (10.0 * (most + 1)) >= delta:
+        most += 1
+    return most
+
+
+def refuse_too_many(rules: Rules, people: int) -> None:
+    """Refuse more people than a campaign's delta allows.
+
+    Raises
+    ------
+    MarketRefusal
+        Says how many it allows, and why.
+    """
+    delta = rules.delta
+    if delta and people > most_people(delta):
+        raise MarketRefusal(
+            "invalid",
+            f"objective.delta = {delta:g} allows at most {most_people(delta):,} people, and these are "
+            f"{people:,}: publishing the records of a few people at random would keep such guarantees. "
+            "Nothing was entered.",
+        )

@@ -1,0 +1,277 @@
+"""What a campaign publishes: a model or statistics, as a file that holds all public settings with it.
+
+Nothing in such a file is private beyond what the epsilons allow: no record, no cost, no seller.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from dpmarket.arrays import FloatArray, IntArray
+from dpmarket.errors import FileProblem, InvalidInput
+from dpmarket.files import parse_json, read_json, to_json
+
+if TYPE_CHECKING:
+    from dpmarket.learning import PublicEncoder
+    from dpmarket.statistics import ReleasedStatistic
+
+MODEL: Literal["dpmarket.model/7"] = "dpmarket.model/7"
+STATISTICS: Literal["dpmarket.statistics/2"] = "dpmarket.statistics/2"
+LARGEST_FILE = 64 << 20
+"""Bytes of a released document."""
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data."""
+        return self.model_dump(by_alias=True, exclude_none=True)
+
+    def to_json(self) -> str:
+        """Return the file's text."""
+        return to_json(self.to_dict())
+
+
+class Classes(_Part):
+    """What a classifier predicts: a column and its labels, of two the negative one first."""
+
+    column: str
+    labels: list[str] | list[int] = Field(min_length=2)
+
+
+class Numbers(_Part):
+    """What a regression predicts: a column, its public bounds, and in which units it was trained."""
+
+    column: str
+    low: float
+    high: float
+    center: float
+    scale: float = Field(gt=0)
+    quantile: float | None = None
+
+
+class ModelFile(_Part):
+    """A released model.
+
+    Attributes
+    ----------
+    dpmarket
+        The version that trained it.
+    id_column
+        The name of the column with ids.
+    predicts
+        Labels, or a number.
+    encoder
+        What was declared about the features, see :class:`~dpmarket.learning.PublicEncoder`.
+    outside_bounds
+        Whether values outside of it were clipped or refused.
+    records
+        Number of people trained on; how many rows they have is private.
+    description
+        Everything public about the release, as the estimator's ``description_`` has it: with the released
+        whole numbers (``cells``) or, with a delta, coefficients, the constant's last.
+    intercept_scaling, shrinkage_correction
+        The number in the constant column, and the public factor between released numbers and coefficients.
+    secure_noise
+        Whether the noise came from the operating system's entropy.
+    """
+
+    schema_version: Literal["dpmarket.model/7"] = Field(MODEL, alias="schema")
+    dpmarket: str
+    id_column: str
+    predicts: Classes | Numbers
+    encoder: dict[str, Any]
+    outside_bounds: Literal["clip", "refuse"]
+    records: int = Field(ge=1)
+    description: dict[str, Any]
+    intercept_scaling: float = Field(gt=0)
+    shrinkage_correction: float = Field(gt=0)
+    secure_noise: bool
+
+    @property
+    def delta(self) -> float:
+        """The delta of every guarantee; 0 without one."""
+        return float(self.description["release"].get("delta", 0.0))
+
+    @property
+    def labels(self) -> list[Any]:
+        """The labels of a classifier; none of a regression."""
+        return list(self.predicts.labels) if isinstance(self.predicts, Classes) else []
+
+    def noise(self) -> dict[str, float]:
+        """Return the public numbers that say how much noise there is, by name."""
+        if self.delta:
+            return {"steps of the descent": self.description["release"]["steps"]}
+        return {"noise rate": self.description["noise_rate"], "l2": self.description["release"]["l2"]}
+
+    @cached_property
+    def public_encoder(self) -> PublicEncoder:
+        """The encoder of the features; refuses one that is not whole."""
+        from dpmarket.learning import PublicEncoder  # takes scikit-learn along
+
+        try:
+            return PublicEncoder.from_dict(self.encoder)
+        except InvalidInput as problem:
+            raise FileProblem(f"cannot use the model's encoder: {problem}") from None
+
+    @property
+    def features(self) -> list[str]:
+        """Names of the encoded columns."""
+        return [str(name) for name in self.public_encoder.get_feature_names_out()]
+
+    @property
+    def coefficients(self) -> FloatArray:
+        """The coefficients for encoded features, and last what is added to every output, shape (outputs, n).
+
+        With more than two labels they add up to 0 over the labels; a regression's are in the target's units.
+        """
+        if self.delta:
+            values = np.array(self.description["coefficients"], dtype=np.float64)
+        else:
+            values = np.array(self.description["cells"], dtype=np.float64) * self.description["grid"]
+        if len(values) > 1:
+            values -= values.mean(axis=0)  # what all have in common is noise, and changes no probability
+        values *= self.shrinkage_correction
+        values[:, -1] *= self.intercept_scaling
+        if isinstance(self.predicts, Numbers):
+            values *= self.predicts.scale
+            values[:, -1] += self.predicts.center
+        return values
+
+    def outputs(self, features: Any) -> FloatArray:
+        """Return the outputs for a table with the columns that the encoder declares, shape (rows, outputs)."""
+        scaled = self.public_encoder.fit_transform(features)
+        return np.asarray(scaled @ self.coefficients[:, :-1].T + self.coefficients[:, -1])
+
+    def numbers(self, features: Any) -> FloatArray:
+        """Return a regression's predictions within the public bounds, shape (rows,)."""
+        assert isinstance(self.predicts, Numbers)
+        return np.clip(self.outputs(features)[:, 0], self.predicts.low, self.predicts.high)
+
+    def probabilities(self, features: Any) -> FloatArray:
+        """Return the probabilities of all labels, shape (rows, labels)."""
+        from scipy.special import expit, softmax
+
+        margins = self.outputs(features)
+        if margins.shape[1] > 1:
+            return np.asarray(softmax(margins, axis=1))
+        return np.column_stack([expit(-margins), expit(margins)])
+
+    def likeliest(self, probabilities: FloatArray) -> IntArray:
+        """Return the number of each row's likeliest label, the first of those that are equally likely."""
+        return np.asarray(probabilities.argmax(axis=1))
+
+
+class AskedStatistic(_Part):
+    """One statistic: the columns it was asked of, its share of every epsilon, and what was released."""
+
+    columns: list[str] = Field(min_length=1)
+    share: float = Field(gt=0, le=1)
+    release: dict[str, Any]
+
+    def released(self) -> ReleasedStatistic:
+        """Return the release; refuses one with parts missing or wrong."""
+        from dpmarket.statistics import ReleasedStatistic
+
+        try:
+            return ReleasedStatistic.from_dict(self.release)
+        except InvalidInput as problem:
+            raise FileProblem(f"cannot use a statistic of the file: {problem}") from None
+
+
+class StatisticsFile(_Part):
+    """Released statistics: the number of people asked, public settings, and each statistic by its name."""
+
+    schema_version: Literal["dpmarket.statistics/2"] = Field(STATISTICS, alias="schema")
+    dpmarket: str
+    records: int = Field(ge=1)
+    rows_per_person: int = Field(ge=1)
+    outside_bounds: Literal["clip", "refuse"]
+    secure_noise: bool
+    statistics: dict[str, AskedStatistic] = Field(min_length=1)
+
+    def releases(self) -> dict[str, ReleasedStatistic]:
+        """Return the releases by name."""
+        return {name: asked.released() for name, asked in self.statistics.items()}
+
+
+Released = ModelFile | StatisticsFile
+_ANY = Annotated[Released, Field(discriminator="schema_version")]
+
+
+def read_released(source: str | os.PathLike[str]) -> Released:
+    """Read what ``dpmarket train`` wrote.
+
+    Raises
+    ------
+    FileProblem
+        No JSON, neither a model nor statistics, or parts missing or wrong, each by its name.
+    """
+    return released_from(read_json(source, LARGEST_FILE), str(source))
+
+
+def read_model(source: str | os.PathLike[str]) -> ModelFile:
+    """Read a model; refuses as :func:`read_released` does, and statistics."""
+    found = read_released(source)
+    if not isinstance(found, ModelFile):
+        raise FileProblem(f"expected a model in {source}, found statistics.")
+    return found
+
+
+def released_from_bytes(document: bytes) -> Released:
+    """Return what a campaign's released document says."""
+    return released_from(parse_json(document), "the released document")
+
+
+def released_from(data: Any, source: str) -> Released:
+    """Return the model or the statistics that plain data describes."""
+    kinds: Mapping[Any, type[Released]] = {MODEL: ModelFile, STATISTICS: StatisticsFile}
+    schema = data.get("schema") if isinstance(data, dict) else None
+    if not isinstance(schema, str) or schema not in kinds:
+        raise FileProblem(
+            f"expected a model or statistics in {source}, as 'dpmarket train' writes them: a JSON object with "
+            f"schema {MODEL!r} or {STATISTICS!r}."
+        )
+    try:
+        found = kinds[schema].model_validate(data)
+    except ValidationError as problem:
+        parts = sorted({str(error["loc"][0]) for error in problem.errors() if error["loc"]})
+        raise FileProblem(f"cannot use {source}: missing or wrong are {', '.join(parts)}.") from None
+    if isinstance(found, StatisticsFile):
+        found.releases()
+    else:
+        _refuse_other_coefficients(found, source)
+    return found
+
+
+def _refuse_other_coefficients(model: ModelFile, source: str) -> None:
+    """Refuse a description that is none, or does not have a coefficient for every feature and output."""
+    from dpmarket.audit import Books
+
+    if len(set(model.labels)) < len(model.labels):
+        raise FileProblem(f"cannot use {source}: expected different labels.")
+    try:
+        books = Books.of(model.description, [1.0])
+    except InvalidInput as problem:
+        raise FileProblem(f"cannot use {source}: {problem}") from None
+    found = model.description.get("coefficients" if books.delta else "cells")
+    outputs = len(model.labels) if len(model.labels) > 2 else 1
+    expected = len(model.features) + 1
+    kinds = (int, float) if books.delta else (int,)
+    if not isinstance(found, list) or len(found) != outputs:
+        raise FileProblem(f"cannot use {source}: expected coefficients of {outputs} outputs.")
+    for row in found:
+        if not isinstance(row, list) or len(row) != expected:
+            raise FileProblem(f"cannot use {source}: expected {expected} coefficients.")
+        if not all(type(cell) in kinds and abs(cell) <= 2**63 for cell in row):
+            raise FileProblem(f"cannot use {source}: expected coefficients that are numbers, and no others.")
+    norm = model.public_encoder.noise_norm().to_dict() | {"constant": model.intercept_scaling}
+    if not model.delta and model.description["release"].get("norm") != norm:
+        raise FileProblem(f"cannot use {source}: expected the noise norm of its encoder.")

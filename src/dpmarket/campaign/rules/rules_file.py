@@ -1,0 +1,515 @@
+"""The rules file (TOML): a checked value, or a list of everything that is wrong with the file.
+
+The models below are the one description of the file: what is accepted, what is said about a wrong key, the
+commented template and the reference page all come from them.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, Field, ValidationError, model_serializer
+
+from dpmarket.campaign.rules.contradictions import contradictions
+from dpmarket.campaign.rules.keys import Table, given_keys, key, sentence
+from dpmarket.campaign.rules.questions import Question
+from dpmarket.errors import FileProblem
+from dpmarket.files import read_json, read_toml
+
+if TYPE_CHECKING:
+    from dpmarket.costs import CostDistribution
+
+MOST_LABELS = 256  # so that a label's number is one byte wherever records are kept
+
+
+def _usable_distribution(value: Any) -> Any:
+    to_distribution(value)
+    return value
+
+
+def _labels(values: list[Any]) -> list[Any]:
+    texts = all(isinstance(value, str) and value.strip() for value in values)
+    whole = all(isinstance(value, int) and not isinstance(value, bool) for value in values)
+    if not 2 <= len(values) <= MOST_LABELS or not (texts or whole) or len(set(values)) < len(values):
+        raise ValueError("different texts or different whole numbers, at least two")
+    return values
+
+
+class CampaignTable(Table):
+    """The campaign: one purchase, with one release. Another purchase is another campaign."""
+
+    name: str = key(
+        "campaign",
+        "a text",
+        "The campaign's name in its database; several campaigns can share one.",
+        example="spring-2026",
+        min_length=1,
+        max_length=200,
+    )
+    database: str | None = key(
+        None,
+        "a file, or an address such as postgresql://user@host/name",
+        "Where people, privacy budgets and money are entered. Campaigns that share a database share each "
+        "person's lifetime limits. Left out: a file beside the rules file, with the ending .db.",
+        example="postgresql://market@localhost/campaigns",
+        min_length=1,
+    )
+    mechanism: Literal["offline", "online", "posted"] = key(
+        "offline",
+        '"offline", "online" or "posted"',
+        "Offline: everybody reports, then all are decided about at once. Online: each seller is quoted by a "
+        "public price schedule, in any order and in several files. Posted: one epsilon at one price for all, "
+        "the best for the budget.",
+    )
+
+
+class Sellers(Table):
+    """Who sells, and where the reports say so."""
+
+    id_column: str = key(
+        "seller", "the name of a column", "Column with the sellers' ids, in every file.", min_length=1
+    )
+    cost_column: str = key(
+        "cost",
+        "the name of a column",
+        "Column with the reported costs, money per unit of epsilon, or of its square with quadratic costs. "
+        "Confidential.",
+        min_length=1,
+    )
+    rows_per_person: int = key(
+        1,
+        "a whole number from 1 to 10,000",
+        "How many rows of data one seller may have: public, a fact about the study, never about the data. "
+        "More are refused. A seller's epsilon covers all of them together.",
+        ge=1,
+        le=10_000,
+    )
+    expected: int | None = key(
+        None,
+        "a whole number from 1 to 100,000,000",
+        "How many sellers are expected: public, fixed before anybody reports. Needed with a budget and "
+        "for online quotes.",
+        example=1000,
+        ge=1,
+        le=10**8,
+    )
+    minimum: int = key(
+        20,
+        "a whole number from 1 to 100,000,000",
+        "How many people must report, or be offered something, so that the campaign takes place: few people "
+        "cannot hide among each other. The number of reports decides, never what they say.",
+        ge=1,
+        le=10**8,
+    )
+    lifetime_epsilon: float | None = key(
+        None,
+        "a number > 0",
+        "Upper limit of a person's epsilons over all campaigns of the database, from files, live, and models "
+        "of the library. An open campaign counts with the largest epsilon that it could ask for, offline "
+        "objective.max_epsilon; afterwards what was spent counts. Sellers with less left are not quoted. The "
+        "lowest limit of any campaign holds for the whole database.",
+        example=5.0,
+        gt=0,
+    )
+    lifetime_delta: float | None = key(
+        None,
+        "a number > 0 and below 1",
+        "Upper limit of a person's deltas over all campaigns of the database; beside lifetime_epsilon. "
+        "Sellers at either limit are not quoted. A campaign with lifetime_epsilon and without this one allows "
+        "no delta at all.",
+        example=1e-5,
+        gt=0,
+        lt=1,
+    )
+    excluded: str | None = key(
+        None,
+        "the name of a .csv or .parquet file beside the rules file",
+        "People who must not sell, by their ids: those of the pilot to which costs.distribution was fitted.",
+        example="pilot.csv",
+        min_length=1,
+    )
+
+
+class Costs(Table):
+    """What privacy costs people: common knowledge, fixed before anybody reports."""
+
+    distribution: Annotated[Any, AfterValidator(_usable_distribution)] = key(
+        ...,
+        "a cost distribution: a formula such as 'uniform(1, 5)', a .json file that 'dpmarket costs fit' "
+        "wrote (beside the rules file), or its content as a table",
+        "The distribution of costs, money per unit of epsilon, or of its square with quadratic costs.",
+        example="uniform(1, 5)",
+    )
+    shape: Literal["linear", "quadratic"] = key(
+        "linear",
+        '"linear" or "quadratic"',
+        "What a reported cost multiplies: epsilon (linear, as in the paper) or its square (quadratic, where "
+        "the first bit of privacy hardly matters to people and a large loss matters much). Quadratic costs "
+        "spread a purchase over more people, at smaller epsilons.",
+    )
+
+
+class Objective(Table):
+    """What the buyer wants. Fixed before anybody reports: an objective tuned to reports makes lying pay."""
+
+    payment_weight: float | None = key(
+        None,
+        "a number from 1e-50 to 1e50",
+        "Expected squared error that a unit of money must save (the paper's gamma): higher buys less. This "
+        "or a budget.",
+        example=0.001,
+        ge=1e-50,
+        le=1e50,
+    )
+    budget: float | None = key(
+        None,
+        "a number > 0",
+        "Total of all payments, in money, rounding included. Online and posted it is never exceeded. Offline "
+        "payments meet it on average: from 50 reports on within a few percent, because each part of the "
+        "sellers is priced by the other parts' reports; with fewer reports within more. This or a payment "
+        "weight.",
+        example=500.0,
+        gt=0,
+    )
+    confidence: float | None = key(
+        None,
+        "a number strictly between 0 and 1",
+        "With a budget: the probability with which payments stay within it, as far as the cost distribution "
+        "is right; offline, the exact mechanism then decides at any size. Left out: they meet it.",
+        example=0.95,
+        gt=0,
+        lt=1,
+    )
+    delta: float | None = key(
+        None,
+        "a number of at least 1e-17, and at most 1 / (10 * sellers.expected)",
+        "Guarantees are then (epsilon, delta): a person changes the chance of any result by at most the factor "
+        "of the epsilon, plus delta. Training is a noisy descent, with less noise where there are many "
+        "features ('dpmarket plan' says what it gains). The same for everybody; people report what an epsilon costs "
+        "them at this delta. Left out: no delta.",
+        example=1e-6,
+        ge=1e-17,
+        lt=1,
+    )
+    concentration: float | None = key(
+        None,
+        "a number > 0",
+        "The paper's mu, the price of uneven weights. With noise, in place of the expected squared error of "
+        "what is released, the paper's bound is minimised.",
+        example=1.0,
+        gt=0,
+    )
+    noise: float | None = key(
+        None,
+        "a number > 0",
+        "The paper's sigma, the price of noise; beside concentration.",
+        example=1.0,
+        gt=0,
+    )
+    weight_cap: float | None = key(
+        None,
+        "a number >= 1",
+        "No record weighs more than this many times the average (the paper's k).",
+        example=3.0,
+        ge=1,
+    )
+    max_mean_epsilon: float | None = key(
+        None,
+        "a number > 0",
+        "Upper bound of the mean epsilon over all sellers (the paper's L); with a delta, of the mean of the "
+        "Gaussian parameter mu.",
+        example=1.0,
+        gt=0,
+    )
+    max_epsilon: float = key(
+        10.0,
+        "a number from 1e-6 to 100",
+        "Nobody is asked for more than this. With the paper's objective, whose weight cap is then 3 if left "
+        "out, it is kept by bounding the mean epsilon.",
+        ge=1e-6,
+        le=100.0,
+    )
+
+
+class Money(Table):
+    """How payments are rounded."""
+
+    minor_units: int = key(
+        100,
+        "a whole number from 1 to 10,000",
+        "Smallest currency units to one unit of money, such as 100 cents; payments round up to them.",
+        ge=1,
+        le=10_000,
+    )
+    currency: str = key(
+        "",
+        "a currency's three letters, such as EUR",
+        "The currency, which stands beside every amount.",
+        example="EUR",
+        pattern=r"^([A-Z]{3})?$",
+    )
+
+
+class Bounds(Table):
+    """What is public about one feature: bounds of a number, categories, dates, or true and false."""
+
+    low: float | None = key(
+        None, "a number", "Where a number lies at the least: public, never read from the data."
+    )
+    high: float | None = key(None, "a number above low", "Where a number lies at the most: public as well.")
+    categories: list[str | int] | None = key(
+        None,
+        "texts or whole numbers, in brackets",
+        "The categories that may occur, in place of bounds; each becomes a column of 0 and 1.",
+        min_length=1,
+    )
+    other: bool | None = key(None, "true or false", "Whether all other values are one more category.")
+    first: str | None = key(None, "a date such as 2020-12-31", "The earliest date, in place of low.")
+    last: str | None = key(None, "a date after first", "The latest date, in place of high.")
+    boolean: Literal[True] | None = key(None, "true", "That the feature is true or false.")
+    missing: float | str | bool | None = key(
+        None, "a value of the feature", "What stands for an empty cell. Left out: such cells are refused."
+    )
+    missing_category: bool | None = key(
+        None, "true or false", "Whether an empty cell is a category of its own, in place of missing."
+    )
+
+    @model_serializer
+    def declared(self) -> dict[str, Any]:
+        """Return the keys that are given, as plain data."""
+        return given_keys(self)
+
+
+class Label(Table):
+    """What a classifier predicts. Rules without features ask for statistics instead."""
+
+    column: str = key("label", "the name of a column", "Column with the labels.", min_length=1)
+    values: Annotated[list[Any], AfterValidator(_labels)] = key(
+        ...,
+        f"two to {MOST_LABELS} different texts or different whole numbers, in brackets",
+        "The labels; of two, the negative one first. All that may occur, whether anybody has them or not.",
+        example=["no", "yes"],
+    )
+
+
+class Target(Table):
+    """What a regression predicts, in place of a label: a number with public bounds."""
+
+    column: str = key("target", "the name of a column", "Column with the numbers to predict.", min_length=1)
+    low: float = key(
+        ...,
+        "a number",
+        "Where the number lies at the least: public; values below count as this.",
+        example=0.0,
+    )
+    high: float = key(
+        ..., "a number above low", "Where the number lies at the most: public as well.", example=100.0
+    )
+    scale: float | None = key(
+        None,
+        "a number > 0",
+        "A public guess of the standard deviation. Left out: a quarter of the distance from low to high.",
+        example=20.0,
+        gt=0,
+    )
+    quantile: float | None = key(
+        None,
+        "a number strictly between 0 and 1",
+        "Predict this quantile, such as 0.5 for the median. Left out: the mean, less drawn by outliers.",
+        example=0.5,
+        gt=0,
+        lt=1,
+    )
+
+    @property
+    def center(self) -> float:
+        """The middle of the public bounds."""
+        return 0.5 * self.low + 0.5 * self.high
+
+    @property
+    def spread(self) -> float:
+        """The public guess of the standard deviation."""
+        return 0.25 * (self.high - self.low) if self.scale is None else self.scale
+
+
+class Training(Table):
+    """How records are read and a model is trained. Public choices, made without looking at the data."""
+
+    l2: float | None = key(
+        None,
+        "a number > 0",
+        "Ridge penalty (the paper's Lambda). Left out: suggested from the epsilons and the number of "
+        "features.",
+        example=0.05,
+        gt=0,
+    )
+    radius: float = key(
+        1.0,
+        "a number > 0",
+        "Rows longer than this, after features are mapped to [-1, 1], are shortened to it. The square root "
+        "of the number of features shortens nothing.",
+        gt=0,
+    )
+    outside_bounds: Literal["clip", "refuse"] = key(
+        "clip",
+        '"clip" or "refuse"',
+        "What happens to numbers outside their public bounds: clipped and counted, or refused.",
+    )
+    numerical_epsilon: float = key(
+        1e-6,
+        "a number > 0",
+        "The part of every epsilon set aside for releasing rounded numbers.",
+        gt=0,
+        le=1.0,
+    )
+
+
+class Rules(Table):
+    """A whole rules file, checked: frozen, one attribute per table.
+
+    The keys, what each expects and what it means are in the reference of the rules file. Made by
+    :func:`read_rules` and :func:`check_rules`, which also check what holds between keys. They have features
+    with a label or a target, or statistics.
+    """
+
+    campaign: CampaignTable = Field(default_factory=CampaignTable)
+    sellers: Sellers = Field(default_factory=Sellers)
+    costs: Costs
+    objective: Objective
+    money: Money = Field(default_factory=Money)
+    features: dict[str, Bounds] = key(
+        {},
+        "at least one feature with its public bounds, such as age = { low = 18, high = 90 }, or with its "
+        'categories, such as job = { categories = ["baker", "smith"] }',
+        "The features: the name of a column, and its public bounds or categories.",
+    )
+    label: Label | None = None
+    target: Target | None = None
+    statistics: dict[str, Question] = key(
+        {},
+        'tables of statistics, such as age = { kind = "mean", column = "age", low = 18, high = 90 }',
+        "Statistics in place of a model: a name for each, and what is asked. Every epsilon is split between "
+        "them by their shares; together they never spend more.",
+    )
+    training: Training = Field(default_factory=Training)
+
+    @property
+    def delta(self) -> float:
+        """The delta of every guarantee; 0 without one."""
+        return self.objective.delta or 0.0
+
+    @property
+    def people(self) -> int:
+        """How many sellers are expected; refuses rules that do not say it."""
+        if self.sellers.expected is None:
+            raise FileProblem(
+                "sellers.expected: missing; expected a whole number >= 1, for which prices are planned."
+            )
+        return self.sellers.expected
+
+    def to_data(self) -> dict[str, Any]:
+        """Return the rules as plain data, from which :func:`check_rules` makes them again."""
+        return self.model_dump(mode="json", exclude_none=True)
+
+
+def read_rules(path: str | os.PathLike[str]) -> Rules:
+    """Read and check a rules file.
+
+    Raises
+    ------
+    FileProblem
+        No such file, no TOML, or wrong keys and values: ``details`` has one line for each, with the key's
+        path and what was expected.
+    """
+    data = read_toml(path)
+    _load_distribution(data, Path(path).parent)
+    return check_rules(data, str(path))
+
+
+def check_rules(data: Mapping[str, Any], name: str = "the rules") -> Rules:
+    """Return the rules that plain data describes, or raise ``FileProblem`` with all that is wrong with it.
+
+    Parameters
+    ----------
+    data
+        Tables by name, as a TOML file gives them.
+    name
+        What the message calls it.
+
+    Examples
+    --------
+    >>> check_rules({"costs": {"distribution": "uniform(1, 5)"}, "objective": {"payment_weight": 0.01},
+    ...     "features": {"age": {"low": 18, "high": 90}}, "label": {"values": [0, 1]}}).label.column
+    'label'
+    """
+    plain = _with_texts(dict(data))
+    problems: dict[str, str] = {}
+    rules = None
+    try:
+        rules = Rules.model_validate(plain)
+    except ValidationError as error:
+        for found in error.errors():
+            path, line = sentence(found, Rules, _NAMED)
+            problems.setdefault(path, line)
+    for path, line in contradictions(plain, set(Bounds.model_fields), _expected("features")):
+        problems.setdefault(path, line)
+    if rules is None or problems:
+        count = f"{len(problems)} problem" + ("s" if len(problems) > 1 else "")
+        raise FileProblem(f"cannot use {name}: {count}.", list(problems.values()))
+    return rules
+
+
+def _with_texts(data: Any) -> Any:
+    """Return plain data with dates of TOML as texts."""
+    if isinstance(data, Mapping):
+        return {key: _with_texts(value) for key, value in data.items()}
+    if isinstance(data, list):
+        return [_with_texts(value) for value in data]
+    is_date = isinstance(data, datetime.date) and not isinstance(data, datetime.datetime)
+    return data.isoformat() if is_date else data
+
+
+@lru_cache(maxsize=64)
+def rules_from(text: str) -> Rules:
+    """Return the rules that a campaign's row stores as JSON; the same ones are made once in a process."""
+    data = json.loads(text)
+    data.pop("record_bytes", None)  # read by the market itself
+    return check_rules(data, "the campaign's rules")
+
+
+def to_distribution(value: Any) -> CostDistribution:
+    """Make the cost distribution that a formula or a table describes."""
+    from dpmarket.costs import distribution_from_dict, parse_distribution  # takes scipy.stats along
+
+    if isinstance(value, str):
+        return parse_distribution(value)
+    if isinstance(value, Mapping):
+        return distribution_from_dict(value)
+    raise ValueError("neither a text nor a table")
+
+
+def _load_distribution(data: dict[str, Any], folder: Path) -> None:
+    """Put the content of a .json file in the place of its name."""
+    costs = data.get("costs")
+    text = costs.get("distribution") if isinstance(costs, dict) else None
+    if isinstance(costs, dict) and isinstance(text, str) and text.endswith(".json"):
+        content = read_json(folder / text)
+        costs["distribution"] = content.get("distribution", content) if isinstance(content, dict) else content
+
+
+def _expected(name: str) -> str:
+    extra = Rules.model_fields[name].json_schema_extra
+    assert isinstance(extra, dict)
+    return str(extra["expected"])
+
+
+_NAMED: dict[type[BaseModel], str] = {
+    Bounds: "{ low = ..., high = ... } or { categories = [...] }",
+    Question: '{ kind = "mean", low = ..., high = ... } or another kind',
+}
