@@ -44,7 +44,7 @@ class Good:
 
     def questions(self):
         """Return what a statistic asks, by name: its settings, and the columns that it is asked of."""
-        asked = self.tables.get("statistics") or {"one": self.tables["statistic"]}
+        asked = self.tables["statistics"]
         columns = {
             name: question.get("columns", [question.get("column")]) for name, question in asked.items()
         }
@@ -97,7 +97,7 @@ def _model(features, labels=TWO, **more):
 
 
 def _statistic(question):
-    return Good({"statistic": question})
+    return Good({"statistics": {"one": question}})
 
 
 GOODS = {

@@ -122,6 +122,7 @@ def is_address(text: str) -> bool:
 
 
 def new_link(tx: Tx, participation: int) -> str:
+    """Return the token of a new link of a seller; it is shown once."""
     token = secrets.token_urlsafe(32)
     values = {"kind": "invitation", "participation": participation, "made_at": tx.now}
     tx.c.execute(schema.token.insert(), {"hash": token_hash(token), **values})
@@ -276,6 +277,12 @@ def withdraw(tx: Tx, me: Participation, no_invitations: bool = False) -> None:  
         people=[bytes(digest).hex()],
         no_invitations=no_invitations,
     )
+
+
+@act("seller")
+def end_invitations(tx: Tx, me: Participation) -> None:
+    """Ask for no further invitations; what was sold stays sold."""
+    tx.c.execute(schema.person.update().where(_person.id == me.person).values(invitable=0))
 
 
 @act("operator")

@@ -427,6 +427,12 @@ def show_document(c: sa.Connection, caller: Caller, campaign: int, kind: str) ->
     return bytes(found)
 
 
+def has_document(c: sa.Connection, campaign: int, kind: str) -> bool:
+    """Whether a campaign has a document of its own of some kind."""
+    mine = sa.and_(_document.campaign == campaign, _document.kind == kind, _document.participation.is_(None))
+    return c.execute(sa.select(_document.id).where(mine)).first() is not None
+
+
 def list_campaigns(c: sa.Connection, caller: Caller) -> list[ShownCampaign]:
     """Return all campaigns that a member has a role in, oldest first."""
     return [shown(one, caller) for one in _campaigns(c, caller, "buyer", "operator", "paymaster", "auditor")]

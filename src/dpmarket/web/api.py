@@ -227,7 +227,10 @@ def _endpoint(entry: Act) -> Callable[..., Response]:
     endpoint.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         [
             inspect.Parameter(
-                name, inspect.Parameter.KEYWORD_ONLY, annotation=kind, default=defaults.get(name, inspect.Parameter.empty)
+                name,
+                inspect.Parameter.KEYWORD_ONLY,
+                annotation=kind,
+                default=defaults.get(name, inspect.Parameter.empty),
             )
             for name, kind in parts.items()
         ]
@@ -342,7 +345,10 @@ def show_money(campaign: CampaignId, caller: AnyCaller, service: TheService) -> 
 
 @router.get("/campaigns/{campaign}/events", tags=["campaigns"])
 def list_events(
-    campaign: CampaignId, caller: AnyCaller, service: TheService, after: Annotated[int, Query(ge=0, lt=2**63)] = 0
+    campaign: CampaignId,
+    caller: AnyCaller,
+    service: TheService,
+    after: Annotated[int, Query(ge=0, lt=2**63)] = 0,
 ) -> list[views.Event]:
     """Return a campaign's own events, without those of its sellers."""
     with service.market.look() as c:
@@ -478,7 +484,12 @@ def make_bank_file(payout: PayoutId, body: BankFile, caller: AnyCaller, service:
 
 
 def bank_file_of(
-    service: Service, caller: Caller, payout: int, payer: BankAccount, accounts: Mapping[str, BankAccount], day: date
+    service: Service,
+    caller: Caller,
+    payout: int,
+    payer: BankAccount,
+    accounts: Mapping[str, BankAccount],
+    day: date,
 ) -> bytes:
     """Return a payout as a pain.001 file.
 

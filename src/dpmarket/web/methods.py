@@ -1,11 +1,10 @@
-"""What a worker needs to know of a campaign's rules: the mechanism, the records, the release, certificates."""
+"""What a worker does with a campaign by its rules: mechanism, records, release, certificate."""
 
 from __future__ import annotations
 
 from dpmarket.campaign.rules.encoding import decode_records
 from dpmarket.core.acts import Campaign
 from dpmarket.core.database import Market
-from dpmarket.core.jobs import Job
 from dpmarket.core.mail import handlers
 from dpmarket.core.opening import decide_for, rules_of
 from dpmarket.core.quoting import Decide
@@ -18,7 +17,7 @@ from dpmarket.web.smtp import sender_of
 
 def methods_of(settings: Settings) -> Methods:
     """Return what a worker of a service does with campaigns and further jobs."""
-    return Methods(_decide, _records, _release, {"certify": _certify, **handlers(sender_of(settings))})
+    return Methods(_decide, _records, _release, handlers(sender_of(settings)))
 
 
 def _decide(found: Campaign) -> Decide:
@@ -33,6 +32,3 @@ def _records(market: Market, found: Campaign) -> RecordSource:
 def _release(found: Campaign) -> Release:
     return release_for(rules_of(found))
 
-
-def _certify(market: Market, job: Job) -> None:
-    raise NotImplementedError

@@ -135,7 +135,10 @@ def run_worker(
     lanes = {"now": min(pause, _NOW_PAUSE), "mail": pause}
     threads = [
         threading.Thread(
-            target=_run_lane, args=(market, methods, lane, stopped, rest), name=f"dpmarket-{lane}", daemon=True
+            target=_run_lane,
+            args=(market, methods, lane, stopped, rest),
+            name=f"dpmarket-{lane}",
+            daemon=True,
         )
         for lane, rest in lanes.items()
     ]
@@ -156,9 +159,7 @@ def run_worker(
         thread.join(40.0)
 
 
-def _run_lane(
-    market: Market, methods: Methods, lane: str, stopped: Callable[[], bool], pause: float
-) -> None:
+def _run_lane(market: Market, methods: Methods, lane: str, stopped: Callable[[], bool], pause: float) -> None:
     while not stopped():
         with _going_on():
             _work(market, methods, lane)

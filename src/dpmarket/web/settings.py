@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from dpmarket.errors import FileProblem
 from dpmarket.core.acts import Terms
+from dpmarket.errors import FileProblem
 
 SETTINGS_FILE = "settings.toml"
 Port = Annotated[int, Field(ge=0, le=65535)]

@@ -1,4 +1,4 @@
-"""Make a form of the market file's own model, and read it back as the data that a file would give.
+"""A form of the rules' own model, read back as the data that a rules file would give.
 
 What is asked, what each key means and what is refused come from the model: the form has no rules of its own.
 """
@@ -13,7 +13,15 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from dpmarket.campaign.market_file import Costs, Label, Money, Objective, Sellers, Training
+from dpmarket.campaign.rules.rules_file import (
+    CampaignTable,
+    Costs,
+    Label,
+    Money,
+    Objective,
+    Sellers,
+    Training,
+)
 from dpmarket.web.pages.forms import Form, number_in
 
 ROWS, MOST_ROWS = 4, 100
@@ -22,6 +30,7 @@ FEATURE_KINDS = ("number", "date", "choice", "truth")
 GAPS = ("refused", "value", "category")
 """What an empty answer counts as."""
 _TABLES: dict[str, type[BaseModel]] = {
+    "campaign": CampaignTable,
     "sellers": Sellers,
     "costs": Costs,
     "objective": Objective,
@@ -30,18 +39,22 @@ _TABLES: dict[str, type[BaseModel]] = {
     "training": Training,
 }
 _FIRST = (
+    "campaign.name",
+    "campaign.mechanism",
     "costs.distribution",
     "sellers.expected",
     "objective.budget",
     "objective.max_epsilon",
     "money.currency",
 )
-# Columns of files, other files and rounds: the desk has none of them. Labels have fields of their own.
+# Columns of files, and other files: a live campaign has none of them. Labels have fields of their own.
 _LEFT_OUT = (
-    "sellers.id_column", "sellers.cost_column", "sellers.excluded",
+    "campaign.database", "sellers.id_column", "sellers.cost_column", "sellers.excluded",
     "label.column", "label.values",
 )  # fmt: skip
 _STARTS = {
+    "campaign.name": "",
+    "campaign.mechanism": "online",
     "costs.distribution": "uniform(1, 5)",
     "objective.max_epsilon": "1",
     "objective.weight_cap": "3",
@@ -52,7 +65,7 @@ _STARTS = {
 
 @dataclass(frozen=True)
 class Key:
-    """One key of the market file.
+    """One key of the rules.
 
     Attributes
     ----------
@@ -65,7 +78,7 @@ class Key:
     start
         What stands in the field at first.
     meaning
-        The market file's own description, for a language that has no text about it.
+        The rules' own description, for a language that has no text about it.
     """
 
     path: str
@@ -96,10 +109,10 @@ def starts() -> dict[str, str]:
     return {key.path: key.start for key in [*first, *others]} | {"label.column": "label"}
 
 
-def market_data(form: Form) -> dict[str, Any]:
-    """Return what a form says as a market file would: fields that are left empty are left out.
+def rules_data(form: Form) -> dict[str, Any]:
+    """Return what a form says as a rules file would: fields that are left empty are left out.
 
-    What is not of its key's kind is handed on as it is, so that the market file's own check refuses it.
+    What is not of its key's kind is handed on as it is, so that the rules' own check refuses it.
     """
     data: dict[str, Any] = {"features": {}}
     first, others = keys()
@@ -119,7 +132,7 @@ def market_data(form: Form) -> dict[str, Any]:
 
 
 def places_of(typed: Mapping[str, str]) -> dict[str, str]:
-    """Return, for every path of the market file about a feature, the field of the form that it came from."""
+    """Return, for every path of the rules about a feature, the field of the form that it came from."""
     found = {}
     for row in range(MOST_ROWS):
         name, place = typed.get(f"feature{row}.name"), f"feature{row}"

@@ -1,18 +1,13 @@
-"""Say what a campaign asks for in place of a model, and show the numbers that it released."""
+"""The statistics that a campaign asks for in place of a model, and those that it released."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
 
-from dpmarket.campaign.market_file import Market, questions_of
-from dpmarket.campaign.questions import Question
-from dpmarket.campaign.released import released_from_json
-from dpmarket.campaign.releasing import shares_of
-from dpmarket.campaign.statistic_file import StatisticFile
-from dpmarket.errors import MarketRefusal
-from dpmarket.ledger import Connection
-from dpmarket.market import Caller, show_model
+from dpmarket.campaign.rules.questions import Question
+from dpmarket.campaign.rules.released import StatisticsFile, released_from_bytes
+from dpmarket.campaign.rules.rules_file import Rules
 from dpmarket.statistics import ReleasedStatistic
 
 Bins = tuple[tuple[float, float], ...]
@@ -27,7 +22,7 @@ class Wanted:
     Attributes
     ----------
     name
-        What the market file calls it.
+        What the rules call it.
     kind
         By which text it is told: ``mean``, ``share``, ``histogram``, ``median``, ``quantile`` or
         ``vector_mean``.
@@ -42,7 +37,7 @@ class Wanted:
     level, bound
         Of a quantile, of a mean of several numbers; 0 of others.
     percent
-        Which part of every promise goes to it, rounded to whole percents.
+        Which part of every epsilon goes to it, rounded to whole percents.
     """
 
     name: str
@@ -78,7 +73,7 @@ class Shown:
     Attributes
     ----------
     name, kind
-        What the market file calls it, and by which text it is told.
+        What the rules call it, and by which text it is told.
     level
         Of a quantile; 0 of others.
     values
@@ -100,26 +95,24 @@ class Shown:
     people: int
 
 
-def purpose_of(market: Market) -> str:
-    """Return whether a market buys a model or numbers."""
-    return NUMBERS if questions_of(market) else MODEL
+def purpose_of(rules: Rules) -> str:
+    """Return whether rules buy a model or statistics."""
+    return NUMBERS if rules.statistics else MODEL
 
 
-def wanted_of(market: Market) -> list[Wanted]:
-    """Return the numbers that a market asks for; none if it trains a model."""
-    shares = shares_of(market) if questions_of(market) else {}
+def wanted_of(rules: Rules) -> list[Wanted]:
+    """Return the statistics that rules ask for; none if a model is trained."""
+    total = sum(question.share or 1.0 for question in rules.statistics.values())
     return [
-        _wanted(name, question, round(100 * shares[name])) for name, question in questions_of(market).items()
+        _wanted(name, question, round(100 * (question.share or 1.0) / total))
+        for name, question in rules.statistics.items()
     ]
 
 
-def numbers_of(connection: Connection, caller: Caller, campaign: str) -> list[Shown]:
-    """Return the statistics that a campaign released; none if there are none for this caller, or a model."""
-    try:
-        found = released_from_json(show_model(connection, caller, campaign))
-    except MarketRefusal:
-        return []
-    if not isinstance(found, StatisticFile):
+def numbers_of(document: bytes | None) -> list[Shown]:
+    """Return the statistics of a released document; none if there is none, or it is a model."""
+    found = None if document is None else released_from_bytes(document)
+    if not isinstance(found, StatisticsFile):
         return []
     return [_shown(name, release) for name, release in found.releases().items()]
 

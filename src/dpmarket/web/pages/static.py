@@ -1,4 +1,4 @@
-"""Serve the one style sheet and the one script, both from memory, and the page that checks receipts."""
+"""The one style sheet and the one script, both from memory, and the page that checks receipts."""
 
 from __future__ import annotations
 

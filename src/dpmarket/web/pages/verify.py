@@ -5,8 +5,8 @@ from __future__ import annotations
 from fastapi import APIRouter, Request, Response
 
 from dpmarket.certificates import verify
-from dpmarket.market import Rate
 from dpmarket.web.auth import TheService
+from dpmarket.web.limits import Rate
 from dpmarket.web.pages.forms import number_in
 from dpmarket.web.pages.rendering import page
 from dpmarket.web.pages.uploads import Uploaded

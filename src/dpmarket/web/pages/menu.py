@@ -1,13 +1,13 @@
-"""Turn a campaign's menu into choices as a page shows them, made once for each menu and language."""
+"""A campaign's menu as choices that a page shows, made once for each menu and language."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import functools
 from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from dpmarket.market import MenuLine
+from dpmarket.core.views import MenuLine
 from dpmarket.web.pages.meaning import epsilon_shown, right_guesses
 from dpmarket.web.pages.texts import Texts
 
@@ -60,40 +60,26 @@ class Choices:
         return self.all[min(max(number, 1), len(self.all)) - 1]
 
 
-_KEPT = 64
 _ROW = Markup(
     '<tr><th scope="row"><a href="?line={number}">{number}</a></th>'
     "<td>{payment}</td><td>{guesses}</td><td>{epsilon}</td></tr>"
 )
-_made: dict[tuple[str, Texts], Choices] = {}
 
 
-def choices_of(
-    digest: str, texts: Texts, money: tuple[int, str], lines: Callable[[], Sequence[MenuLine]]
-) -> Choices:
+@functools.lru_cache(maxsize=64)
+def choices_of(lines: tuple[MenuLine, ...], texts: Texts, money: tuple[int, str]) -> Choices:
     """Return a menu's choices, the most private first; lines without a payment are none.
 
     Parameters
     ----------
-    digest
-        Of the campaign's curve, which is frozen: the same one has the same choices for ever.
+    lines
+        The menu.
     texts
         The reader's language.
     money
         Minor units, and the currency.
-    lines
-        Returns the menu, if it is not known yet.
     """
-    found = _made.get((digest, texts))
-    if found is None:
-        found = _choices(lines(), texts, *money)
-        while len(_made) >= _KEPT:
-            _made.pop(next(iter(_made)), None)
-        _made[digest, texts] = found
-    return found
-
-
-def _choices(lines: Sequence[MenuLine], texts: Texts, minor_units: int, currency: str) -> Choices:
+    minor_units, currency = money
     paid = sorted((line for line in lines if line.payment > 0), key=lambda line: line.epsilon)
     made = tuple(
         Choice(

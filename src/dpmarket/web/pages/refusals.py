@@ -1,4 +1,4 @@
-"""Say to people what was refused, in their language and without a value; programs get problems as before."""
+"""Refusals as pages for people, in their language and without a value; programs get problems."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
-from dpmarket.errors import DpmarketError, FileProblem, LedgerRefusal, MarketRefusal
+from dpmarket.errors import DpmarketError, FileProblem, MarketRefusal
 from dpmarket.web.pages.rendering import page
-from dpmarket.web.problems import NotSignedIn, TooOften
+from dpmarket.web.problems import NotSignedIn, TooOften, WrongRules
 
 _FOR_PROGRAMS = ("/api/", "/healthz", "/readyz", "/metrics")
 _KINDS = (
-    RequestValidationError, MarketRefusal, LedgerRefusal, FileProblem, TooOften, NotSignedIn, DpmarketError,
+    RequestValidationError, MarketRefusal, WrongRules, FileProblem, TooOften, NotSignedIn, DpmarketError,
     HTTPException, Exception,
 )  # fmt: skip
 _KEPT = ("retry-after", "allow")
@@ -55,7 +55,7 @@ def _for_people(before: Callable[..., Any]) -> Callable[[Request, Exception], Aw
 
 def home_of(path: str) -> str | None:
     """Return where a reader of a page goes on; None for who may have no place."""
-    return next((home for home in ("/s", "/b", "/p") if path == home or path.startswith(home + "/")), None)
+    return next((home for home in ("/s", "/m") if path == home or path.startswith(home + "/")), None)
 
 
 def _name(refusal: Exception, status: int) -> str:
@@ -75,8 +75,7 @@ def _name(refusal: Exception, status: int) -> str:
 
 
 def _detail(request: Request, refusal: Exception) -> str | None:
-    """Return the desk's own sentence, for members: sellers have texts of their own."""
-    sentences = isinstance(refusal, MarketRefusal | LedgerRefusal) and not isinstance(refusal, FileProblem)
-    if not sentences or (isinstance(refusal, MarketRefusal) and refusal.kind == "unknown"):
+    """Return the market's own sentence, for members: sellers have texts of their own."""
+    if not isinstance(refusal, MarketRefusal) or refusal.kind == "unknown":
         return None
-    return str(refusal) if home_of(request.url.path) in ("/b", "/p") else None
+    return str(refusal) if home_of(request.url.path) == "/m" else None

@@ -1,4 +1,4 @@
-"""Say what a market file would buy before anybody is asked: its plan, and with half and double the budget."""
+"""What rules would buy before anybody is asked: their plan, and with half and double the budget."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpmarket.campaign.market_file import Market
-from dpmarket.campaign.terms import error_of, prospect_for
+from dpmarket.campaign.rules.pricing import error_of, prospect_for
+from dpmarket.campaign.rules.rules_file import Rules, rules_from
+from dpmarket.core.log import canonical
+from dpmarket.core.opening import opening_of
 from dpmarket.errors import DpmarketError
-from dpmarket.market import plan_opening
-from dpmarket.market.opening import market_of, market_text
 from dpmarket.web.pages.meaning import chance_of, epsilon_shown, right_guesses
 
 
@@ -53,8 +53,8 @@ class Planned:
         The largest promise, epsilon and right guesses of 100, rounded up.
     chance
         The number of which delta is one part, rounded down; None where there is no delta.
-    problem
-        Why the campaign could not be opened like this, or None.
+    problem, warning
+        Why the campaign could not be opened like this, and why it should not be; or None.
     """
 
     lines: tuple[Line, ...]
@@ -64,55 +64,50 @@ class Planned:
     guesses: int
     chance: int | None
     problem: str | None
+    warning: str | None
 
 
-def planned(market: Market, mechanism: str) -> Planned:
-    """Return what a market file would buy."""
-    return _planned(market_text(market), mechanism)
+def planned(rules: Rules) -> Planned:
+    """Return what rules would buy."""
+    return _planned(canonical(rules.to_data()))
 
 
-def error_so_far(market: Market, people: int, promised: float) -> float | None:
-    """Return the error to expect if nobody else came: of so many people, with so much promised in all.
+def error_so_far(rules: Rules, people: int, epsilon: float) -> float | None:
+    """Return the error to expect if nobody else came: of so many people, with so much epsilon in all.
 
     With even weights, which is the least; None for nobody.
     """
-    if people == 0 or promised <= 0.0:
+    if people == 0 or epsilon <= 0.0:
         return None
-    return error_of(market, np.full(people, promised / people))
+    return error_of(rules, np.full(people, epsilon / people))
 
 
 @functools.lru_cache(maxsize=32)
-def _planned(text: str, mechanism: str) -> Planned:
-    market = market_of(text)
+def _planned(text: str) -> Planned:
+    rules = rules_from(text)
     lines = tuple(
         line
         for name, factor in (("half", 0.5), ("this", 1.0), ("double", 2.0))
-        if (line := _line(market, name, factor)) is not None
+        if (line := _line(rules, name, factor)) is not None
     )
-    chance = chance_of(market.objective.delta)
+    chance = chance_of(rules.objective.delta)
     try:
-        opening = plan_opening(market, mechanism)
+        opening = opening_of(rules)
     except DpmarketError as problem:
-        return Planned(lines, 0, None, 0.0, 50, chance, str(problem))
+        return Planned(lines, 0, None, 0.0, 50, chance, str(problem), None)
     ceiling = opening.ceiling
-    return Planned(
-        lines,
-        opening.escrow,
-        opening.largest_payment,
-        epsilon_shown(ceiling),
-        right_guesses(ceiling),
-        chance,
-        None,
-    )
+    guesses = right_guesses(ceiling)
+    largest, warning = opening.largest, opening.warning
+    return Planned(lines, opening.escrow, largest, epsilon_shown(ceiling), guesses, chance, None, warning)
 
 
-def _line(market: Market, name: str, factor: float) -> Line | None:
-    budget, people = market.objective.budget, market.sellers.expected
+def _line(rules: Rules, name: str, factor: float) -> Line | None:
+    budget, people = rules.objective.budget, rules.sellers.expected
     if budget is None or people is None:
         return None
     try:
-        found = prospect_for(market, people, factor * budget)
+        found = prospect_for(rules, people, factor * budget)
     except DpmarketError:
         return None
-    minor = math.floor(Fraction(repr(factor * budget)) * market.money.minor_units)
+    minor = math.floor(Fraction(repr(factor * budget)) * rules.money.minor_units)
     return Line(name, minor, round(found.share_bought * people), found.error)
