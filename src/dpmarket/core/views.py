@@ -151,6 +151,14 @@ class Event:
 
 
 @dataclass(frozen=True)
+class MyEvent:
+    """Something that happened to a participation; without a number, which would count what others do."""
+
+    kind: str
+    at: str
+
+
+@dataclass(frozen=True)
 class ShownCampaign:
     """A campaign as everybody sees it who may see it at all.
 
@@ -363,11 +371,11 @@ def show_limits(c: sa.Connection, caller: Caller) -> MyLimits:
     return MyLimits(limit, held, spent, elsewhere, max(limit - elsewhere - held - spent, 0.0))
 
 
-def show_history(c: sa.Connection, caller: Caller) -> list[Event]:
+def show_history(c: sa.Connection, caller: Caller) -> list[MyEvent]:
     """Return what happened to a seller's participation, and when."""
     row = _mine(c, caller)
-    query = sa.select(_event.number, _event.kind, _event.at).where(_event.participation == row.id)
-    return [Event(*one) for one in c.execute(query.order_by(_event.number))]
+    query = sa.select(_event.kind, _event.at).where(_event.participation == row.id)
+    return [MyEvent(*one) for one in c.execute(query.order_by(_event.number))]
 
 
 def show_money(c: sa.Connection, caller: Caller, campaign: int) -> Money:

@@ -293,7 +293,7 @@ def show_limits(caller: AnyCaller, service: TheService) -> views.MyLimits:
 
 
 @router.get("/me/events", tags=["seller"])
-def show_history(caller: AnyCaller, service: TheService) -> list[views.Event]:
+def show_history(caller: AnyCaller, service: TheService) -> list[views.MyEvent]:
     """Return what happened to a seller's participation, in order."""
     with service.market.look() as c:
         return views.show_history(c, caller)
