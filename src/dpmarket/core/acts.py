@@ -365,7 +365,8 @@ class Act:
             if name != "campaign"
         }
         settings = pydantic.ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
-        return pydantic.create_model(f"{self.name}_request", __config__=settings, **parts)
+        about = (inspect.getdoc(self.function) or "").split("\n")[0]
+        return pydantic.create_model(f"{self.name}_request", __config__=settings, __doc__=about, **parts)
 
     @cached_property
     def is_sendable(self) -> bool:

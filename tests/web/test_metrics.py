@@ -3,18 +3,14 @@
 import io
 import json
 import logging
-import re
 import struct
 import tempfile
-import threading
 import time
 
 import pytest
 from prometheus_client import generate_latest
 
-from dpmarket.ledger import writing
-from dpmarket.market import work
-from dpmarket.web.watching import JsonLines, log_to
+from dpmarket.web.metrics import JsonLines, log_to
 from support.shop import open_shop
 
 COST = 2.71828182845
@@ -76,16 +72,16 @@ def test_no_value_is_in_a_log_a_metric_an_error_a_file_or_the_database(
     folder.mkdir()
     with open_shop(folder) as shop:
         campaign = shop.open(mechanism, amount=100_000)
-        (invited,) = shop.operator.invite(campaign, [PANEL])
+        (invited,) = shop.members["operator"].invite(campaign, [PANEL])
         tokens = [invited["token"], *shop.tokens.values()]
         seller = shop.with_token(invited["token"], "consent")
         answers = []
         for path, body in [
-            ("quote", {"cost": f"{COST}"}),
-            ("quote", {"cost": COST, str(COST): 1}),
-            ("record", {"values": RECORD}),
-            ("record", {"values": {str(AGE): AGE}}),
-            ("payee", {"payee": [PAYEE]}),
+            ("choose", {"cost": f"{COST}"}),
+            ("choose", {"cost": COST, str(COST): 1}),
+            ("deliver", {"values": RECORD}),
+            ("deliver", {"values": {str(AGE): AGE}}),
+            ("set_payee", {"payee": [PAYEE]}),
         ]:
             headers = {"Idempotency-Key": f"{COST}-{PAYEE}-0123456789"}
             answers.append(
@@ -97,20 +93,20 @@ def test_no_value_is_in_a_log_a_metric_an_error_a_file_or_the_database(
         assert all(answer.status_code >= 400 for answer in answers)
         shop.request("POST", f"/i/{invited['token']}")
         if mechanism == "online":
-            seller.menu()
-            seller.quote(COST)
+            seller.act("reserve")
+            seller.act("choose", cost=COST)
         else:
-            seller.post("/me/report", {"cost": COST})
+            seller.act("report", cost=COST)
             shop.clock.pass_(days=7)
-            work(shop.desk, shop.clock())
-        seller.accept()
+            shop.work()
+        seller.act("accept")
         seller.deliver(RECORD)
-        seller.set_payee(PAYEE)
+        seller.act("set_payee", payee=PAYEE)
         metrics = generate_latest(shop.metrics.registry)
         kept = {path: path.read_bytes() for path in files_under(folder, temporary)}
         assert any(path.name.endswith("-wal") and content for path, content in kept.items())
         shop.clock.pass_(days=9)
-        work(shop.desk, shop.clock())
+        shop.work()
         assert seller.me()["state"] == "spent"
         kept |= {
             path.with_name(path.name + ".later"): path.read_bytes() for path in files_under(folder, temporary)
@@ -124,7 +120,7 @@ def test_no_value_is_in_a_log_a_metric_an_error_a_file_or_the_database(
             assert found_in(content, secret) == [], path
     lines = [json.loads(line) for line in logged.getvalue().splitlines()]
     routes = {line["route"] for line in lines if "route" in line}
-    assert "/api/v1/me/acceptance" in routes
+    assert "/api/v1/me/accept" in routes
     assert "/i/{token}" in routes
     assert "none" in routes  # what is no route is not told by its path
 
@@ -153,49 +149,22 @@ def test_of_other_peoples_messages_only_the_template_is_written():
     assert "canary" not in line
 
 
-def test_requests_are_counted_by_template_and_the_desk_is_looked_at(tmp_path):
+def test_requests_are_counted_by_template_and_the_market_is_looked_at(tmp_path):
     with open_shop(tmp_path) as shop:
-        shop.metrics.watch_desk(shop.desk)
+        shop.metrics.watch_market(shop.market)
         campaign = shop.open()
-        shop.buyer.campaign(campaign)
-        route = "/api/v1/campaigns/{campaign_id}"
+        shop.members["buyer"].campaign(campaign)
+        route = "/api/v1/campaigns/{campaign}"
         count = f'dpmarket_requests_total{{method="GET",route="{route}",status="200"}} 1.0'
         until(lambda: count in generate_latest(shop.metrics.registry).decode())
         text = generate_latest(shop.metrics.registry).decode()
         assert f'dpmarket_request_seconds_count{{method="GET",route="{route}"}} 1.0' in text
         assert 'dpmarket_jobs{kind="close",state="waiting"} 1.0' in text
         assert "dpmarket_books_balanced 1.0" in text
-        assert "dpmarket_escrow_short 0.0" in text
+        assert "dpmarket_campaigns_unpaid 0.0" in text
         assert "dpmarket_database_up 1.0" in text
         assert campaign not in text
-        (tmp_path / "market.ledger").rename(tmp_path / "away")
+        (tmp_path / "data" / "market.db").rename(tmp_path / "away")
+        shop.market.engine.dispose()
         assert "dpmarket_database_up 0.0" in generate_latest(shop.metrics.registry).decode()
-        (tmp_path / "away").rename(tmp_path / "market.ledger")
-
-
-def test_who_waits_for_the_ledgers_lock_is_seen_in_the_metrics(tmp_path):
-    def told(shop):
-        text = generate_latest(shop.metrics.registry).decode()
-        names = ("waits_total", "wait_seconds_total", "wait_longest_seconds")
-        return [float(re.search(rf"^dpmarket_lock_{name} (\S+)$", text, re.M)[1]) for name in names]
-
-    with open_shop(tmp_path) as shop:
-        shop.metrics.watch_desk(shop.desk)
-        before = told(shop)
-        holds = threading.Event()
-
-        def hold():
-            with writing(shop.desk.ledger):
-                holds.set()
-                time.sleep(0.5)
-
-        holder = threading.Thread(target=hold)
-        holder.start()
-        assert holds.wait(10)
-        shop.draft()  # waits until the other is done
-        holder.join()
-        number, seconds, longest = told(shop)
-        assert number >= before[0] + 2
-        assert seconds >= before[1] + 0.4
-        assert 0.4 <= longest <= seconds
-        assert told(shop)[2] < longest  # it is the longest since somebody last looked
+        (tmp_path / "away").rename(tmp_path / "data" / "market.db")
