@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dpmarket.cli.arguments import ForceFlag, JsonFlag, LedgerOption, MarketOption, QuietFlag
+from dpmarket.cli.arguments import ForceFlag, JsonFlag, QuietFlag
 
 if TYPE_CHECKING:
     from dpmarket.certificates import Verification

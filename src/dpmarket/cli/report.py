@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from dpmarket.cli.arguments import ForceFlag, JsonFlag, LedgerOption, MarketOption, QuietFlag
+from dpmarket.cli.arguments import ForceFlag, JsonFlag, QuietFlag
 
 
 def report(

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from dpmarket.arrays import FloatArray
+from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.campaign.rules.pricing import OFFLINE, cross_priced_terms, objective_for, terms_of
 from dpmarket.campaign.rules.rules_file import Rules
 from dpmarket.errors import Infeasible, MarketRefusal
@@ -45,18 +45,20 @@ def is_cross_priced(rules: Rules, reports: int) -> bool:
 
 
 def decide_offline(
-    rules: Rules, people: Sequence[bytes], costs: FloatArray
-) -> tuple[Outcome, dict[str, Any]]:
-    """Decide about all sellers at once; return the outcome, and all that decided as plain data.
+    rules: Rules, names: Sequence[str], costs: FloatArray, salt: bytes
+) -> tuple[Outcome, IntArray, dict[str, Any]]:
+    """Decide about all sellers at once; return the outcome, payments in minor units, and all that decided.
 
     Parameters
     ----------
     rules
         Of the campaign.
-    people
-        Keyed digests of ids, all different.
+    names
+        By which sellers are split into parts, all different.
     costs
         What each reported, money per unit of the cost function.
+    salt
+        Of the split; see :func:`salt_of`.
 
     Raises
     ------
@@ -70,13 +72,12 @@ def decide_offline(
     terms = terms_of(rules)
     if is_cross_priced(rules, costs.size):
         assert rules.objective.budget is not None
-        salt = salt_of(rules.campaign.name, people)
         public = cross_priced_terms(rules) | {"salt": salt.hex()}
         mechanism = CrossPricedMechanism(
             terms.virtual_cost, objective_from_dict(public["objective"]), rules.objective.budget,
             epsilon_cost=terms.epsilon_cost, minor_unit=public["minor_unit"],
         )  # fmt: skip
-        outcome = mechanism.run([digest.hex() for digest in people], costs, salt=salt)[0]
+        outcome = mechanism.run(names, costs, salt=salt)[0]
     else:
         objective = objective_for(rules, max(costs.size, 1))
         outcome = OfflineMechanism(terms.virtual_cost, objective, epsilon_cost=terms.epsilon_cost).run(costs)
@@ -86,17 +87,9 @@ def decide_offline(
             "None of these reports buys anything: too few of them lie below the reserve price. Nothing was "
             "entered."
         )
-    return outcome, public
-
-
-def room_in_order(amounts: Sequence[int] | np.ndarray[Any, Any], available: int, largest: int) -> int:
-    """Return how many sellers, in their order, have room in a budget.
-
-    The largest payment is set aside before anybody's report is looked at; where that does not fit, nobody
-    later has room either, so that no report decides about its own room.
-    """
-    before = np.cumsum(amounts) - amounts
-    return int(np.searchsorted(before, available - largest, side="right")) if available >= largest else 0
+    losses = terms.epsilon_cost.cost_of_epsilon(outcome.epsilons)
+    amounts = whole_units(outcome.payments, rules.money.minor_units, costs, losses)
+    return outcome, np.where(outcome.epsilons > 0.0, np.maximum(amounts, 1), 0), public
 
 
 def largest_amount(schedule: PriceSchedule, minor_units: int) -> int:
