@@ -12,7 +12,7 @@ import hashlib
 import html
 from importlib import resources
 
-from dpmarket.certificates.verifier.statements import NOT_PROMISED
+from dpmarket.certificates.verifier.statements import LIMITS
 from dpmarket.version import __version__
 
 _SCRIPTS = (
@@ -45,12 +45,12 @@ def receipt_page() -> bytes:
     """
     script = "\n" + "\n".join(_part(name) for name in _SCRIPTS)
     style = "\n" + _part("page.css")
-    sentences = "\n".join(f"<li>{html.escape(sentence)}</li>" for sentence in NOT_PROMISED)
+    sentences = "\n".join(f"<li>{html.escape(sentence)}</li>" for sentence in LIMITS)
     page = _part("page.html")
     # The script last: whatever it contains is not looked at again.
     for name, value in (
         ("VERSION", __version__),
-        ("NOT_PROMISED", sentences),
+        ("LIMITS", sentences),
         ("STYLE_HASH", _hash(style)),
         ("SCRIPT_HASH", _hash(script)),
         ("STYLE", style),
