@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from dpmarket.cli.arguments import ForceFlag, JsonFlag, QuietFlag
-
-if TYPE_CHECKING:
-    from dpmarket.certificates import Verification
 
 CertificateFile = Annotated[Path, typer.Argument(help="The certificate that 'dpmarket certify' wrote.")]
 
@@ -23,6 +18,9 @@ def commit(
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Write the rules to this .json file; publish it.")
     ] = Path("commitment.json"),
+    online: Annotated[
+        bool, typer.Option("--online", help="Announce the prices by which sellers are quoted one by one.")
+    ] = False,
     as_json: JsonFlag = False,
     quiet: QuietFlag = False,
     force: ForceFlag = False,
@@ -37,8 +35,8 @@ def commit(
     from dpmarket.files import refuse_same, write_bytes
 
     refuse_same(output, market)
-    rules = commit_market(market)
-    write_bytes(output, rules.data, overwrite=force)
+    rules = commit_market(market, online=online)
+    write_bytes(output, rules.text.encode() + b"\n", overwrite=force)
     rows = [("digest", rules.digest), ("time", rules.committed_at), ("written to", str(output))]
     data = {"digest": rules.digest, "committed_at": rules.committed_at, "commitment": str(output)}
     note = f"Publish {output}, or at least its digest, before anybody reports."
@@ -221,6 +219,10 @@ def verify(
             help="The rules as they were published before the reports: checks that nothing was changed.",
         ),
     ] = None,
+    reports: Annotated[
+        Path | None,
+        typer.Option("--reports", help="With --openings: the frozen reports, a CSV file of id and cost."),
+    ] = None,
     as_json: JsonFlag = False,
     quiet: QuietFlag = False,
 ) -> None:
@@ -231,19 +233,13 @@ def verify(
     from dpmarket.certificates import check_certificate
     from dpmarket.cli.render import Voice, busy
 
-    check: Callable[..., Verification] = check_certificate
-    if commitment is not None:
-        # Planning prices again loads what a certificate alone does not need.
-        from dpmarket.campaign import check_published
-
-        check = partial(check_published, commitment=commitment)
     cost = None
     if ask_cost:
         cost = typer.prompt(
             "Your cost, as you reported it", type=float, hide_input=sys.stdin.isatty(), err=True
         )
     with busy("Checking"):
-        result = check(
+        result = check_certificate(
             certificate,
             receipt=receipt,
             cost=cost,
@@ -251,10 +247,12 @@ def verify(
             signature=signature,
             public_key=public_key,
             openings=openings,
+            reports=reports,
+            commitment=commitment,
         )
     lines = [f"{check.verdict:9} {check.name}: {check.detail}" for check in result.checks]
-    left = sum(check.verdict == "not made" for check in result.checks)
-    title = f"No check failed; {left} not made" if left else "No check failed"
+    left = sum(check.verdict == "skipped" for check in result.checks)
+    title = f"No check failed; {left} skipped" if left else "No check failed"
     if not result.passed:
         title = "A CHECK FAILED: do not trust this certificate"
     Voice(as_json, quiet).list(title, lines, result.to_dict())

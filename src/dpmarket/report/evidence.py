@@ -71,7 +71,7 @@ class Verified:
     def summary(self) -> list[tuple[str, str]]:
         """Return one row per check that was made."""
         return [
-            (check.name, check.verdict) for check in self._verification.checks if check.verdict != "not made"
+            (check.name, check.verdict) for check in self._verification.checks if check.verdict != "skipped"
         ]
 
     def to_dict(self) -> dict[str, object]:

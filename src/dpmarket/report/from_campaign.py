@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -336,25 +336,18 @@ def certified(
     return hashlib.sha256(body).hexdigest(), ((SEALED, Verified(verify(data))),)
 
 
-def _as_certified(released: Released) -> dict[str, Any]:
-    """Return the whole numbers of a release under the names that a certificate gives them."""
-    if isinstance(released, ModelFile):
-        if released.delta:
-            return {"coefficients": released.description["coefficients"]}
-        cells = released.description["cells"]
-        return {"coef_grid": cells if released.has_many_labels else cells[0]}
-    named = released.statistics.items()
-    return {"statistics": [{"name": name, "numerators": one.release["numerators"]} for name, one in named]}
-
-
 def _cells(release: Mapping[str, Any]) -> Any:
-    """Return the whole numbers of a release."""
-    if "coefficients" in release:
-        return release["coefficients"]
-    if "coef_grid" in release:
-        return _whole(release["coef_grid"])
-    return [(part["name"], [int(number) for number in part["numerators"]]) for part in release["statistics"]]
+    """Return the numbers of a release, as a certificate states them."""
+    if "statistics" in release:
+        return {name: list(map(str, one["numerators"])) for name, one in release["statistics"].items()}
+    return (
+        release["coefficients"]
+        if "coefficients" in release
+        else [list(map(str, row)) for row in release["cells"]]
+    )
 
 
-def _whole(values: Sequence[Any]) -> list[Any]:
-    return [_whole(value) if isinstance(value, list) else int(value) for value in values]
+def _as_certified(released: Released) -> Mapping[str, Any]:
+    if isinstance(released, ModelFile):
+        return released.description
+    return {"statistics": {name: one.release for name, one in released.statistics.items()}}

@@ -160,7 +160,7 @@ class Check(Answer):
     """One thing that the verifier looked at."""
 
     name: str
-    verdict: Literal["holds", "FAILS", "not made"]
+    verdict: Literal["holds", "FAILS", "skipped"]
 
 
 class Report(Answer):
