@@ -28,8 +28,8 @@ def init(
         list[str] | None,
         typer.Option(
             "--set",
-            help="Write this value: PATH=VALUE, such as objective.budget=500 or features.age.low=18; whatever "
-            "the file takes. Several times.",
+            help="Write this value: PATH=VALUE, such as objective.budget=500 or features.age.low=18: "
+            "whatever the file takes. Several times.",
         ),
     ] = None,
     sample: Annotated[
@@ -267,8 +267,8 @@ def _tell_training(voice: Voice, done: Training, output: str) -> None:
 
     if done.raised_l2 is not None:
         voice.remark(
-            f"With the epsilons of these sellers training.l2 is too small: {number(done.raised_l2)} was used, "
-            "the least penalty that keeps them."
+            f"With the epsilons of these sellers training.l2 is too small: {number(done.raised_l2)} was "
+            "used, the least penalty that keeps them."
         )
     for name, count in done.clipped.items():
         voice.remark(

@@ -1,4 +1,4 @@
-"""Commands about a market as a whole: ``show``, ``statement``, ``payouts``, ``check``, ``repair``, backups."""
+"""Commands about a whole market: ``show``, ``statement``, ``payouts``, ``check``, ``repair``, backups."""
 
 from __future__ import annotations
 

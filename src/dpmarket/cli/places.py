@@ -25,10 +25,10 @@ def located(path: Path, database: str | None = None) -> Located:
     from dpmarket.core.place import place_of, state_folder
 
     if path.is_dir():
-        from dpmarket.web.settings import settings_in
+        from dpmarket.web.settings import read_settings
 
-        settings = settings_in(path)
-        return Located(settings.database_url, settings.state_folder, settings.keys_folder)
+        settings = read_settings(path)
+        return Located(settings.database, settings.state_folder, settings.keys)
     if path.suffix.lower() == ".db":
         return Located(path, state_folder())
     place = place_of(path, database)

@@ -6,7 +6,6 @@ A file campaign knows payees by their ids, never their bank details: the payer h
 from __future__ import annotations
 
 import csv
-import hashlib
 import io
 import os
 import re

@@ -262,7 +262,6 @@ def open_market(
     keys: str | os.PathLike[str] | None = None,
     *,
     make: bool = False,
-    key: bytes | None = None,
 ) -> Market:
     """Open a market, for a ``with`` block.
 
@@ -277,8 +276,6 @@ def open_market(
         The folder of private keys, in no backup; None: only a worker has them.
     make
         Make the tables where there are none. A service never does.
-    key
-        The secret key of digests of a market that is made; None draws one.
 
     Raises
     ------
@@ -298,7 +295,7 @@ def open_market(
                         "database back, or let 'dpmarket repair' make it from the log."
                     )
                 make_tables(engine)
-                make_market(engine, secrets.token_hex(16), key or secrets.token_bytes(32), place)
+                make_market(engine, secrets.token_hex(16), secrets.token_bytes(32), place)
             _refuse_other_revision(engine, place)
         return Market(engine, place, state, None if keys is None else _folder(Path(keys)))
     except BaseException:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,10 +19,13 @@ import sqlalchemy as sa
 
 from dpmarket.arrays import FloatArray
 from dpmarket.campaign.rules.decision import budget_in_minor_units, refuse_too_many
+from dpmarket.campaign.rules.pricing import terms_of
 from dpmarket.campaign.rules.released import ModelFile, Released, released_from_bytes
 from dpmarket.campaign.rules.rules_file import Rules, to_distribution
+from dpmarket.certificates import Certificate
 from dpmarket.core import campaigns, people, schema, sellers
 from dpmarket.core.acts import OWNER, Campaign, Tx, campaign_of, lock_campaign
+from dpmarket.core.certificate import certify_campaign, decide_of, rules_text
 from dpmarket.core.database import Market
 from dpmarket.core.file_records import FileRecords, digests_of
 from dpmarket.core.file_reports import ReportsFile, normal_ids, read_reports
@@ -31,8 +33,6 @@ from dpmarket.core.opening import decide_for, draft_of, opening_of, rules_of
 from dpmarket.core.participations import count, of
 from dpmarket.core.place import Place, campaign_named, existing_campaign, place_of
 from dpmarket.core.quoting import (
-    Decide,
-    Decision,
     Preview,
     Reports,
     enter_quotes,
@@ -41,7 +41,7 @@ from dpmarket.core.quoting import (
 )
 from dpmarket.core.release import release_for
 from dpmarket.core.training import market_key, released, train
-from dpmarket.errors import FileProblem, MarketRefusal
+from dpmarket.errors import FileProblem, Infeasible, MarketRefusal
 from dpmarket.files import (
     is_standard_stream,
     read_table,
@@ -145,21 +145,16 @@ def quote_file(
     progress("Reading reports", 0.0)
     found = read_reports(place.rules, place.path, reports)
     progress("Deciding epsilons and payments", 0.2)
-    decide = _decide_once(decide_for(place.rules))
-    key = None
-    if not place.is_there:  # decide first: what is refused leaves no database behind
-        key = secrets.token_bytes(32)
-        new = _first_preview(place.rules, key, found, decide, confirmed=confirmed)
-        if output is None:
-            return _previewed(place.rules, found, new, outputs)
-    with place.open(make=output is not None, key=key) as market:
+    refuse_first(place.rules, found, confirmed=confirmed or place.is_there)
+    if not place.is_there and output is None:
+        return _previewed(place.rules, found, outputs)
+    with place.open(make=output is not None) as market:
         for attempt in range(_ATTEMPTS):
-            campaign = _opened(market, place.rules, confirmed=confirmed, dry=output is None)
+            campaign = _opened(market, place.rules, found, confirmed=confirmed, dry=output is None)
             if campaign is None:
-                key = market_key(market)
-                new = _first_preview(place.rules, key, found, decide, confirmed=confirmed)
-                return _previewed(place.rules, found, new, outputs)
-            preview = preview_reports(market, campaign.id, found.table.select("id", "cost"), decide)
+                return _previewed(place.rules, found, outputs)
+            reports_ = found.table.select("id", "cost")
+            preview = preview_reports(market, campaign.id, reports_, decide_of(market, campaign))
             _refuse_nobody(market, campaign, preview, found)
             progress("Entering quotes", 0.6)
             try:
@@ -168,6 +163,20 @@ def quote_file(
                 if refusal.kind not in ("state", "funds") or attempt == _ATTEMPTS - 1:
                     raise  # else somebody else quoted meanwhile
     raise AssertionError("unreachable")
+
+
+def refuse_first(rules: Rules, found: ReportsFile, *, confirmed: bool) -> None:
+    """Refuse a first file of reports before anything is made: what is refused leaves no database behind."""
+    opening = opening_of(rules)
+    if opening.warning is not None and not confirmed:
+        raise MarketRefusal("confirm", f"{opening.warning} To buy all the same, say --yes.")
+    if rules.campaign.mechanism == "offline" and found.table.height < rules.sellers.minimum:
+        raise few(found.table.height, rules.sellers.minimum)
+    if not (found.table.get_column("cost") <= terms_of(rules).virtual_cost.reserve_price).any():
+        raise Infeasible(
+            "None of these reports buys anything: all of them lie above the reserve price. Nothing was "
+            "entered."
+        )
 
 
 @dataclass(frozen=True)
@@ -204,45 +213,20 @@ class _Outputs:
         return cls(quotes, not_quoted, overwrite)
 
 
-def _decide_once(decide: Decide) -> Decide:
-    """Return a mechanism that remembers its last decision, for reports that are previewed twice."""
-    last: list[tuple[list[bytes], Decision]] = []
-
-    def again(reports: Reports) -> Decision:
-        if not last or last[0][0] != reports.people:
-            last[:] = [(reports.people, decide(reports))]
-        return last[0][1]
-
-    return again
-
-
-def _first_preview(
-    rules: Rules, key: bytes, found: ReportsFile, decide: Decide, *, confirmed: bool
-) -> Preview:
+def _previewed(rules: Rules, found: ReportsFile, outputs: _Outputs) -> Quoting:
     """Return what quoting would enter into a campaign that does not exist yet."""
-    opening = opening_of(rules)
-    if opening.warning is not None and not confirmed:
-        raise MarketRefusal("confirm", opening.warning)
-    if rules.campaign.mechanism == "offline" and found.table.height < rules.sellers.minimum:
-        raise few(found.table.height, rules.sellers.minimum)
-    digests = people.person_digests(key, found.table.get_column("id").to_list())
-    table = found.table.with_columns(digest=pl.Series(digests, dtype=pl.Binary)).sort("digest")
-    reports = Reports(
-        table.get_column("digest").to_list(),
-        table.get_column("cost").to_numpy(),
-        ["escrow"] * table.height,
-        table.get_column("id").to_list(),
+    ids = found.table.get_column("id").to_list()
+    costs = found.table.get_column("cost").to_numpy()
+    decision = decide_for(rules)(Reports([], costs, [], ids))
+    known = pl.DataFrame(
+        {
+            "id": ids,
+            "epsilon": np.asarray(decision.epsilons, dtype=float),
+            "payment": decision.whole(rules.money.minor_units),
+            "state": ["accepted"] * len(ids),
+        }
     )
-    decision = decide(reports)
-    quotes = table.select("digest", name="id", reason=pl.lit(None, dtype=pl.String)).with_columns(
-        epsilon=pl.Series(np.asarray(decision.epsilons, dtype=float)),
-        payment=pl.Series(decision.whole(rules.money.minor_units)),
-    )
-    return Preview(quotes, "", "")
-
-
-def _previewed(rules: Rules, found: ReportsFile, new: Preview, outputs: _Outputs) -> Quoting:
-    return _result(rules, found, _sheet(rules, found, _as_quotes(new)), None, outputs, is_new=True)
+    return _result(rules, found, _sheet(rules, found, known), None, outputs, is_new=True)
 
 
 def few(there: int, minimum: int) -> MarketRefusal:
@@ -254,42 +238,98 @@ def few(there: int, minimum: int) -> MarketRefusal:
     )
 
 
-def _opened(market: Market, rules: Rules, *, confirmed: bool, dry: bool) -> Campaign | None:
-    """Return the campaign of these rules, drafted and opened if it is new; None in a dry run of a new one."""
+def _opened(
+    market: Market, rules: Rules, reports: ReportsFile, *, confirmed: bool, dry: bool
+) -> Campaign | None:
+    """Return the campaign of these rules, opened if it is new; None in a dry run of a new one."""
     with market.look() as c:
         found = campaign_named(c, rules.campaign.name)
-        empty = found is not None and found.state == "open" and not count(c, _own.campaign == found.id)
-    if found is None or empty:
-        if dry:
-            return None
-        opening = opening_of(rules)
-        if opening.warning is not None and not confirmed:
-            raise MarketRefusal("confirm", opening.warning)
-        budget = budget_in_minor_units(rules)
-        limited = rules.campaign.mechanism != "offline" and budget is not None
-        plan = draft_of(rules, channel="file", self_funded=not limited)
+        is_empty = found is None or not count(c, _own.campaign == found.id)
+    if found is not None and (found.state == "draft" or not is_empty):
+        refuse_changed(found, rules)
+        if found.state != "draft":
+            return found
+    elif found is not None and found.state != "open":
+        return found
+    if dry:
+        return None
+    refuse_first(rules, reports, confirmed=confirmed)
+    opening, budget = opening_of(rules), budget_in_minor_units(rules)
 
-        def enter(tx: Tx) -> int:
-            if found is not None:
-                _forget(tx, found)
-            identity = campaigns.draft(tx, OWNER, plan)
-            if limited:
-                assert budget is not None
-                campaigns.fund(tx, OWNER, identity, budget)
-            campaigns.open_(tx, OWNER, identity, opening, confirmed=True)
-            return identity
+    def enter(tx: Tx) -> int:
+        identity = _drafted(tx, rules, found)
+        if rules.campaign.mechanism != "offline" and budget is not None:
+            campaigns.fund(tx, OWNER, identity, budget)
+        campaigns.open_(tx, OWNER, identity, opening, confirmed=True)
+        return identity
 
-        identity = market.transact(enter)
+    identity = market.transact(enter)
+    with market.look() as c:
+        return campaign_of(c, int(identity))
+
+
+def _drafted(tx: Tx, rules: Rules, found: Campaign | None) -> int:
+    """Return the id of the draft of these rules, made if there is none; an empty campaign is replaced."""
+    if found is not None and found.state == "draft":
+        return found.id
+    if found is not None:
+        _forget(tx, found)
+    limited = rules.campaign.mechanism != "offline" and rules.objective.budget is not None
+    return campaigns.draft(tx, OWNER, draft_of(rules, channel="file", self_funded=not limited))
+
+
+def commit_file(rules_path: str | os.PathLike[str], *, database: str | None = None) -> tuple[str, str]:
+    """Fix a campaign's rules before anybody reports; return their text to publish, and the time.
+
+    The text is the same whenever it is asked for. Rules that were fixed and changed since, before anybody was
+    quoted, are fixed anew, with a new time.
+
+    Raises
+    ------
+    MarketRefusal
+        Sellers were quoted by other rules.
+    """
+    place = place_of(rules_path, database)
+    opening_of(place.rules)  # refuses rules by which nothing can be bought
+    with place.open(make=True) as market:
         with market.look() as c:
-            return campaign_of(c, int(identity))
-    refuse_changed(found, rules)
-    return found
+            found = campaign_named(c, place.rules.campaign.name)
+            is_empty = found is None or not count(c, _own.campaign == found.id)
+        if found is None or (
+            is_empty and found.state in ("draft", "open") and has_changed(found, place.rules)
+        ):
+
+            def enter(tx: Tx) -> int:
+                if found is not None:
+                    _forget(tx, found)
+                return _drafted(tx, place.rules, None)
+
+            identity = int(market.transact(enter))
+            with market.look() as c:
+                found = campaign_of(c, identity)
+        refuse_changed(found, place.rules)
+        return rules_text(market_key(market), found), found.made_at
+
+
+def certify_file(rules_path: str | os.PathLike[str], *, database: str | None = None) -> Certificate:
+    """Return the certificate of a campaign, with new salts at every call: keep the first one's openings.
+
+    Raises
+    ------
+    NotCertifiable
+        Nothing was released.
+    """
+    place = place_of(rules_path, database)
+    with place.open() as market:
+        found = existing_campaign(market, place.rules)
+        refuse_changed(found, place.rules)
+        return certify_campaign(market, found.id)
 
 
 def _forget(tx: Tx, found: Campaign) -> None:
     """Delete a campaign in which nobody was quoted, because its first file of reports was refused."""
     found = lock_campaign(tx, found.id)
-    if found.state != "open" or count(tx.c, _own.campaign == found.id):
+    if found.state not in ("draft", "open") or count(tx.c, _own.campaign == found.id):
         raise MarketRefusal("state", "Somebody was quoted in this campaign meanwhile; try again.")
     for table in (schema.event, schema.transfer, schema.account):
         tx.c.execute(table.delete().where(table.c.campaign == found.id))
@@ -297,22 +337,26 @@ def _forget(tx: Tx, found: Campaign) -> None:
 
 
 def refuse_changed(found: Campaign, rules: Rules) -> None:
-    """Refuse a rules file that differs from the rules that were fixed with the first quote.
+    """Refuse a rules file that differs from the rules that were fixed with the first quote, or committed.
 
     Raises
     ------
     MarketRefusal
         Names the first key that changed.
     """
-    before, now = found_rules(found), rules
-    changed = _changed(_compared(before), _compared(now))
+    changed = _changed(_compared(found_rules(found)), _compared(rules))
     if changed:
         more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
         raise MarketRefusal(
             "state",
-            f"The rules have changed since sellers were quoted: {changed[0]}{more}. Put it back; for other "
+            f"The rules have changed since they were fixed: {changed[0]}{more}. Put it back; for other "
             "rules, begin another campaign.",
         )
+
+
+def has_changed(found: Campaign, rules: Rules) -> bool:
+    """Whether a rules file differs from a campaign's rules."""
+    return bool(_changed(_compared(found_rules(found)), _compared(rules)))
 
 
 def found_rules(found: Campaign) -> Rules:

@@ -11,11 +11,12 @@ import math
 import numpy as np
 
 from dpmarket.campaign.rules.decision import (
+    UNBOUND,
+    Binding,
     budget_in_minor_units,
     decide_offline,
     is_cross_priced,
     largest_amount,
-    salt_of,
 )
 from dpmarket.campaign.rules.encoding import record_bytes
 from dpmarket.campaign.rules.pricing import (
@@ -98,19 +99,19 @@ def rules_of(found: Campaign) -> Rules:
     return rules_from(found.rules)
 
 
-def decide_for(rules: Rules) -> Decide:
+def decide_for(rules: Rules, binding: Binding = UNBOUND) -> Decide:
     """Return the mechanism of these rules, as a function of frozen reports.
 
     Online each report is quoted by the public schedule. Offline all are decided about at once; the offer of
-    the decision then has the public tables, the objective, and the salt of cross-pricing.
+    the decision then has the public tables, the objective, and the salt of cross-pricing, which ``binding``
+    fixes together with the reports (:func:`~dpmarket.core.certificate.binding_of`).
     """
     if rules.campaign.mechanism != OFFLINE:
         return _by_schedule(online_schedule(rules)[0], rules.money.minor_units)
 
     def decide(reports: Reports) -> Decision:
         costs = np.asarray(reports.costs, dtype=float)
-        salt = salt_of(rules.campaign.name, reports.people)
-        outcome, amounts, public = decide_offline(rules, reports.names, costs, salt)
+        outcome, amounts, public = decide_offline(rules, reports.names, costs, binding)
         return Decision(outcome.epsilons, outcome.payments, public, amounts)
 
     return decide

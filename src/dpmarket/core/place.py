@@ -47,9 +47,9 @@ class Place:
         """Whether there is a database already; one on a server may be empty still."""
         return not isinstance(self.url, Path) or (self.url.exists() and self.url.stat().st_size > 0)
 
-    def open(self, *, make: bool = False, key: bytes | None = None) -> Market:
+    def open(self, *, make: bool = False) -> Market:
         """Open the market; what dead processes left in it is ended first."""
-        market = open_market(self.url, self.state, make=make, key=key)
+        market = open_market(self.url, self.state, make=make)
         try:
             recover(market)
         except BaseException:

@@ -457,6 +457,11 @@ def _frozen(key: bytes, reports: pl.DataFrame) -> tuple[pl.DataFrame, str]:
     return table, hashlib.blake2b(content, key=key, digest_size=32).hexdigest()
 
 
+def reports_digest_of(key: bytes, reports: pl.DataFrame) -> str:
+    """Return the digest by which a campaign knows its reports (columns ``id`` and ``cost``)."""
+    return _frozen(key, reports)[1]
+
+
 def _standings(c: sa.Connection, found: Campaign) -> pl.DataFrame:
     """Return which people are in the campaign already, or have no room for it in their limits."""
     left = _withdrawn_by_name(c, found)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -21,21 +22,43 @@ from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.campaign.rules.pricing import OFFLINE, cross_priced_terms, objective_for, terms_of
 from dpmarket.campaign.rules.rules_file import Rules
 from dpmarket.errors import Infeasible, MarketRefusal
-from dpmarket.mechanisms.cross_pricing import LEAST_SELLERS, CrossPricedMechanism
+from dpmarket.mechanisms.cross_pricing import (
+    LEAST_SELLERS,
+    CrossPricedMechanism,
+    bound_salt,
+    reports_digest,
+)
 from dpmarket.mechanisms.exact import OfflineMechanism
 from dpmarket.mechanisms.objective import objective_from_dict
 from dpmarket.mechanisms.outcome import Outcome, whole_units
 from dpmarket.mechanisms.price_schedule import PriceSchedule
 
 
-def salt_of(name: str, people: Sequence[bytes]) -> bytes:
-    """Return what splits a frozen list of people into parts, for cross-pricing.
+@dataclass(frozen=True)
+class Binding:
+    """What the salt of cross-pricing follows from, together with the frozen reports.
 
-    People are known by digests that are keyed by the market's secret key, so that nobody knows the salt
-    before the list is frozen; and the list fixes it, so that it cannot be drawn again until it pleases.
+    Nothing about the salt is left to choose once rules are announced and reports are in.
+
+    Attributes
+    ----------
+    rules
+        The digest of the announced rules.
+    nonce
+        The secret key of the reports' digest; the rules announce its SHA-256.
     """
-    listed = hashlib.blake2b(b"".join(sorted(people)), digest_size=32).digest()
-    return hashlib.blake2b(name.encode() + b"\0" + listed, digest_size=16, person=b"salt").digest()
+
+    rules: str
+    nonce: bytes
+
+    @property
+    def announced(self) -> str:
+        """What the rules say about the nonce."""
+        return hashlib.sha256(self.nonce).hexdigest()
+
+
+UNBOUND = Binding("00" * 32, bytes(32))
+"""For dry runs, whose salt is nobody's."""
 
 
 def is_cross_priced(rules: Rules, reports: int) -> bool:
@@ -45,7 +68,7 @@ def is_cross_priced(rules: Rules, reports: int) -> bool:
 
 
 def decide_offline(
-    rules: Rules, names: Sequence[str], costs: FloatArray, salt: bytes
+    rules: Rules, names: Sequence[str], costs: FloatArray, binding: Binding = UNBOUND
 ) -> tuple[Outcome, IntArray, dict[str, Any]]:
     """Decide about all sellers at once; return the outcome, payments in minor units, and all that decided.
 
@@ -57,8 +80,8 @@ def decide_offline(
         By which sellers are split into parts, all different.
     costs
         What each reported, money per unit of the cost function.
-    salt
-        Of the split; see :func:`salt_of`.
+    binding
+        Of the split.
 
     Raises
     ------
@@ -72,12 +95,14 @@ def decide_offline(
     terms = terms_of(rules)
     if is_cross_priced(rules, costs.size):
         assert rules.objective.budget is not None
-        public = cross_priced_terms(rules) | {"salt": salt.hex()}
+        public = cross_priced_terms(rules)
         mechanism = CrossPricedMechanism(
             terms.virtual_cost, objective_from_dict(public["objective"]), rules.objective.budget,
             epsilon_cost=terms.epsilon_cost, minor_unit=public["minor_unit"],
         )  # fmt: skip
-        outcome = mechanism.run(names, costs, salt=salt)[0]
+        reports = reports_digest(binding.nonce, names, costs)
+        outcome, prices = mechanism.run(names, costs, salt=bound_salt(binding.rules, reports))
+        public |= {**prices.to_dict(), "reports": reports, "nonce": binding.announced}
     else:
         objective = objective_for(rules, max(costs.size, 1))
         outcome = OfflineMechanism(terms.virtual_cost, objective, epsilon_cost=terms.epsilon_cost).run(costs)

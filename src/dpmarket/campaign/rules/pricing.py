@@ -161,7 +161,7 @@ def online_schedule(rules: Rules) -> tuple[PriceSchedule, dict[str, Any]]:
     objective = terms.objective
     if rules.campaign.mechanism == POSTED:
         schedule = _posted(rules, terms, people, float(wanted.budget or 0.0))
-        return schedule, terms.public(POSTED, objective, schedule=schedule.to_dict())
+        return schedule, terms.public("posted price", objective, schedule=schedule.to_dict())
     if wanted.budget is None:
         schedule = population_schedule(
             terms.distribution, objective, people,
