@@ -63,7 +63,7 @@ def decoded(rows):
 
 
 METHODS = worker.Methods(
-    decide=lambda campaign: half_price,
+    decide=lambda market, campaign: half_price,
     records=lambda market, campaign: training.SealedRecords(market, campaign.id, decoded),
     release=lambda campaign: release,
 )

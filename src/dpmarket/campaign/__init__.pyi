@@ -28,7 +28,6 @@ from .place import ledger_path as ledger_path
 from .place import place_of as place_of
 from .predicting import Predictions as Predictions
 from .predicting import predict_file as predict_file
-from .publishing import check_published as check_published
 from .publishing import commit_market as commit_market
 from .quotes import Quotes as Quotes
 from .quotes import read_quotes as read_quotes

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -12,7 +13,7 @@ import polars as pl
 from dpmarket.campaign.market_file import read_market
 from dpmarket.campaign.model_file import ModelFile
 from dpmarket.campaign.place import opened_existing, place_of
-from dpmarket.campaign.publishing import refuse_other_rules
+from dpmarket.campaign.publishing import AnnouncedRules, read_rules, refuse_other_rules
 from dpmarket.campaign.quotes import read_quotes
 from dpmarket.campaign.released import released_from_json
 from dpmarket.campaign.frozen_rules import refuse_changed
@@ -23,17 +24,18 @@ from dpmarket.campaign.training import known_round
 from dpmarket.certificates import (
     Certificate,
     CertifiedStatistic,
-    PublishedRules,
-    Purchase,
-    ReleasedModel,
-    ReleasedStatistics,
-    certify_purchase,
-    read_rules,
+    Money,
+    Sellers,
+    describe_market,
+    describe_model,
+    describe_statistics,
+    make_certificate,
 )
 from dpmarket.errors import NotCertifiable
 from dpmarket.files import csv_text, write_folder, write_table
 from dpmarket.ledger import Connection, Release, Round, reading, releases, rounds
 from dpmarket.ledger.rounds import SELLER
+from dpmarket.mechanisms.cross_pricing import split
 from dpmarket.progress import StageProgress
 
 
@@ -88,7 +90,7 @@ def certify_quotes(
         return certify_round(connection, found, None if rules is None else read_rules(rules))
 
 
-def certify_round(connection: Connection, found: Round, rules: PublishedRules | None = None) -> Certificate:
+def certify_round(connection: Connection, found: Round, rules: AnnouncedRules | None = None) -> Certificate:
     """Return the certificate of a round and the model that was trained on it, with all of its rounds.
 
     Parameters
@@ -110,26 +112,34 @@ def certify_round(connection: Connection, found: Round, rules: PublishedRules | 
     model = released_from_json(kept)
     if not model.secure_noise:
         raise NotCertifiable("expected a model with secret noise; this one's can be repeated.")
-    purchase = purchase_of(connection, whole)
-    reference = None
+    quoted_at = min(rounds.round_of(connection, number).quoted_at for number in whole.rounds)
     if rules is not None:
         refuse_other_rules(rules, rounds.campaign_of(connection, found.campaign).rules)
-        quoted_at = (rounds.round_of(connection, number).quoted_at for number in whole.rounds)
-        reference = rules.reference(min(quoted_at))
-    if isinstance(model, ModelFile):
-        return certify_purchase(purchase, _released(model), rules=reference)
-    statistics = _released_statistics(model)
-    weights = statistics.whole(purchase.weights)
-    return certify_purchase(replace(purchase, weights=weights, spent=weights), statistics, rules=reference)
+        if not datetime.fromisoformat(rules.committed_at) <= datetime.fromisoformat(quoted_at):
+            raise NotCertifiable(f"expected rules published before the quotes of {quoted_at}.")
+    release = _released(model) if isinstance(model, ModelFile) else _released_statistics(model)
+    decision = rounds.decision_of(connection, whole.rounds[0])
+    sellers = sellers_of(connection, whole, decision, release)
+    currency = rounds.campaign_of(connection, found.campaign).currency
+    return make_certificate(
+        sellers,
+        describe_market(decision),
+        release,
+        Money(found.minor_units, currency),
+        rules=None if rules is None else rules.text,
+        quoted_at=None if rules is None else quoted_at,
+    )
 
 
-def purchase_of(connection: Connection, whole: Release) -> Purchase:
-    """Return what was bought for a release: one line for every person, over all of its rounds.
+def sellers_of(
+    connection: Connection, whole: Release, decision: Mapping[str, Any], release: Mapping[str, Any]
+) -> Sellers:
+    """Return what was bought for a release: one line for every person.
 
     Raises
     ------
     NotCertifiable
-        If its rounds were decided by different parameters.
+        If its rounds were decided by different parameters, or a person was quoted twice.
     """
     spent = [rounds.round_of(connection, number) for number in whole.rounds]
     decisions = [rounds.decision_of(connection, number) for number in whole.rounds]
@@ -140,36 +150,37 @@ def purchase_of(connection: Connection, whole: Release) -> Purchase:
             "of one schedule (quote --online) are certified together."
         )
     people = people_of(connection, whole.rounds)
-    names = ("payments", "spent", "weights", "quotes", "left_promises", "left_payments", "left")
-    sums = {name: np.zeros(people.table.height) for name in names}
+    sums = {
+        name: np.zeros(people.table.height) for name in ("epsilons", "payments", "used", "weights", "gone")
+    }
+    quotes_of_person = np.zeros(people.table.height)
     for one, (_, _, places) in zip(spent, people.parts, strict=True):
         quotes = rounds.quotes_of(connection, one.number)
         gone = rounds.withdrawn_of(connection, one.number, quotes)
         epsilons, amounts = rounds.amounts_of(quotes)
-        sums["payments"][places] += np.where(gone, 0, amounts)
-        sums["quotes"][places] += ~gone
-        sums["left_promises"][places] += np.where(gone, epsilons, 0.0)
-        sums["left_payments"][places] += np.where(gone, amounts, 0)
-        sums["left"][places] += gone
-        sums["spent"][places] += rounds.spent_of(connection, one)
-        sums["weights"][places] += rounds.weights_of(connection, one.number)
-    if len(spent) > 1:
-        # Amounts were split over the rounds: what that rounded away is put on again, and a little more spent.
-        sums["weights"] *= 1.0 + 4e-16
-        sums["spent"] *= 1.0 + 2e-15
-    withdrew = sums["quotes"] == 0.0
-    return Purchase(
-        mechanism=spent[0].mechanism,
-        parameters=decisions[0],
-        seller_ids=np.array(people.table.get_column(SELLER).to_list(), dtype=np.str_),
-        promises=np.where(withdrew, sums["left_promises"], people.promised),
-        payments=np.where(withdrew, sums["left_payments"], sums["payments"]),
-        minor_units=spent[0].minor_units,
-        spent=np.minimum(sums["spent"], people.promised),
-        weights=sums["weights"],
-        withdrew=withdrew,
-        quotes=np.where(withdrew, sums["left"], sums["quotes"]).astype(np.int64),
-        currency=rounds.campaign_of(connection, spent[0].campaign).currency,
+        quotes_of_person[places] += 1
+        for name, values in (
+            ("epsilons", epsilons), ("payments", amounts), ("gone", gone),
+            ("used", rounds.spent_of(connection, one)), ("weights", rounds.weights_of(connection, one.number)),
+        ):  # fmt: skip
+            sums[name][places] += values
+    if quotes_of_person.max() > 1:
+        raise NotCertifiable("expected one quote for every seller; some were quoted in several rounds.")
+    ids = [str(name) for name in people.table.get_column(SELLER).to_list()]
+    weights = sums["weights"]
+    if release["family"] == "descent":
+        weights = np.rint(weights * release["weight_total"])
+    elif release["family"] == "statistics":
+        unit = 2.0 ** min(one["unit_exponent"] for one in release["statistics"].values())
+        weights = sums["used"] = np.rint(weights / unit) * unit
+    return Sellers(
+        ids=ids,
+        epsilons=sums["epsilons"],
+        payments=sums["payments"].astype(np.int64),
+        used=np.minimum(sums["used"], sums["epsilons"]),
+        weights=weights,
+        withdrew=sums["gone"] > 0.0,
+        parts=split(ids, bytes.fromhex(decision["salt"])) if "salt" in decision else None,
     )
 
 
@@ -256,24 +267,19 @@ def _why_no_model(found: Round) -> str:
     return f"the promises of these quotes were spent at {found.debited_at}, and nothing was released."
 
 
-def _released_statistics(found: StatisticFile) -> ReleasedStatistics:
-    return ReleasedStatistics(
-        tuple(
-            CertifiedStatistic(name, tuple(asked.columns), asked.share, asked.released())
-            for name, asked in found.statistics.items()
-        ),
-        found.rows_per_person,
-    )
+def _released_statistics(found: StatisticFile) -> dict[str, Any]:
+    stated = {
+        name: CertifiedStatistic(tuple(asked.columns), asked.share, asked.released())
+        for name, asked in found.statistics.items()
+    }
+    return describe_statistics(stated, found.rows_per_person)
 
 
-def _released(model: ModelFile) -> ReleasedModel:
-    return ReleasedModel.described(
+def _released(model: ModelFile) -> dict[str, Any]:
+    return describe_model(
         model.description,
-        stretch=model.shrinkage_correction,
-        features=tuple((feature.name, feature.low, feature.high) for feature in model.features),
-        classes=tuple(model.labels),
-        fit_intercept=True,
-        intercept_scaling=model.intercept_scaling,
-        clip=False,
+        features=[(feature.name, feature.low, feature.high) for feature in model.features],
+        classes=list(model.labels),
+        factor=model.shrinkage_correction,
         encoder=model.encoder,
     )

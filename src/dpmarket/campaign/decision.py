@@ -112,12 +112,13 @@ def decide_offline(market: Market, reported: Reported) -> Decision:
     terms, wanted, costs = terms_of(market), market.objective, reported.costs
     budget_in_minor_units(market)  # refuses one with which nobody can be paid
     if wanted.budget is not None and wanted.confidence is None and costs.size >= LEAST_SELLERS:
-        rules = cross_priced_rules(market) | {"salt": reported.salt.hex()}
+        rules = cross_priced_rules(market)
         mechanism = CrossPricedMechanism(
             terms.virtual_cost, objective_from_dict(rules["objective"]), wanted.budget,
             epsilon_cost=terms.epsilon_cost, minor_unit=rules["minor_unit"],
         )  # fmt: skip
-        outcome = mechanism.run(reported.ids, costs, salt=reported.salt)[0]
+        outcome, prices = mechanism.run(reported.ids, costs, salt=reported.salt)
+        rules |= prices.to_dict()
     else:
         objective = objective_for(market, costs.size)
         outcome = OfflineMechanism(terms.virtual_cost, objective, epsilon_cost=terms.epsilon_cost).run(costs)

@@ -83,7 +83,7 @@ class Draft:
 
 def new_salt() -> bytes:
     """Draw what sellers of a frozen list are split into parts by."""
-    return secrets.token_bytes(16)
+    return secrets.token_bytes(32)
 
 
 def salt_of(key: bytes, campaign: str, sellers: Iterable[object]) -> bytes:
@@ -93,7 +93,7 @@ def salt_of(key: bytes, campaign: str, sellers: Iterable[object]) -> bytes:
     that the same sellers get the same parts from a ledger that was restored from a backup without the round.
     """
     listed = hashlib.sha256("\n".join(sorted(map(str, sellers))).encode()).hexdigest()
-    return bytes.fromhex(keyed(key, "salt", f"{campaign} {listed}"))[:16]
+    return bytes.fromhex(keyed(key, "salt", f"{campaign} {listed}"))
 
 
 def choose(

@@ -1,46 +1,133 @@
-"""Turn an outcome and a trained model into a certificate, and a receipt for every seller.
+"""A certificate, with a receipt for every seller and the openings for an auditor, from plain values.
 
-A certificate is a JSON file of fixed layout. Its first line holds the *body*: public parameters, totals, the
-release as grid integers, the root of all commitments, and what is not promised. The lines after it are the
-commitments. The SHA-256 of the body's bytes is the certificate's *digest*; since the body holds the root, it
-stands for the commitments, too. The digest is not in the file: every receipt has it.
+A certificate is a text of fixed layout. Its first line has the *body*: the market's and the release's
+descriptions, totals, the announced rules, the root of all commitments, and what is not guaranteed. The lines
+after it are the commitments. The SHA-256 of the body's canonical bytes is the certificate's *digest*; since
+the body has the root, the digest stands for the commitments as well. Receipts name it.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
+import math
+import platform
+from array import array
 from binascii import hexlify
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, Context, Decimal
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from dpmarket import checks
-from dpmarket.arrays import BoolArray, FloatArray
-from dpmarket.certificates.body import body_of
+from dpmarket.arrays import BoolArray, FloatArray, IntArray, read_only
+from dpmarket.certificates.canonical import canonical, digest_of
 from dpmarket.certificates.commitments import VALUES, Lines, Tree, commit, fresh_salts
-from dpmarket.certificates.purchase import Purchase, ReleasedModel
-from dpmarket.certificates.rules import RulesReference
-from dpmarket.certificates.statistic import (
-    ReleasedStatistics,
-    refuse_other_spending,
-    weights_of_several,
-)
-from dpmarket.certificates.verifier.constants import priced_delta
+from dpmarket.certificates.description import rules_digest
+from dpmarket.certificates.verifier.certificate import refusals
+from dpmarket.certificates.verifier.statements import LIMITS
 from dpmarket.errors import InvalidInput, NotCertifiable
-from dpmarket.learning import PrivateLogisticRegression
-from dpmarket.mechanisms.outcome import Outcome, whole_units
-from dpmarket.statistics import SeveralStatistics, Statistic
+from dpmarket.version import __version__
 
-RECEIPT, OPENINGS = "dpmarket.receipt/2", "dpmarket.openings/2"
+CERTIFICATE, RECEIPT, OPENINGS = "dpmarket.certificate/3", "dpmarket.receipt/3", "dpmarket.openings/3"
+_HISTOGRAMS = b"dpmarket-histograms-3"
+_SAMPLE = 50  # lines that the verifier looks at before a certificate is handed out
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Sellers:
+    """Everybody a mechanism decided about, column by column; confidential.
+
+    Attributes
+    ----------
+    ids
+        Texts, all different: those that were hashed into parts, if sellers were split.
+    epsilons, payments
+        What each was quoted: the privacy budget, and whole minor units of money.
+    used, weights
+        Epsilon that the release used of each, and the weight in it: of training, a whole weight of a descent,
+        or what statistics spent. Both 0 for sellers without a record in it.
+    withdrew
+        Sellers who were quoted this and left before the release: nothing is used, nothing is owed. None: nobody.
+    parts, groups
+        By which prices each was quoted: positions in the market's ``prices`` and ``groups``. None: 0.
+    rules
+        The digest of the rules that each agreed to (None: no rules); None: the certificate's, for everybody.
+    """
+
+    ids: Sequence[str]
+    epsilons: FloatArray
+    payments: IntArray
+    used: FloatArray
+    weights: FloatArray
+    withdrew: BoolArray | None = None
+    parts: IntArray | None = None
+    groups: IntArray | None = None
+    rules: Sequence[str | None] | None = None
+
+    def __post_init__(self) -> None:
+        if not self.ids or not all(type(name) is str for name in self.ids):
+            raise InvalidInput("expected ids to be texts, at least one.")
+        if len(set(self.ids)) < len(self.ids):
+            raise InvalidInput("expected ids that are all different.")
+        for name in ("epsilons", "payments", "used", "weights"):
+            values = checks.non_negative_vector(name, getattr(self, name))
+            object.__setattr__(self, name, values)
+        for name in ("withdrew", "parts", "groups"):
+            given = getattr(self, name)
+            kind = np.bool_ if name == "withdrew" else np.int64
+            values = np.zeros(len(self.ids), dtype=kind) if given is None else np.asarray(given).astype(kind)
+            object.__setattr__(self, name, values)
+        for name in ("epsilons", "payments", "used", "weights", "withdrew", "parts", "groups"):
+            if getattr(self, name).shape != (len(self.ids),):
+                raise InvalidInput(f"expected {name} of {len(self.ids)} sellers, got another number.")
+        if not bool((self.payments == np.floor(self.payments)).all()):
+            raise InvalidInput("expected payments in whole minor units.")
+
+
+@dataclass(frozen=True)
+class Money:
+    """The currency's short name (up to 12 letters and currency signs), and its minor units to one unit."""
+
+    minor_units: int
+    currency: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data."""
+        return {"currency": self.currency, "minor_units": self.minor_units}
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """What an auditor needs to follow cross-pricing: histograms of reports, and the nonce of their digest.
+
+    Attributes
+    ----------
+    histograms
+        Reports of each part and group in each cell of the public grid, shape (parts, groups, cells).
+    nonce
+        The key of the reports' digest; None where the salt is not bound to the reports.
+    """
+
+    histograms: FloatArray
+    nonce: bytes | None = None
+
+    def to_list(self) -> list[list[dict[str, list[int]]]]:
+        """Return cells that are not empty, with their counts, of each part and group."""
+        filled = [[np.flatnonzero(group) for group in part] for part in self.histograms]
+        return [
+            [
+                {"cells": k.tolist(), "counts": [int(n) for n in group[k]]}
+                for k, group in zip(*both, strict=True)
+            ]
+            for both in zip(filled, self.histograms, strict=True)
+        ]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Certificate:
-    """A certificate with what its owner needs to hand out receipts. ``bytes(certificate)`` is the file.
+    """A certificate with all that its owner needs to hand out receipts. ``bytes(certificate)`` is the file.
 
     Attributes
     ----------
@@ -50,15 +137,15 @@ class Certificate:
         Every seller's line and salt. Confidential; not part of the file.
     tree
         Commitments to the lines.
+    secrets
+        Further openings: histograms with their salt, and a nonce. Confidential.
 
     Examples
     --------
     The buyer publishes the file, and gives every seller a receipt.
 
     >>> import dpmarket as dpm
-    >>> from dpmarket.mechanisms.exact import OfflineMechanism
-    >>> from dpmarket.mechanisms.objective import PaperObjective
-    >>> mechanism = OfflineMechanism(dpm.Uniform(1, 5), PaperObjective(1.0, 1.0, 0.1))
+    >>> mechanism = dpm.OfflineMechanism(dpm.Uniform(1, 5), dpm.Objective.for_model(2, 0.1))
     >>> outcome = mechanism.run([1.5, 2.0, 2.5])
     >>> model = dpm.PrivateLogisticRegression(classes=(0, 1))
     >>> model = model.fit([[0.2], [0.4], [-0.5]], [0, 1, 1], epsilons=outcome.epsilons)
@@ -71,11 +158,12 @@ class Certificate:
     body: bytes
     lines: Lines
     tree: Tree
+    secrets: Mapping[str, Any]
 
     @property
     def digest(self) -> str:
         """SHA-256 of the body, in hexadecimal digits."""
-        return hashlib.sha256(self.body).hexdigest()
+        return digest_of(self.body)
 
     def __bytes__(self) -> bytes:
         rows = np.empty(len(self.lines), dtype=[("opening", "V1"), ("digits", "V64"), ("closing", "V3")])
@@ -84,326 +172,182 @@ class Certificate:
         commitments = rows.view(np.uint8)[: -len(b",\n")].data
         return b"".join([b'{"body":', self.body, b',\n"commitments":[\n', commitments, b"]}\n"])
 
-    def receipts(self) -> Iterator[tuple[Any, bytes]]:
+    def receipts(self) -> Iterator[tuple[str, bytes]]:
         """Yield every seller's id and receipt, in the order of the lines."""
-        public = self._public()
+        digest = self.digest
         for k in range(len(self.lines)):
-            yield self.lines.ids[k].item(), self._receipt(k, public)
+            yield self.lines.ids[k], self._receipt(k, digest)
 
-    def receipt(self, seller_id: object) -> bytes:
-        """Return one seller's receipt: the line, its salt, its path to the root and the digest.
-
-        It also says in what money it speaks, and what is not promised.
-        """
-        places = [k for k, name in enumerate(self.lines.ids.tolist()) if name == seller_id]
-        if not places:
-            raise InvalidInput("expected the id of a seller in this certificate, found no such seller.")
-        return self._receipt(places[0], self._public())
+    def receipt(self, seller_id: str) -> bytes:
+        """Return one seller's receipt: the line, its salt, its path to the root and the digest."""
+        for k, name in enumerate(self.lines.ids):
+            if name == seller_id:
+                return self._receipt(k, self.digest)
+        raise InvalidInput("expected the id of a seller in this certificate, found no such seller.")
 
     def openings(self) -> bytes:
         """Return all lines with their salts, for the buyer's safe and for an auditor. Confidential."""
         lines = self.lines
         columns = {name: lines.values[:, k].tolist() for k, name in enumerate(VALUES)}
-        return _canonical(
+        return canonical(
             {
                 "schema": OPENINGS,
                 "certificate": self.digest,
-                "id": lines.ids.tolist(),
+                "id": list(lines.ids),
                 **columns,
                 "withdrew": lines.withdrew.tolist(),
-                "quotes": lines.quotes.tolist(),
+                "part": lines.parts.tolist(),
+                "group": lines.groups.tolist(),
+                "rules": list(lines.rules),
                 "salt": [lines.salt(k) for k in range(len(lines))],
+                "secrets": dict(self.secrets),
             }
-        )
+        ) + b"\n"  # fmt: skip
 
-    def _public(self) -> dict[str, Any]:
-        """Return what every receipt repeats of the certificate."""
-        body = json.loads(self.body)
-        return {
-            "schema": RECEIPT,
-            "certificate": self.digest,
-            "money": body["money"],
-            "not_promised": body["not_promised"],
-        }
-
-    def _receipt(self, k: int, public: Mapping[str, Any]) -> bytes:
-        position = int(self.tree.positions[k])
-        return _canonical(
+    def _receipt(self, k: int, digest: str) -> bytes:
+        place = int(self.tree.places[k])
+        return canonical(
             {
-                **public,
+                "schema": RECEIPT,
+                "certificate": digest,
                 "line": self.lines.line(k),
                 "salt": self.lines.salt(k),
-                "position": position,
-                "path": self.tree.path(position),
+                "index": place,
+                "path": self.tree.path(place),
             }
-        )
+        ) + b"\n"  # fmt: skip
 
 
-def certify(
-    outcome: Outcome,
-    model: PrivateLogisticRegression | Statistic | SeveralStatistics,
+def make_certificate(
+    sellers: Sellers,
     market: Mapping[str, Any],
+    release: Mapping[str, Any],
+    money: Money,
     *,
-    seller_ids: Iterable[Any] | None = None,
-    minor_units: int | None = None,
-    currency: str = "",
-    already_spent: Mapping[Any, float] | None = None,
-    features: Mapping[str, tuple[float, float]] | None = None,
-    withdrawn: Iterable[Any] = (),
+    rules: str | None = None,
+    quoted_at: str | None = None,
+    split: Split | None = None,
 ) -> Certificate:
-    """Return the certificate of a purchase and the model trained from it.
+    """Return the certificate of a purchase and its release.
+
+    That noise was secret, and classes and bounds were declared, is the caller's word.
 
     Parameters
     ----------
-    outcome
-        What was promised and paid.
-    model
-        A model, a statistic or several, fitted with these promises: either one record per seller in the
-        outcome's order, or with ``people`` named by seller ids. Sellers without a record have spent nothing.
+    sellers
+        Everybody the mechanism decided about, with what was used of each.
     market
-        All that decided, as plain data with the mechanism's name: ``rules()`` of the mechanism.
-    seller_ids
-        Texts or whole numbers, all different, in the outcome's order; None: 0, 1, 2, ...
-    minor_units
-        How many smallest units of the currency make one unit of money, if payments are certified as whole
-        numbers of them, rounded up; None certifies the unrounded payments.
-    currency
-        Its short name, such as EUR, which stands beside every amount; empty: none.
-    already_spent
-        What was spent of a seller's promise before this model, by id (a ledger); missing ids mean 0. Not with
-        a delta: what was spent of that is not known.
-    features
-        Public bounds of each feature by its name, in the order of the columns, as they were before rows were
-        scaled. None: the model's own names, or x0, x1, ..., with the bounds -1 and 1 that every row obeys.
-    withdrawn
-        Ids of sellers who left before training: what they were quoted is certified, and that nothing is owed.
-
-    Returns
-    -------
-    Certificate
-        ``bytes`` of it are the public file; ``receipt`` is for one seller, ``openings`` for an auditor.
-
-    Raises
-    ------
-    NotCertifiable
-        If the noise was seeded, the classes were read from the data, the outcome is not one whose promises
-        are independent of the records, the model was not trained with these promises, or a promise was
-        exceeded, by this model alone or with what was spent before; if somebody withdrew and was trained on.
-    InvalidInput
-        If ``already_spent`` or ``withdrawn`` names somebody who is no seller of the outcome, or ``features``
-        are not as many as the model's, or ``currency`` is no short name.
-
-    Notes
-    -----
-    Guaranteed:
-
-    * Everything that ``verify`` can check holds for the returned certificate.
-    * The file contains no seller's id, line or cost, and nothing from which one could be tried out: every
-      commitment has 256 bits of secret salt. Totals are public: where one seller alone was bought from, they
-      are that seller's numbers.
-
-    Examples
-    --------
-    >>> import dpmarket as dpm
-    >>> from dpmarket.mechanisms.exact import OfflineMechanism
-    >>> from dpmarket.mechanisms.objective import PaperObjective
-    >>> mechanism = OfflineMechanism(dpm.Uniform(1, 5), PaperObjective(1.0, 1.0, 0.1))
-    >>> outcome = mechanism.run([1.5, 2.0, 2.5])
-    >>> model = dpm.PrivateLogisticRegression(classes=(0, 1))
-    >>> model = model.fit([[0.2], [0.4], [-0.5]], [0, 1, 1], epsilons=outcome.epsilons)
-    >>> certificate = dpm.certify(outcome, model, mechanism.rules(), seller_ids=["ann", "bob", "cem"])
-    >>> dpm.verify(certificate, openings=certificate.openings()).passed
-    True
-    """
-    if not isinstance(outcome, Outcome):
-        raise NotCertifiable(
-            f"expected an Outcome, whose promises do not depend on records, got {type(outcome).__name__}: "
-            "no privacy promise follows from it."
-        )
-    statistic = _released_statistics(model)
-    if statistic is None:
-        _refuse_uncertifiable(model)
-    elif not all(one.release.certifiable for one in statistic.statistics):
-        raise NotCertifiable("expected a statistic with secret noise; this one's can be repeated.")
-    names = np.arange(outcome.epsilons.size) if seller_ids is None else np.array(list(seller_ids))
-    checks.same_length("seller_ids", names, "outcome.epsilons", outcome.epsilons)
-    spent, weights = _by_seller(names, model)
-    payments = outcome.payments
-    if minor_units is not None:
-        payments = whole_units(payments, minor_units).astype(np.float64)
-    purchase = Purchase(
-        mechanism=str(market["mechanism"]),
-        parameters=market,
-        seller_ids=names,
-        promises=outcome.epsilons,
-        payments=payments,
-        minor_units=minor_units,
-        spent=spent,
-        weights=weights,
-        withdrew=_named(names, withdrawn),
-        quotes=np.ones(outcome.epsilons.size, dtype=np.int64),
-        currency=currency,
-    )
-    if statistic is not None:
-        return certify_purchase(purchase, statistic, already_spent)
-    return certify_purchase(purchase, ReleasedModel.of(model, features), already_spent)  # type: ignore[arg-type]
-
-
-def _released_statistics(model: object) -> ReleasedStatistics | None:
-    """Return the public part of one statistic or several, None of a model."""
-    if isinstance(model, SeveralStatistics):
-        return ReleasedStatistics.of_several(model)
-    if isinstance(model, PrivateLogisticRegression):
-        return None
-    return ReleasedStatistics.of(model) if hasattr(model, "release_") else None
-
-
-def certify_purchase(
-    purchase: Purchase,
-    model: ReleasedModel | ReleasedStatistics,
-    already_spent: Mapping[Any, float] | None = None,
-    rules: RulesReference | None = None,
-) -> Certificate:
-    """Return the certificate of a purchase and a released model, or statistics, as :func:`certify` does.
-
-    That the noise was secret and the classes were declared is the caller's word here.
-
-    Parameters
-    ----------
-    purchase
-        What was promised to, paid to and spent by every seller.
-    model
-        The public constants of the model, or of the statistics.
-    already_spent
-        As for :func:`certify`.
+        From :func:`~dpmarket.certificates.description.describe_market`.
+    release
+        From :func:`~dpmarket.certificates.description.describe_model` or ``describe_statistics``.
+    money
+        The currency and its minor units.
     rules
-        Which published rules the quotes followed, if any were published.
+        The text of the rules that sellers agreed to, from
+        :func:`~dpmarket.certificates.description.announce_rules`; None: no rules were announced.
+    quoted_at
+        When the first quote was given: ISO 8601, with the distance from UTC; None: not stated.
+    split
+        What an auditor needs of a cross-priced market; None for others.
 
     Returns
     -------
     Certificate
+        With new salts at every call: the first one's openings belong to it alone.
 
     Raises
     ------
     NotCertifiable
-        If a promise was exceeded, by this model alone or with what was spent before, the spent epsilons
-        do not follow from the weights, something was spent on who withdrew, or a public constant is not
-        within what a verifier accepts.
-    InvalidInput
-        If ``already_spent`` names somebody who is no seller.
+        If a privacy budget was exceeded, something was used of sellers who withdrew, or the verifier refuses
+        the certificate's public part or a line of a sample.
     """
-    before = _spent_before(purchase, already_spent)
-    exceeded = int(np.count_nonzero(purchase.spent + before > purchase.promises))
+    exceeded = int(np.count_nonzero(sellers.used > sellers.epsilons))
     if exceeded:
-        raise NotCertifiable(f"expected nobody's promise exceeded, found {exceeded} sellers whose was.")
-    _check_accounting(purchase, model)
-    _check_delta(purchase, model, before)
-    if bool(((purchase.spent + purchase.weights)[purchase.withdrew] > 0.0).any()):
-        raise NotCertifiable("expected nothing spent on who withdrew; somebody's record was used.")
-    values = np.column_stack([purchase.promises, purchase.payments, purchase.spent, purchase.weights])
-    states = purchase.withdrew.copy(), purchase.quotes.copy()
-    lines = Lines(np.array(purchase.seller_ids), values, fresh_salts(len(values)), *states)
+        raise NotCertifiable(f"expected nobody's epsilon exceeded, found {exceeded} sellers whose was.")
+    assert sellers.withdrew is not None
+    assert sellers.parts is not None
+    assert sellers.groups is not None
+    if bool(((sellers.used + sellers.weights)[sellers.withdrew] > 0.0).any()):
+        raise NotCertifiable("expected nothing used of sellers who withdrew; a record of one was.")
+    agreed = None if rules is None else rules_digest(rules)
+    lines = Lines(
+        ids=sellers.ids,
+        values=read_only(
+            np.column_stack([sellers.epsilons, sellers.payments, sellers.used, sellers.weights])
+        ),
+        withdrew=sellers.withdrew,
+        parts=sellers.parts,
+        groups=sellers.groups,
+        rules=[agreed] * len(sellers.ids) if sellers.rules is None else sellers.rules,
+        salts=fresh_salts(len(sellers.ids)),
+    )
     tree = commit(lines)
-    body = body_of(purchase, model, lines, tree.root, rules)
-    return Certificate(_canonical(body).rstrip(b"\n"), lines, tree)
+    described, secrets = _committed(market, split)
+    body = canonical(
+        {
+            "schema": CERTIFICATE,
+            "market": described,
+            "release": dict(release),
+            "money": money.to_dict(),
+            "totals": _totals(lines, has_delta=bool(market["delta"])),
+            "rules": None if rules is None else {"text": rules, "quoted_at": quoted_at},
+            "root": tree.root,
+            "versions": {"dpmarket": __version__, "python": platform.python_version()},
+            "limits": list(LIMITS),
+        }
+    )
+    made = Certificate(body, lines, tree, secrets)
+    _refuse_unverifiable(made)
+    return made
 
 
-def _refuse_uncertifiable(model: object) -> None:
-    if not isinstance(model, PrivateLogisticRegression) or not hasattr(model, "description_"):
-        raise NotCertifiable("expected a fitted PrivateLogisticRegression.")
-    if model.classes is None:
-        raise NotCertifiable(
-            "expected a model with declared classes; these were read from the labels, which tells about them."
-        )
-    if not model.certifiable_:
-        raise NotCertifiable("expected a model with secret noise; this one's can be repeated by its seed.")
+def _committed(market: Mapping[str, Any], split: Split | None) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return a market with the commitment to its histograms, and what opens it."""
+    secrets: dict[str, Any] = {"histograms": None, "salt": None, "nonce": None}
+    described = dict(market)
+    if market["split"] is not None:
+        described["split"] = {**market["split"], "histograms": None}
+    if split is not None and market["split"] is not None:
+        salt, counts = fresh_salts(1), split.to_list()
+        nonce = None if split.nonce is None else split.nonce.hex()
+        secrets = {"histograms": counts, "salt": salt.hex(), "nonce": nonce}
+        described["split"]["histograms"] = sha256(_HISTOGRAMS + salt + canonical(counts)).hexdigest()
+    return described, secrets
 
 
-def _by_seller(names: npt.NDArray[Any], model: Any) -> tuple[FloatArray, FloatArray]:
-    """Return what was spent on each seller and the seller's weight, in the order of their ids.
+def _refuse_unverifiable(made: Certificate) -> None:
+    """Refuse what the verifier refuses: the public part, and lines of a sample with the largest payments."""
+    chosen = np.argsort(-made.lines.values[:, 1], kind="stable")[:_SAMPLE]
+    wrong = refusals(made.body, [made.lines.line(int(k)) for k in chosen])
+    if wrong:
+        raise NotCertifiable(f"expected a certificate that verifies: {wrong[0].name}: {wrong[0].detail}.")
 
-    The weight in a statistic is told as what it spends.
+
+def _totals(lines: Lines, *, has_delta: bool) -> dict[str, Any]:
+    """Return how many sellers there are and what they have in all.
+
+    The epsilon used is exact where the noise gives it away; other sums are rounded up to three digits, since
+    exact ones would tell the last line to a reader who knows all others.
     """
-    sellers = names.size
-    if isinstance(model, SeveralStatistics):
-        own = weights_of_several(model)
-    else:
-        own = model.loss_weights_ if hasattr(model, "description_") else model.epsilons_
-    if model.people_ is None:
-        if model.epsilons_.size != sellers:
-            raise NotCertifiable(
-                f"expected a model trained with the promises of {sellers} sellers, got one of "
-                f"{model.epsilons_.size}; name the sellers with people= if some have no record."
-            )
-        return np.array(model.epsilons_), np.array(own)
-    place = {name: k for k, name in enumerate(names.tolist())}
-    known = [place.get(name) for name in model.people_]
-    if None in known:
-        raise NotCertifiable(
-            "expected every person in the model to be a seller of the outcome; some are not."
-        )
-    where = np.array(known, dtype=np.int64)
-    spent, weights = np.zeros(sellers), np.zeros(sellers)
-    spent[where], weights[where] = model.epsilons_, own
-    return spent, weights
+    stayed = lines.values[~lines.withdrew]
+    sums = [_exact_sum(np.ascontiguousarray(stayed[:, k])) for k in range(3)]
+    return {
+        "sellers": len(lines),
+        "bought_from": int(np.count_nonzero(stayed[:, 0])),
+        "withdrawn": int(lines.withdrew.sum()),
+        "total_epsilon": _rounded_up(sums[0]),
+        "total_payment": _rounded_up(sums[1]),
+        "total_used": _rounded_up(sums[2]) if has_delta else float(sums[2]),
+    }
 
 
-def _spent_before(purchase: Purchase, already_spent: Mapping[Any, float] | None) -> FloatArray:
-    if not already_spent:
-        return np.zeros(purchase.promises.size)
-    names = purchase.seller_ids.tolist()
-    strangers = len(already_spent.keys() - set(names))
-    if strangers:
-        raise InvalidInput(
-            f"expected already_spent to name sellers of this purchase, found {strangers} ids of nobody."
-        )
-    return checks.non_negative_vector("already_spent", [already_spent.get(name, 0.0) for name in names])
+def _exact_sum(values: FloatArray) -> Decimal:
+    # Summing an array's own numbers spares a million objects; what the sum's rounding lost is a float again.
+    numbers = array("d", values.tobytes())
+    total = math.fsum(numbers)
+    numbers.append(-total)
+    return Context(prec=2_000).add(Decimal(total), Decimal(math.fsum(numbers)))
 
 
-def _named(names: npt.NDArray[Any], withdrawn: Iterable[Any]) -> BoolArray:
-    """Return which sellers are named as withdrawn."""
-    wanted = set(withdrawn)
-    if not wanted:
-        return np.zeros(names.size, dtype=bool)
-    place = {name: k for k, name in enumerate(names.tolist())}
-    strangers = len(wanted - place.keys())
-    if strangers:
-        raise InvalidInput(
-            f"expected withdrawn to name sellers of the outcome, found {strangers} ids of nobody."
-        )
-    found = np.zeros(len(place), dtype=bool)
-    found[[place[name] for name in wanted]] = True
-    return found
-
-
-def _check_accounting(purchase: Purchase, model: ReleasedModel | ReleasedStatistics) -> None:
-    """Refuse to certify numbers that do not follow from one another."""
-    if isinstance(model, ReleasedStatistics):
-        refuse_other_spending(model, purchase.spent, purchase.weights)
-        return
-    charged = model.charged(purchase.weights)
-    if not bool((purchase.spent >= charged * (1.0 - 2e-16)).all()):
-        raise NotCertifiable("expected spent epsilons that follow from the model's weights; they do not.")
-
-
-def _check_delta(purchase: Purchase, model: ReleasedModel | ReleasedStatistics, before: FloatArray) -> None:
-    """Refuse a delta above the one at which epsilons were priced, or one that is not all of it."""
-    delta = 0.0 if isinstance(model, ReleasedStatistics) else model.delta
-    if delta == 0.0:
-        return
-    stated = priced_delta(dict(purchase.parameters))
-    if stated is not None and delta > stated:
-        raise NotCertifiable(
-            f"expected a delta of at most {stated!r}, at which epsilons were priced, got {delta!r}."
-        )
-    if bool((before > 0.0).any()):
-        raise NotCertifiable(
-            "expected nothing already spent with a delta: deltas add up, and how much of it was spent before "
-            "is not known."
-        )
-
-
-def _canonical(data: object) -> bytes:
-    """Return the one JSON text of this data: keys sorted, no spaces, floats in their shortest form."""
-    text = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return text.encode() + b"\n"
+def _rounded_up(total: Decimal) -> float:
+    return float(Context(prec=3, rounding=ROUND_CEILING).create_decimal(total))

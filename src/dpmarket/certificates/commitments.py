@@ -1,24 +1,23 @@
-r"""Turn sellers' lines into salted commitments, and those into a tree with short proofs of membership.
+r"""Salted commitments to sellers' lines, and a binary Merkle tree with short proofs of membership (RFC 9162).
 
-A line is (id, promise, payment, spent epsilon, weight, whether the seller withdrew, how many quotes it adds
-up). Its commitment is
+A line's commitment is a leaf of the tree,
 
-.. math:: \mathrm{SHA256}(\text{"dpmarket-line-2"} \,\|\, \text{salt} \,\|\, \text{four big-endian doubles}
-          \,\|\, \text{"w" or "k"} \,\|\, \text{quotes in four bytes} \,\|\, \text{kind of id}
-          \,\|\, \text{id in UTF-8}),
+.. math:: \mathrm{SHA256}(\mathtt{00} \,\|\, \text{salt} \,\|\, \text{epsilon, payment, used, weight}
+          \,\|\, \text{withdrew} \,\|\, \text{part} \,\|\, \text{group} \,\|\, \text{rules} \,\|\, \text{id}),
 
-with 32 random bytes of salt for every line, so that nobody can try out lines. Commitments are sorted, which
-gives them an order that says nothing about the sellers. Eight neighbours at a time are hashed into a node of
-the next level (prefix "dpmarket-node-1") until one is left; the root is the hash of "dpmarket-root-1", the
-number of lines as eight big-endian bytes, and that last node.
+with 32 random bytes of salt for every line, so that nobody can try out lines; four big-endian doubles; one
+byte that is 1 for sellers who withdrew; part and group in two bytes each; the digest of the rules that the
+seller agreed to (zeros if there are none); and the id in UTF-8. Leaves are sorted, so that their order says
+nothing about sellers. A node is the hash of a byte 1 and its two children.
 """
 
 from __future__ import annotations
 
 import os
+import struct
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,11 +26,18 @@ from dpmarket.arrays import BoolArray, FloatArray, IntArray, read_only
 from dpmarket.errors import EntropyUnavailable, InvalidInput
 
 SALT = 32
-ARITY = 8
-_LINE, _NODE, _ROOT = b"dpmarket-line-2", b"dpmarket-node-1", b"dpmarket-root-1"
+VALUES = ("epsilon", "payment", "used", "weight")
 _HASH = 32
 _BLOCK = 4_096
-VALUES = ("promise", "payment", "spent", "weight")
+_HEAD = np.dtype(
+    [
+        ("salt", f"V{SALT}"),
+        ("values", ">f8", len(VALUES)),
+        ("withdrew", "u1"),
+        ("part", ">u2"),
+        ("group", ">u2"),
+    ]
+)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -41,48 +47,39 @@ class Lines:
     Attributes
     ----------
     ids
-        Texts or whole numbers, all different, shape (sellers,).
+        Texts, all different.
     values
-        Promise, payment, spent epsilon and weight of each, shape (sellers, 4).
+        Epsilon, payment in minor units, epsilon used and weight of each, shape (sellers, 4).
+    withdrew
+        Which sellers were quoted this and left, shape (sellers,).
+    parts, groups
+        By which prices each was quoted, shape (sellers,).
+    rules
+        Digest of the rules that each agreed to, in hexadecimal digits; None for sellers who agreed to none.
     salts
         32 bytes for each, one after the other.
-    withdrew
-        Who was quoted this and left, shape (sellers,).
-    quotes
-        How many quotes each line adds up, shape (sellers,).
     """
 
-    ids: npt.NDArray[Any]
+    ids: Sequence[str]
     values: FloatArray
-    salts: bytes
     withdrew: BoolArray
-    quotes: IntArray
-
-    def __post_init__(self) -> None:
-        if self.ids.dtype.kind not in "iuU" or self.ids.ndim != 1:
-            raise InvalidInput("expected ids to be a vector of texts or whole numbers.")
-        sellers = self.ids.size
-        if self.values.shape != (sellers, len(VALUES)) or len(self.salts) != SALT * sellers:
-            raise InvalidInput(f"expected four values and {SALT} bytes of salt for each of {sellers} ids.")
-        if self.withdrew.shape != (sellers,) or self.withdrew.dtype != np.bool_:
-            raise InvalidInput(f"expected true or false for each of {sellers} ids.")
-        counted = (self.quotes >= 1) & (self.quotes < 2**31)
-        if self.quotes.shape != (sellers,) or not bool(counted.all()):
-            raise InvalidInput(f"expected at least one quote for each of {sellers} ids.")
-        for array in (self.ids, self.values, self.withdrew, self.quotes):
-            read_only(array)
+    parts: IntArray
+    groups: IntArray
+    rules: Sequence[str | None]
+    salts: bytes
 
     def __len__(self) -> int:
-        return int(self.ids.size)
+        return len(self.ids)
 
-    def line(self, k: int) -> dict[str, Any]:
+    def line(self, k: int) -> dict[str, object]:
         """Return line ``k`` as plain data, without its salt."""
-        values = dict(zip(VALUES, self.values[k].tolist(), strict=True))
         return {
-            "id": self.ids[k].item(),
-            **values,
+            "id": self.ids[k],
+            **dict(zip(VALUES, self.values[k].tolist(), strict=True)),
             "withdrew": bool(self.withdrew[k]),
-            "quotes": int(self.quotes[k]),
+            "part": int(self.parts[k]),
+            "group": int(self.groups[k]),
+            "rules": self.rules[k],
         }
 
     def salt(self, k: int) -> str:
@@ -100,51 +97,51 @@ def fresh_salts(lines: int) -> bytes:
 
 @dataclass(frozen=True, eq=False)
 class Tree:
-    """Sorted commitments and the levels above them.
+    """Sorted leaves and the levels above them.
 
     Attributes
     ----------
     levels
-        Hashes of every level, 32 bytes each, one after the other: commitments first, one node last.
-    positions
-        Place of each line among the sorted commitments.
+        Hashes of every level, 32 bytes each, one after the other: leaves first, the root last. A node without
+        a sibling moves up as it is.
+    places
+        Place of each line among the sorted leaves.
     """
 
     levels: tuple[bytes, ...]
-    positions: IntArray
+    places: IntArray
 
     @property
     def leaves(self) -> bytes:
-        """The sorted commitments, 32 bytes each."""
+        """The sorted leaves, 32 bytes each."""
         return self.levels[0]
 
     @property
-    def root(self) -> bytes:
-        """The hash that stands for all lines and their number."""
-        count = len(self.leaves) // _HASH
-        return sha256(_ROOT + count.to_bytes(8, "big") + self.levels[-1]).digest()
+    def root(self) -> str:
+        """The hash that stands for all lines, in hexadecimal digits."""
+        return self.levels[-1].hex()
 
-    def path(self, position: int) -> list[list[str]]:
-        """Return, level by level, the other members of the group of the node above ``position``."""
-        steps = []
+    def path(self, place: int) -> list[str]:
+        """Return the siblings from a leaf to the root: an inclusion proof of RFC 9162, section 2.1.3."""
+        found = []
         for level in self.levels[:-1]:
-            first = position - position % ARITY
-            group = range(first, min(first + ARITY, len(level) // _HASH))
-            steps.append([level[_HASH * k : _HASH * (k + 1)].hex() for k in group if k != position])
-            position //= ARITY
-        return steps
+            sibling = _HASH * (place ^ 1)
+            if sibling < len(level):
+                found.append(level[sibling : sibling + _HASH].hex())
+            place //= 2
+        return found
 
 
 def commit(lines: Lines) -> Tree:
     """Return the tree of the lines' commitments."""
-    leaves = np.frombuffer(_leaves(lines), dtype=f"V{_HASH}")
+    leaves = np.frombuffer(b"".join(_leaves(lines)), dtype=f"V{_HASH}")
     order = _increasing(leaves)
-    positions = np.empty(len(lines), dtype=np.int64)
-    positions[order] = np.arange(len(lines))
+    places = np.empty(len(lines), dtype=np.int64)
+    places[order] = np.arange(len(lines))
     levels = [leaves[order].tobytes()]
     while len(levels[-1]) > _HASH:
         levels.append(_next_level(levels[-1]))
-    return Tree(tuple(levels), read_only(positions))
+    return Tree(tuple(levels), read_only(places))
 
 
 def _increasing(leaves: npt.NDArray[np.void]) -> IntArray:
@@ -156,40 +153,42 @@ def _increasing(leaves: npt.NDArray[np.void]) -> IntArray:
     return np.lexsort(words.T[::-1]) if bool((first[1:] == first[:-1]).any()) else order
 
 
-def _leaves(lines: Lines) -> bytes:
-    """Return the commitments. Blocks are short, so that what is hashed is still in the processor's cache."""
-    layout = np.dtype(
-        [
-            ("prefix", f"V{len(_LINE)}"),
-            ("salt", f"V{SALT}"),
-            ("values", ">f8", len(VALUES)),
-            ("state", "V1"),
-            ("quotes", ">u4"),
-        ]
-    )
+def _leaves(lines: Lines) -> Iterator[bytes]:
+    """Yield the commitments of a few thousand lines at a time."""
     salts = np.frombuffer(lines.salts, dtype=f"V{SALT}")
-    found: list[bytes] = []
+    agreed = {text: bytes(_HASH) if text is None else bytes.fromhex(text) for text in set(lines.rules)}
+    leaf = sha256(b"\x00").copy
     for start in range(0, len(lines), _BLOCK):
         block = slice(start, start + _BLOCK)
-        heads = np.empty(salts[block].size, dtype=layout)
-        heads["prefix"], heads["salt"], heads["values"] = _LINE, salts[block], lines.values[block]
-        heads["state"] = np.array([b"k", b"w"], dtype="V1")[lines.withdrew[block].astype(np.int64)]
-        heads["quotes"] = lines.quotes[block]
-        texts = zip(heads.view(f"V{layout.itemsize}").tolist(), _encoded(lines.ids[block]), strict=True)
-        found.append(b"".join([sha256(head + name).digest() for head, name in texts]))
-    return b"".join(found)
+        heads = np.empty(salts[block].size, dtype=_HEAD)
+        heads["salt"], heads["values"] = salts[block], lines.values[block]
+        heads["withdrew"], heads["part"] = lines.withdrew[block], lines.parts[block]
+        heads["group"] = lines.groups[block]
+        found = []
+        rows = zip(
+            heads.view(f"V{_HEAD.itemsize}").tolist(), lines.rules[block], lines.ids[block], strict=True
+        )
+        for head, rules, name in rows:
+            state = leaf()
+            state.update(head + agreed[rules] + _encoded(name))
+            found.append(state.digest())
+        yield b"".join(found)
 
 
-def _encoded(ids: npt.NDArray[Any]) -> list[bytes]:
-    """Return ids as bytes after a letter that tells the number 1 from the text "1"."""
-    if ids.dtype.kind != "U":
-        return [b"n%d" % number for number in ids.tolist()]
+def _encoded(name: str) -> bytes:
     try:
-        return [b"t" + text.encode() for text in ids.tolist()]
+        return name.encode()
     except UnicodeEncodeError:
         raise InvalidInput("expected ids that can be written in UTF-8; some cannot.") from None
 
 
 def _next_level(level: bytes) -> bytes:
-    step = ARITY * _HASH
-    return b"".join([sha256(_NODE + level[k : k + step]).digest() for k in range(0, len(level), step)])
+    even = len(level) - len(level) % (2 * _HASH)
+    node = sha256(b"\x01").copy
+    found = []
+    for (pair,) in struct.iter_unpack(f"{2 * _HASH}s", level[:even]):
+        state = node()
+        state.update(pair)
+        found.append(state.digest())
+    found.append(level[even:])
+    return b"".join(found)

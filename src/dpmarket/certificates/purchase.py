@@ -1,203 +1,175 @@
-"""What a certificate speaks of: what was bought from whom, and the model that was released.
-
-:func:`~dpmarket.certificates.certificate.certify` makes both from an outcome and an estimator; whoever keeps
-them in files can make them, too.
-"""
+"""Certificates of the library's own results: an outcome of a mechanism, and a model or statistics from it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import NDArray
 
 from dpmarket import checks
-from dpmarket.arrays import BoolArray, FloatArray, IntArray
-from dpmarket.certificates.verifier.money import is_currency
+from dpmarket.arrays import FloatArray
+from dpmarket.certificates.certificate import Certificate, Money, Sellers, Split, make_certificate
+from dpmarket.certificates.description import (
+    CertifiedStatistic,
+    describe_market,
+    describe_model,
+    describe_statistics,
+)
 from dpmarket.errors import InvalidInput, NotCertifiable
-from dpmarket.learning import PrivateLogisticRegression
-from dpmarket.privacy import Release, Softmax, logistic_loss
-from dpmarket.privacy.charge import Accounting, bounds_of
+from dpmarket.mechanisms.cross_pricing import split as split_ids
+from dpmarket.mechanisms.outcome import Outcome, whole_units
+from dpmarket.statistics import SeveralStatistics
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Purchase:
-    """Every seller's promise, payment, spent epsilon and weight; confidential.
+def certify(
+    outcome: Outcome,
+    model: Any,
+    market: Mapping[str, Any],
+    *,
+    seller_ids: Iterable[Any] | None = None,
+    minor_units: int = 100,
+    currency: str = "",
+    already_spent: Mapping[Any, float] | None = None,
+    features: Mapping[str, tuple[float, float]] | None = None,
+    withdrawn: Iterable[Any] = (),
+    groups: Any = None,
+) -> Certificate:
+    """Return the certificate of a purchase and of the model or the statistics made from it.
 
-    Attributes
+    Parameters
     ----------
-    mechanism, parameters
-        Which mechanism decided, and its public parameters as plain data.
+    outcome
+        What was bought and paid.
+    model
+        A linear model, a statistic or several, fitted with these epsilons: either one record per seller in
+        the outcome's order, or with ``people`` named by seller ids. Of sellers without a record nothing is
+        used.
+    market
+        All that decided, as plain data: ``rules()`` of the mechanism.
     seller_ids
-        Texts or whole numbers, all different.
-    promises, spent
-        Epsilons.
-    payments
-        Money, or whole numbers of the currency's smallest unit.
+        All different, in the outcome's order, certified as texts; None: 0, 1, 2, ...
     minor_units
-        How many smallest units make one unit of money; None if payments are in money.
-    weights
-        Weight of each seller in training.
-    withdrew
-        Who left before training: what they were quoted stands in their line, and nothing of it is owed.
-    quotes
-        How many quotes each line adds up: 1, unless somebody sold several times by the same menu.
+        How many minor units make one unit of money; payments are rounded up to them.
     currency
-        Its short name, up to 12 letters and currency signs; empty if it has none.
-    """
-
-    mechanism: str
-    parameters: Mapping[str, Any]
-    seller_ids: npt.NDArray[Any]
-    promises: FloatArray
-    payments: FloatArray
-    minor_units: int | None
-    spent: FloatArray
-    weights: FloatArray
-    withdrew: BoolArray
-    quotes: IntArray
-    currency: str = ""
-
-    def __post_init__(self) -> None:
-        for name in ("promises", "payments", "spent", "weights"):
-            values = checks.non_negative_vector(name, getattr(self, name))
-            checks.same_length(name, values, "seller_ids", self.seller_ids)
-            object.__setattr__(self, name, values)
-        checks.all_different("seller_ids", self.seller_ids)
-        checks.same_length("withdrew", self.withdrew, "seller_ids", self.seller_ids)
-        if self.withdrew.dtype != np.bool_:
-            raise InvalidInput("expected withdrew to be true or false for each seller.")
-        checks.same_length("quotes", self.quotes, "seller_ids", self.seller_ids)
-        if self.minor_units is not None:
-            checks.whole("minor_units", self.minor_units, minimum=1)
-        if not is_currency(self.currency):
-            raise InvalidInput("expected a currency's short name: up to 12 letters and currency signs.")
-
-
-@dataclass(frozen=True)
-class ReleasedModel:
-    """The public constants of a model: all that its accounting can be recomputed from.
-
-    Attributes
-    ----------
-    coef_grid, grid, stretch
-        The release: integers, the constant's last (with more than two classes a tuple for each), the width of
-        their grid, and the factor by which the coefficients are multiplied.
+        Its short name, such as EUR, which stands beside every amount; empty: none.
+    already_spent
+        Epsilon that was spent of sellers before this release, by id; missing ids mean 0.
     features
-        Name and public bounds of each feature, in the order of the coefficients.
-    classes
-        The labels, of two the negative class first.
-    fit_intercept, intercept_scaling, clip
-        Whether rows got a constant, which one, and whether longer rows were shortened.
-    l2, noise_rate, row_bound, rows_per_person
-        Penalty, noise rate, and the bounds on rows with their constant and on the rows of a person.
-    gradient_bound, noise_accuracy, numerical_epsilon
-        The release plan: how accurately was computed, and what releasing on the grid costs.
-    euclidean_bound, joint_columns
-        The Euclidean bound on rows with their constant, and how many coefficients have radial noise together;
-        None for Euclidean noise, whose bound is ``row_bound``.
-    encoder
-        What was declared about the columns that were encoded, as plain data; None if none were.
-    delta
-        The delta of every promise; 0 without one.
+        Public bounds of each feature by its name, in the order of the columns, as they were before rows were
+        scaled. None: the model's own names, or x0, x1, ..., with the bounds -1 and 1 that every row obeys.
+    withdrawn
+        Ids of sellers who left before the release: their quotes are certified, and that nothing is owed.
+    groups
+        Each seller's group as a position in the market's; None if there is one.
+
+    Returns
+    -------
+    Certificate
+        ``bytes`` of it are the public file; ``receipt`` is for one seller, ``openings`` for an auditor.
+
+    Raises
+    ------
+    NotCertifiable
+        If the noise can be repeated, classes were read from the data, the model was not trained with these
+        epsilons, an epsilon was exceeded, alone or with what was spent before, or a seller who withdrew was
+        trained on.
+    InvalidInput
+        If an id is nobody's, or there are not as many features as the model has.
+
+    Notes
+    -----
+    Guaranteed:
+
+    * The verifier accepts the returned certificate.
+    * The file contains no seller's id, line or cost, and nothing from which one could be tried out: every
+      commitment has 256 bits of secret salt. Totals are public.
+
+    Examples
+    --------
+    >>> import dpmarket as dpm
+    >>> mechanism = dpm.OfflineMechanism(dpm.Uniform(1, 5), dpm.Objective.for_model(2, 0.1))
+    >>> outcome = mechanism.run([1.5, 2.0, 2.5])
+    >>> model = dpm.PrivateLogisticRegression(classes=(0, 1))
+    >>> model = model.fit([[0.2], [0.4], [-0.5]], [0, 1, 1], epsilons=outcome.epsilons)
+    >>> certificate = dpm.certify(outcome, model, mechanism.rules(), seller_ids=["ann", "bob", "cem"])
+    >>> dpm.verify(certificate, openings=certificate.openings()).passed
+    True
     """
+    if not isinstance(outcome, Outcome):
+        raise NotCertifiable(
+            f"expected an Outcome, whose epsilons do not depend on records, got {type(outcome).__name__}."
+        )
+    release = _release(model, features)
+    names = list(range(outcome.epsilons.size)) if seller_ids is None else list(seller_ids)
+    checks.same_length("seller_ids", names, "outcome.epsilons", outcome.epsilons)
+    used, weights = _by_seller(names, model)
+    place = {name: k for k, name in enumerate(names)}
+    before = _named("already_spent", place, already_spent or {})
+    if bool((used + before > outcome.epsilons).any()):
+        raise NotCertifiable("expected nobody's epsilon exceeded; with what was spent before, some were.")
+    if bool((before > 0.0).any()) and market.get("delta"):
+        raise NotCertifiable("expected nothing already spent with a delta: deltas add up.")
+    ids = [str(name) for name in names]
+    # A table of a delta does not say which: the release's, unless the rules name one.
+    described = describe_market({"delta": getattr(model, "delta_", 0.0), **market})
+    salt = None if described["split"] is None else bytes.fromhex(described["split"]["salt"])
+    sellers = Sellers(
+        ids=ids,
+        epsilons=outcome.epsilons,
+        payments=whole_units(outcome.payments, minor_units),
+        used=used,
+        weights=weights,
+        withdrew=_named("withdrawn", place, dict.fromkeys(withdrawn, 1.0)) > 0.0,
+        parts=None if salt is None else split_ids(ids, salt),
+        groups=groups,
+    )
+    histograms = market.get("histograms")
+    split = None if histograms is None else Split(np.asarray(histograms))
+    return make_certificate(sellers, described, release, Money(minor_units, currency), split=split)
 
-    coef_grid: tuple[int, ...] | tuple[tuple[int, ...], ...]
-    grid: float
-    stretch: float
-    features: tuple[tuple[str, float, float], ...]
-    classes: tuple[Any, ...]
-    fit_intercept: bool
-    intercept_scaling: float
-    clip: bool
-    l2: float
-    noise_rate: float
-    row_bound: float
-    rows_per_person: int
-    gradient_bound: float
-    noise_accuracy: float
-    numerical_epsilon: float
-    euclidean_bound: float | None = None
-    joint_columns: int | None = None
-    encoder: Mapping[str, Any] | None = None
-    delta: float = 0.0
 
-    @property
-    def has_many_classes(self) -> bool:
-        """Whether there is a row of coefficients for each of more than two classes."""
-        return len(self.classes) > 2
-
-    @classmethod
-    def of(
-        cls,
-        model: PrivateLogisticRegression,
-        features: Mapping[str, tuple[float, float]] | None = None,
-    ) -> ReleasedModel:
-        """Return the public constants of a fitted estimator, whose features have these bounds.
-
-        Raises
-        ------
-        InvalidInput
-            If there are not as many features as the model has, or bounds that are none.
-        """
-        return cls.described(
+def _release(model: Any, features: Mapping[str, tuple[float, float]] | None) -> dict[str, Any]:
+    """Return the release of a fitted model or of statistics; refuse what must not be certified."""
+    if hasattr(model, "description_"):
+        if getattr(model, "classes", ()) is None:
+            raise NotCertifiable(
+                "expected declared classes; these were read from the labels, which tells about them."
+            )
+        if not model.certifiable_:
+            raise NotCertifiable("expected a model with secret noise; this one's can be repeated.")
+        labels = getattr(model, "classes_", None)
+        return describe_model(
             model.description_,
-            stretch=1.0 if model.delta_ else float(model.shrinkage_correction_),
             features=_features(model, features),
-            classes=tuple(np.asarray(label).item() for label in model.classes_),
-            fit_intercept=bool(model.fit_intercept),
-            intercept_scaling=float(model.intercept_scaling_),
-            clip=bool(model.clip),
+            classes=None if labels is None else [np.asarray(label).item() for label in labels],
+            factor=float(getattr(model, "shrinkage_correction_", 1.0)),
         )
+    statistics = _statistics(model)
+    if not all(one.release.certifiable for one in statistics.values()):
+        raise NotCertifiable("expected statistics with secret noise; this noise can be repeated.")
+    rows = {int(one.release.question["rows_per_person"]) for one in statistics.values()}
+    if len(rows) > 1:
+        raise NotCertifiable("expected the same rows_per_person of all statistics, found several.")
+    return describe_statistics(statistics, rows.pop())
 
-    @classmethod
-    def described(cls, description: Mapping[str, Any], **stated: Any) -> ReleasedModel:
-        """Return the constants of a description, as estimators give it, beside what else is stated.
 
-        Raises
-        ------
-        NotCertifiable
-            For releases of which there is no certificate yet.
-        """
-        if "coefficients" in description:
-            raise NotCertifiable("expected a model without delta: descents have no certificate yet.")
-        release = Release.from_dict(description["release"])
-        if release.private != "records":
-            raise NotCertifiable("expected private records: label-only privacy has no certificate yet.")
-        norm, cells = release.norm, description["cells"]
-        rows = release.rows_per_person
-        if len(cells) == 1:
-            rows = min(rows, norm.n_coefficients)  # no more directions than coefficients
-        return cls(
-            coef_grid=tuple(map(tuple, cells)) if len(cells) > 1 else tuple(cells[0]),
-            grid=description["grid"],
-            l2=release.l2,
-            noise_rate=description["noise_rate"],
-            row_bound=norm.row_bound,
-            rows_per_person=rows,
-            gradient_bound=description["gradient_bound"],
-            noise_accuracy=description["noise_accuracy"],
-            numerical_epsilon=description["numerical_epsilon"],
-            euclidean_bound=None if norm.is_euclidean else norm.row_bound_2,
-            joint_columns=None if norm.is_euclidean else norm.joint,
-            **stated,
-        )
-
-    def charged(self, loss_weights: FloatArray) -> FloatArray:
-        """Return what these weights cost each person, the grid included."""
-        n = len(self.features) + self.fit_intercept
-        loss = Softmax(len(self.classes)) if self.has_many_classes else logistic_loss()
-        longest = self.row_bound if self.euclidean_bound is None else self.euclidean_bound
-        bounds = bounds_of(loss.terms, loss.rank, self.rows_per_person, n)
-        accounting = Accounting(loss.reach, self.row_bound, longest, self.l2, bounds)
-        epsilons = accounting.epsilons(loss_weights, self.noise_rate)
-        return np.where(loss_weights > 0.0, epsilons + self.numerical_epsilon, 0.0)
+def _statistics(model: Any) -> dict[str, CertifiedStatistic]:
+    if isinstance(model, SeveralStatistics) and hasattr(model, "releases_"):
+        return {
+            name: CertifiedStatistic(tuple(one.question.get("names", (name,))), model.share(name), one)
+            for name, one in model.releases_.items()
+        }
+    release = getattr(model, "release_", None)
+    if release is None or not hasattr(release, "numerators"):
+        raise NotCertifiable("expected a fitted linear model, or statistics that were released.")
+    return {release.kind: CertifiedStatistic(tuple(getattr(model, "names", ("value",))), 1.0, release)}
 
 
 def _features(
-    model: PrivateLogisticRegression, bounds: Mapping[str, tuple[float, float]] | None
+    model: Any, bounds: Mapping[str, tuple[float, float]] | None
 ) -> tuple[tuple[str, float, float], ...]:
     count = int(model.n_features_in_)
     if bounds is None:
@@ -209,4 +181,53 @@ def _features(
     )
     if len(found) != count or not all(low < high for _, low, high in found):
         raise InvalidInput(f"expected bounds low < high of {count} features, got {len(found)}.")
+    return found
+
+
+def _by_seller(names: list[Any], model: Any) -> tuple[FloatArray, FloatArray]:
+    """Return the epsilon used of each seller and the weight, in the order of their ids."""
+    own = _weights(model)
+    if model.people_ is None:
+        if model.epsilons_.size != len(names):
+            raise NotCertifiable(
+                f"expected a model trained with the epsilons of {len(names)} sellers, got one of "
+                f"{model.epsilons_.size}; name the sellers with people= if some have no record."
+            )
+        return np.array(model.epsilons_), own
+    place = {name: k for k, name in enumerate(names)}
+    known = [place.get(name) for name in model.people_]
+    if None in known:
+        raise NotCertifiable(
+            "expected every person in the model to be a seller of the outcome; some are not."
+        )
+    where: NDArray[Any] = np.array(known, dtype=np.int64)
+    used, weights = np.zeros(len(names)), np.zeros(len(names))
+    used[where], weights[where] = model.epsilons_, own
+    return used, weights
+
+
+def _weights(model: Any) -> FloatArray:
+    if hasattr(model, "description_"):
+        own = model.whole_weights_ if model.delta_ else model.loss_weights_
+        return np.asarray(own, dtype=np.float64)
+    if not isinstance(model, SeveralStatistics):
+        return np.array(model.epsilons_)
+    columns = [spent.tolist() for spent in model.spent_by_.values()]
+    exact = [sum(map(Fraction, person), Fraction(0)) for person in zip(*columns, strict=True)]
+    weights = np.array([float(number) for number in exact])
+    if any(Fraction(weight) != number for weight, number in zip(weights.tolist(), exact, strict=True)):
+        raise NotCertifiable("expected shares no further apart than a thousand times; these are.")
+    return weights
+
+
+def _named(what: str, place: Mapping[Any, int], numbers: Mapping[Any, float]) -> FloatArray:
+    """Return a number for each seller from those that are named; 0 for the others."""
+    strangers = len(numbers.keys() - place.keys())
+    if strangers:
+        raise InvalidInput(
+            f"expected {what} to name sellers of the outcome, found {strangers} ids of nobody."
+        )
+    found = np.zeros(len(place))
+    for name, number in numbers.items():
+        found[place[name]] = checks.non_negative(what, number)
     return found

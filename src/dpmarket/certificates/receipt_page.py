@@ -10,9 +10,10 @@ from __future__ import annotations
 import base64
 import hashlib
 import html
+import json
 from importlib import resources
 
-from dpmarket.certificates.verifier.statements import NOT_PROMISED
+from dpmarket.certificates.verifier.statements import LIMITS
 from dpmarket.version import __version__
 
 _SCRIPTS = (
@@ -20,12 +21,11 @@ _SCRIPTS = (
     "2-fractions.js",
     "3-canonical.js",
     "4-layout.js",
-    "5-gaussian.js",
-    "5-losses.js",
-    "5-numbers.js",
-    "6-constants.js",
-    "7-checks.js",
-    "8-page.js",
+    "5-release.js",
+    "6-gaussian.js",
+    "7-market.js",
+    "8-checks.js",
+    "9-page.js",
 )
 
 
@@ -44,13 +44,14 @@ def receipt_page() -> bytes:
     (True, False)
     """
     script = "\n" + "\n".join(_part(name) for name in _SCRIPTS)
+    script = script.replace("@LIMITS@", json.dumps(LIMITS, indent=2))
     style = "\n" + _part("page.css")
-    sentences = "\n".join(f"<li>{html.escape(sentence)}</li>" for sentence in NOT_PROMISED)
+    sentences = "\n".join(f"<li>{html.escape(sentence)}</li>" for sentence in LIMITS)
     page = _part("page.html")
     # The script last: whatever it contains is not looked at again.
     for name, value in (
         ("VERSION", __version__),
-        ("NOT_PROMISED", sentences),
+        ("LIMITS_LIST", sentences),
         ("STYLE_HASH", _hash(style)),
         ("SCRIPT_HASH", _hash(script)),
         ("STYLE", style),

@@ -18,11 +18,10 @@ from dpmarket.cli import (
     certificates,
     costs,
     demo,
-    ledger,
+    market,
     members,
     menu,
     plan,
-    quote,
     report,
     retrying,
     serve,
@@ -32,7 +31,7 @@ from dpmarket.version import __version__
 
 app = typer.Typer(
     name="dpmarket",
-    help="Buy differentially private data truthfully, and train a model that keeps every promise.",
+    help="Buy differentially private data truthfully, and train a model within everybody's epsilon.",
     epilog='Example: dpmarket costs show "uniform(1, 5)"',
     no_args_is_help=True,
     add_completion=False,
@@ -42,29 +41,24 @@ app = typer.Typer(
 app.command(epilog="Example: dpmarket init --set objective.budget=500 --set sellers.expected=1000")(
     campaign.init
 )
-app.command(epilog="Example: dpmarket quote reports.csv -o quotes.csv")(quote.quote)
+app.command(epilog="Example: dpmarket quote reports.csv -o quotes.csv")(campaign.quote)
+app.command(epilog='Example: dpmarket withdraw "Zoë K."')(campaign.withdraw)
+app.command(epilog="Example: dpmarket train data.csv -o model.json")(campaign.train)
+app.command(epilog="Example: dpmarket predict model.json data.csv -o predictions.csv")(campaign.predict)
+app.command(epilog="Example: dpmarket payouts -o payouts.csv")(market.payouts)
+app.command(epilog='Example: dpmarket statement "seller 7"')(market.statement)
+app.command(epilog="Example: dpmarket show rules.db")(market.show)
+app.command(epilog="Example: dpmarket check reports.csv data.csv")(market.check)
+app.command(epilog="Example: dpmarket repair")(market.repair)
+app.command(epilog="Example: dpmarket backup copy.db")(market.backup)
+app.command(epilog="Example: dpmarket restore copy.db")(market.restore)
 app.command(epilog='Example: dpmarket menu --costs "uniform(1, 5)" --payment-weight 0.001 --sellers 1000')(
     menu.menu
 )
-app.command(epilog='Example: dpmarket withdraw "Zoë K." --quotes quotes.csv')(campaign.withdraw)
-app.command(epilog="Example: dpmarket train data.csv --quotes quotes.csv -o model.json")(campaign.train)
-app.command("release", epilog="Example: dpmarket release data.csv --quotes quotes.csv -o mean.json")(
-    campaign.train
+app.command(epilog="Example: dpmarket commit -o commitment.json")(certificates.commit)
+app.command(epilog="Example: dpmarket certify -o certificate.json --openings openings.json")(
+    certificates.certify
 )
-app.command(epilog="Example: dpmarket payouts -o payouts.csv")(ledger.payouts)
-app.command(
-    "bank-file",
-    epilog="Example: dpmarket bank-file payouts.csv --accounts accounts.csv --payer-name 'A Clinic' "
-    "--payer-iban 'DE89 3704 0044 0532 0130 00' --day 2026-03-02 -o payouts.xml",
-)(ledger.bank_file)
-app.command(epilog='Example: dpmarket statement "seller 7"')(ledger.statement)
-app.add_typer(ledger.app, name="ledger")
-app.command(epilog="Example: dpmarket predict model.json data.csv -o predictions.csv")(campaign.predict)
-app.command(epilog="Example: dpmarket show quotes.csv")(campaign.show)
-app.command(epilog="Example: dpmarket commit market.toml -o commitment.json")(certificates.commit)
-app.command(
-    epilog="Example: dpmarket certify --quotes quotes.csv -o certificate.json --openings openings.json"
-)(certificates.certify)
 app.command(epilog="Example: dpmarket receipts certificate.json openings.json -o receipts")(
     certificates.receipts
 )
@@ -72,9 +66,7 @@ app.command(epilog="Example: dpmarket verify certificate.json --receipt receipts
     certificates.verify
 )
 app.command("signing-key", epilog="Example: dpmarket signing-key key.pem")(certificates.signing_key)
-app.command(
-    epilog="Example: dpmarket report reports.csv --quotes quotes.csv --test public.csv -o report.html"
-)(report.report)
+app.command(epilog="Example: dpmarket report --test public.csv -o report.html")(report.report)
 app.command(
     epilog='Example: dpmarket plan --costs "uniform(1, 5)" --sellers 1000 --features 10 --budget 500'
 )(plan.plan)
@@ -84,7 +76,6 @@ app.command(epilog="Example: dpmarket serve hospital")(serve.serve)
 app.command(epilog="Example: dpmarket worker hospital")(serve.worker)
 app.add_typer(members.app, name="member")
 app.command(epilog="Example: dpmarket retry hospital")(retrying.retry)
-app.add_typer(serve.app, name="service")
 app.command(epilog="Example: dpmarket demo")(demo.demo)
 
 

@@ -1,4 +1,4 @@
-"""What several commands take, and how it is read."""
+"""Options that several commands take, and how they are read."""
 
 from __future__ import annotations
 
@@ -12,20 +12,21 @@ if TYPE_CHECKING:
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of a table.")]
 QuietFlag = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing unless something is wrong.")]
-MarketOption = Annotated[
+RulesOption = Annotated[
     Path,
-    typer.Option("--market", "-m", help="The market file; the ledger lies beside it, as .ledger."),
+    typer.Option("--rules", "-m", help="The rules file; its database lies beside it, as .db."),
 ]
-LedgerOption = Annotated[
+DatabaseOption = Annotated[
     str | None,
     typer.Option(
-        "--ledger",
-        envvar="DPMARKET_LEDGER",
+        "--database",
+        envvar="DPMARKET_DATABASE",
         show_envvar=False,
-        help="A shared ledger: a file, or postgresql://...; in place of the market file's ledger.url.",
+        help="A database file or postgresql://..., in place of the rules file's campaign.database.",
     ),
 ]
 ForceFlag = Annotated[bool, typer.Option("--force", help="Overwrite the output file if it exists.")]
+RULES = Path("rules.toml")
 
 DISTRIBUTION_HELP = (
     "A formula such as 'uniform(1, 5)', 'lognorm(s=0.5, scale=2, high=20)' (any continuous scipy.stats "

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dpmarket.cli.arguments import (
+    RULES,
     CostsOption,
     ForceFlag,
     JsonFlag,
-    MarketOption,
     MaxMeanEpsilonOption,
     PaymentWeightOption,
+    RulesOption,
     WeightCapOption,
     read_distribution,
 )
@@ -99,14 +100,14 @@ def participation(
     costs: Annotated[Path, typer.Argument(help="CSV or Parquet file with seller ids and true costs.")],
     id_column: Annotated[str, typer.Option(help="The column with the sellers' ids.")] = "seller",
     cost_column: Annotated[str, typer.Option(help="The column with the costs.")] = "cost",
-    market: MarketOption = Path("market.toml"),
+    rules: RulesOption = RULES,
     as_json: JsonFlag = False,
 ) -> None:
     """Check that everybody is paid at least what they sell costs them; exit code 1 if anybody is not.
 
-    The market file says how epsilon costs a seller, costs.shape. No cost is shown.
+    The rules file says how epsilon costs a seller, costs.shape. No cost is shown.
     """
-    audit = _participation(quotes, costs, id_column, cost_column, market)
+    audit = _participation(quotes, costs, id_column, cost_column, rules)
     _tell("Participation: did anybody lose by taking part?", audit, as_json, None)
 
 
@@ -192,22 +193,25 @@ def privacy(
 
 
 def _participation(
-    path: Path, costs: Path, id_column: str, cost_column: str, market: Path
+    path: Path, costs: Path, id_column: str, cost_column: str, rules: Path
 ) -> ParticipationAudit:
     """Match costs to sellers by id, and audit a quotes file."""
     from dpmarket.audit import audit_paid_amounts
-    from dpmarket.campaign import read_market, read_quotes
-    from dpmarket.campaign.ids import tidy_ids
-    from dpmarket.campaign.terms import terms_of
+    from dpmarket.campaign.rules.pricing import terms_of
+    from dpmarket.campaign.rules.rules_file import read_rules
+    from dpmarket.core.file_reports import normal_ids
     from dpmarket.files import number_column, read_table
 
     table = read_table(costs, [id_column, cost_column], texts=[id_column])
-    names = tidy_ids(table, id_column).get_column(id_column).to_list()
+    names = normal_ids(table, id_column)[0].to_list()
     own = dict(zip(names, number_column(table, cost_column, costs), strict=True))
-    quotes = read_quotes(path, id_column)
-    ordered = _in_order(own, quotes.seller_ids, table.height, costs)
-    table_of_costs = terms_of(read_market(market)).epsilon_cost
-    return audit_paid_amounts(quotes.epsilons, quotes.amounts, ordered, quotes.scale, table_of_costs)
+    quotes = read_table(path, [id_column, "epsilon", "payment_minor_units"], texts=[id_column])
+    ordered = _in_order(own, normal_ids(quotes, id_column)[0].to_list(), table.height, costs)
+    epsilons = number_column(quotes, "epsilon", path)
+    amounts = number_column(quotes, "payment_minor_units", path).astype("int64")
+    found = read_rules(rules)
+    units, tables = found.money.minor_units, terms_of(found).epsilon_cost
+    return audit_paid_amounts(epsilons, amounts, ordered, units, tables)
 
 
 def _in_order(own: dict[str, float], ids: list[str], rows: int, source: Path) -> list[float]:

@@ -1,4 +1,4 @@
-"""Commands of a campaign: ``init``, ``withdraw``, ``train``, ``predict`` and ``show``."""
+"""Commands of a campaign from files: ``init``, ``quote``, ``withdraw``, ``train``, ``predict``."""
 
 from __future__ import annotations
 
@@ -7,23 +7,29 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dpmarket.cli.arguments import ForceFlag, JsonFlag, LedgerOption, MarketOption, QuietFlag
+from dpmarket.cli.arguments import RULES, DatabaseOption, ForceFlag, JsonFlag, QuietFlag, RulesOption
 
 if TYPE_CHECKING:
-    from dpmarket.campaign import StatisticFile, TrainingResult
     from dpmarket.cli.render import Voice
+    from dpmarket.core.file_campaign import Quoting, Training
 
-QuotesOption = Annotated[
-    Path, typer.Option("--quotes", help="The quotes, as 'dpmarket quote' wrote them; - for stdin.")
-]
+_ENOUGH = 10  # sellers whose median tells little about each
+_WEAK = 3.0  # exp(3) / (1 + exp(3)) is 95%
+_REASONS = {
+    "full": "the budget is full",
+    "lifetime": "too little epsilon or delta left",
+    "excluded": "must not sell",
+}
 
 
 def init(
-    market: Annotated[Path, typer.Argument(help="Where to write the market file.")] = Path("market.toml"),
+    rules: Annotated[Path, typer.Argument(help="Where to write the rules file.")] = RULES,
     settings: Annotated[
         list[str] | None,
         typer.Option(
-            "--set", help="Write this value: TABLE.KEY=VALUE, such as objective.budget=500. Several times."
+            "--set",
+            help="Write this value: PATH=VALUE, such as objective.budget=500 or features.age.low=18: "
+            "whatever the file takes. Several times.",
         ),
     ] = None,
     sample: Annotated[
@@ -31,13 +37,6 @@ def init(
         typer.Option(
             "--from",
             help="A public sample, .csv or .parquet: its columns become the features, to be read over.",
-        ),
-    ] = None,
-    statistic: Annotated[
-        str | None,
-        typer.Option(
-            "--statistic",
-            help="Ask for a statistic instead of a model: mean, share, histogram, quantile or vector_mean.",
         ),
     ] = None,
     service: Annotated[
@@ -48,44 +47,169 @@ def init(
     quiet: QuietFlag = False,
     force: ForceFlag = False,
 ) -> None:
-    """Write a market file with every key and a comment to each, ready to be edited."""
+    """Write a rules file with every key and a comment to each, ready to be edited."""
     if service is not None:
         from dpmarket.cli.serve import init_service
 
         init_service(service, name, as_json)
         return
-    from dpmarket.campaign import market_template, sample_template
+    from dpmarket.campaign.rules.template import rules_template, sample_template
     from dpmarket.cli.render import Voice
     from dpmarket.files import write_bytes
 
     values = dict(map(_setting, settings or ()))
-    if statistic is not None:
-        if sample is not None:
-            raise typer.BadParameter("a public sample is for features: leave out --from or --statistic.")
-        values["statistic.kind"] = statistic
-    text = market_template(values) if sample is None else sample_template(sample, values)
-    write_bytes(market, text.encode(), overwrite=force)
-    Voice(as_json, quiet, str(market)).tell(
-        "A new market", [("market file", str(market))], {"market": str(market)}, "Edit it before you quote."
-    )
+    taken: dict[str, str] = {}
+    if sample is None:
+        text = rules_template(values)
+    else:
+        text, taken = sample_template(sample, values)
+    write_bytes(rules, text.encode(), overwrite=force)
+    rows = [("rules file", str(rules)), *((f"column {name!r}", words) for name, words in taken.items())]
+    data = {"rules": str(rules), "columns": taken}
+    Voice(as_json, quiet, str(rules)).tell("New rules", rows, data, "Edit the file before you quote.")
 
 
 def _setting(text: str) -> tuple[str, Any]:
-    """Read TABLE.KEY=VALUE; a value that is no number, list or truth value is a text."""
-    from dpmarket.errors import InvalidInput
-    from dpmarket.files import parse_json
+    """Read PATH=VALUE; a value that is no number, list, table or truth value is a text."""
+    import tomllib
 
     path, equals, value = text.partition("=")
     if not equals:
-        raise typer.BadParameter(f"expected TABLE.KEY=VALUE, got {text!r}.", param_hint="--set")
+        raise typer.BadParameter(f"expected PATH=VALUE, got {text!r}.", param_hint="--set")
     try:
-        return path.strip(), parse_json(value)
-    except InvalidInput:
+        return path.strip(), tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
         return path.strip(), value
 
 
+def quote(
+    reports: Annotated[
+        Path,
+        typer.Argument(help="CSV or Parquet file with seller ids and reported costs; - for stdin."),
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Write the quotes to this .csv or .parquet file; - for stdout."),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be quoted; enter and write nothing.")
+    ] = False,
+    yes: Annotated[
+        bool,
+        typer.Option("--yes", help="Buy although the result will probably be no better than a guess."),
+    ] = False,
+    not_quoted: Annotated[
+        Path | None,
+        typer.Option(
+            "--not-quoted",
+            help="List sellers who were not quoted, and why, in this file; left out: beside the quotes.",
+        ),
+    ] = None,
+    rules: RulesOption = RULES,
+    database: DatabaseOption = None,
+    as_json: JsonFlag = False,
+    quiet: QuietFlag = False,
+    force: ForceFlag = False,
+) -> None:
+    """Quote every seller an epsilon and a payment; a truthful report was everybody's best report.
+
+    Quotes are entered in the database before they are written; for the same reports the same quotes are
+    written again. Reported costs are confidential: they are neither printed nor stored. Quotes tell much
+    about them: keep them confidential.
+    """
+    from dpmarket.cli.render import Voice
+    from dpmarket.core.file_campaign import quote_file
+
+    if (output is None) != dry_run:
+        raise typer.BadParameter("name an output with -o, or ask for a --dry-run.")
+    voice = Voice(as_json, quiet, str(output))
+    with voice.progress() as progress:
+        done = quote_file(
+            rules, reports, output, overwrite=force, confirmed=yes, progress=progress, database=database,
+            not_quoted=not_quoted,
+        )  # fmt: skip
+    _tell_quotes(voice, done, output)
+
+
+def _tell_quotes(voice: Voice, done: Quoting, output: Path | None) -> None:
+    import numpy as np
+
+    from dpmarket.campaign.rules.amounts import money_text
+    from dpmarket.campaign.rules.pricing import errors_of
+
+    bought, rules = done.epsilons > 0.0, done.rules
+    number, units, currency = int(bought.sum()), rules.money.minor_units, rules.money.currency
+    payments, total = int(done.amounts.sum()), float(done.epsilons.sum())
+    sampling, noise = errors_of(rules, done.epsilons) if number else (None, None)
+    data = {
+        "mechanism": rules.campaign.mechanism,
+        "sellers": int(bought.size),
+        "bought_from": number,
+        "total_epsilon": total,
+        "sampling_error": sampling,
+        "noise_error": noise,
+        "total_payment_minor_units": payments,
+        "minor_units": units,
+        "currency": currency,
+        "is_new": done.is_new,
+        "state": None if done.campaign is None else done.campaign.state,
+        "delta": rules.delta,
+        "not_quoted": done.left_out,
+        "costs_outside_distribution": {"below": done.below, "above": done.above},
+    }
+    rows = [
+        ("mechanism", rules.campaign.mechanism),
+        ("sellers", f"{bought.size:,}"),
+        ("bought from", f"{number:,} ({number / max(bought.size, 1):.1%})"),
+        ("total epsilon", f"{total:,.6g}"),
+    ]
+    if number >= _ENOUGH:
+        rows += [
+            ("median epsilon of those", f"{np.median(done.epsilons[bought]):.4g}"),
+            ("median payment of those", f"{np.median(done.amounts[bought]) / units:.4g}"),
+        ]
+    if noise is not None:
+        rows += [
+            ("expected error, from noise", f"{noise:.4g}"),
+            ("expected error, from sampling", f"{sampling:.4g}"),
+        ]
+    rows += [
+        ("to pay, rounded up", money_text(payments, units, currency)),
+        *_budget_rows(done),
+        ("costs below and above the distribution", f"{done.below:,} and {done.above:,}"),
+        *((f"not quoted: {_REASONS[name]}", f"{count:,}") for name, count in done.left_out.items()),
+    ]
+    if rules.delta:
+        rows.append(("delta beside each epsilon", f"{rules.delta:g}"))
+    weak = int((done.epsilons > _WEAK).sum())
+    if weak:
+        voice.remark(
+            f"Little protection: {weak:,} sellers are quoted an epsilon above {_WEAK:g}, with which an even "
+            "guess about them can become 95% sure."
+        )
+    notes = ["Nothing was entered: this was a dry run."] if output is None else []
+    if output is not None and str(output) != "-":
+        notes.append(f"The quotes are in {output}.")
+    if done.not_quoted is not None and output is not None:
+        notes.append(f"Sellers who were not quoted are listed in {done.not_quoted}.")
+    title = "Quotes: a truthful report was everybody's best report"
+    voice.tell(title, rows, data, "\n".join(notes))
+
+
+def _budget_rows(done: Quoting) -> list[tuple[str, str]]:
+    """Say what a budget means for this mechanism, in the words of plan and report."""
+    from dpmarket.campaign.rules.amounts import money_text
+    from dpmarket.campaign.rules.decision import budget_in_minor_units
+    from dpmarket.campaign.rules.pricing import budget_words
+
+    budget = budget_in_minor_units(done.rules)
+    if budget is None:
+        return []
+    amount = money_text(budget, done.rules.money.minor_units, done.rules.money.currency)
+    return [("budget", f"{amount}, {budget_words(done.rules)}")]
+
+
 def withdraw(
-    quotes: QuotesOption,
     sellers: Annotated[
         list[str] | None, typer.Argument(help="Ids of sellers who withdraw; these or --absent-from.")
     ] = None,
@@ -95,22 +219,26 @@ def withdraw(
             "--absent-from", help="Withdraw everybody who has no row in this data file; - for stdin."
         ),
     ] = None,
-    market: MarketOption = Path("market.toml"),
-    ledger: LedgerOption = None,
+    everybody: Annotated[
+        bool, typer.Option("--everybody", help="End the campaign before its training: nobody sells.")
+    ] = False,
+    rules: RulesOption = RULES,
+    database: DatabaseOption = None,
     as_json: JsonFlag = False,
     quiet: QuietFlag = False,
 ) -> None:
-    """Take sellers out before training: they are not paid, and nobody else's promise or payment changes."""
-    from dpmarket.campaign import withdraw_absent, withdraw_sellers
+    """Take sellers out before training: they are not paid, and nobody else's epsilon or payment changes."""
     from dpmarket.cli.render import Voice
+    from dpmarket.core.file_campaign import cancel_campaign, withdraw_absent, withdraw_sellers
 
-    if bool(sellers) == (absent_from is not None):
-        raise typer.BadParameter("name sellers, or a data file with --absent-from.")
+    if sum((bool(sellers), absent_from is not None, everybody)) != 1:
+        raise typer.BadParameter("name sellers, a data file with --absent-from, or --everybody.")
     if absent_from is not None:
-        _refuse_two_streams(quotes, absent_from)
-        count = withdraw_absent(market, quotes, absent_from, ledger=ledger)
+        count = withdraw_absent(rules, absent_from, database=database)
+    elif everybody:
+        count = cancel_campaign(rules, database=database)
     else:
-        count = withdraw_sellers(market, quotes, sellers or (), ledger=ledger)
+        count = withdraw_sellers(rules, sellers or (), database=database)
     Voice(as_json, quiet).tell("Withdrawals", [("withdrawn now", str(count))], {"withdrawn": count})
 
 
@@ -119,97 +247,68 @@ def train(
         Path,
         typer.Argument(help="CSV or Parquet file with ids and records; - for stdin."),
     ],
-    quotes: Annotated[
-        list[Path],
-        typer.Option(
-            "--quotes",
-            help="The quotes, as 'dpmarket quote' wrote them; several times for one model from many rounds.",
-        ),
-    ],
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Write what is released to this .json file; - for stdout.")
     ],
-    market: MarketOption = Path("market.toml"),
-    ledger: LedgerOption = None,
+    rules: RulesOption = RULES,
+    database: DatabaseOption = None,
     as_json: JsonFlag = False,
     quiet: QuietFlag = False,
     force: ForceFlag = False,
 ) -> None:
-    """Spend the promises of quotes: train a model, or release statistics, that keep every one of them.
+    """Spend the campaign once: train a model, or release statistics, within everybody's epsilon.
 
-    The promises are debited in the ledger before a record is read, once: a second run on the same quotes
-    hands out the same one. 'dpmarket release' is the same command.
+    Epsilons are debited before a record is read. A second run hands out the same model.
     """
-    from dpmarket.campaign import StatisticFile, train_file
-    from dpmarket.cli.render import Voice, number
+    from dpmarket.cli.render import Voice
+    from dpmarket.core.file_campaign import train_file
 
-    for one in quotes:
-        _refuse_two_streams(one, data)
     voice = Voice(as_json, quiet, str(output))
     with voice.progress() as progress:
-        result = train_file(market, quotes, data, output, overwrite=force, progress=progress, ledger=ledger)
-    if result.raised_l2 is not None:
+        done = train_file(rules, data, output, overwrite=force, progress=progress, database=database)
+    _tell_training(voice, done, str(output))
+
+
+def _tell_training(voice: Voice, done: Training, output: str) -> None:
+    from dpmarket.campaign.rules.released import StatisticsFile
+    from dpmarket.cli.render import number
+    from dpmarket.core.description import statistic_rows
+
+    if done.raised_l2 is not None:
         voice.remark(
-            "Sellers withdrew: at the market file's penalty the promises of the others could not be kept; "
-            f"l2 was raised to {number(result.raised_l2)}, the least that keeps them without slack."
+            f"With the epsilons of these sellers training.l2 is too small: {number(done.raised_l2)} was "
+            "used, the least penalty that keeps them."
         )
-    for name, count in result.clipped.items():
+    for name, count in done.clipped.items():
         voice.remark(
             f"For the data holder: {count} values of {name!r} lay outside its bounds and were clipped."
         )
-    model = result.model
-    if isinstance(model, StatisticFile):
-        _tell_statistics(voice, result, model, str(output))
-        return
+    found = done.released
+    what = "statistics" if isinstance(found, StatisticsFile) else "model"
     rows = [
-        ("records", f"{model.records:,}"),
-        ("features", f"{len(model.features)}"),
-        ("total promise", number(result.total_promise, 6)),
-        *((name, number(value, 6)) for name, value in model.noise().items()),
+        ("people trained on" if what == "model" else "people asked", f"{found.records:,}"),
+        ("total epsilon", number(done.total_epsilon, 6)),
     ]
-    if model.delta:
-        rows.append(("delta beside each epsilon", f"{model.delta:g}"))
-    title = (
-        "A new model, all promises kept" if result.is_new else "The model that these quotes already bought"
-    )
-    note = (
-        f"The noise rate is the total promise of the {model.records:,} sellers trained on, divided by the "
-        "bound on rows, less what the log-determinant term takes. Sellers who withdrew "
-        f"({result.withdrawn:,}) are not in it."
-    )
-    if model.delta:
-        note = (
-            "Every step of the descent has Gaussian noise. Sellers who withdrew "
-            f"({result.withdrawn:,}) are not in it."
-        )
-    if str(output) != "-":
-        note += f"\nThe model is in {output}."
+    note = f"Sellers who withdrew ({done.withdrawn:,}) are not in it."
+    if isinstance(found, StatisticsFile):
+        rows += statistic_rows(found)[:-1]
+        note += "\n" + next(iter(found.releases().values())).caution
+    else:
+        rows.append(("features", f"{len(found.features)}"))
+        rows += [(name, number(value, 6)) for name, value in found.noise().items()]
+        if found.delta:
+            rows.append(("delta beside each epsilon", f"{found.delta:g}"))
+    if output != "-":
+        note += f"\nThe {what} is in {output}." if what == "model" else f"\nThe {what} are in {output}."
     told = {
-        "is_new": result.is_new,
-        "total_promise": result.total_promise,
-        "withdrawn": result.withdrawn,
-        "raised_l2": result.raised_l2,
-        "model": model.to_dict(),
+        "is_new": done.is_new,
+        "total_epsilon": done.total_epsilon,
+        "withdrawn": done.withdrawn,
+        "raised_l2": done.raised_l2,
+        what: found.to_dict(),
     }
-    voice.tell(title, rows, told, note)
-
-
-def _tell_statistics(voice: Voice, result: TrainingResult, found: StatisticFile, output: str) -> None:
-    """Say what was released, for people and for machines."""
-    from dpmarket.campaign.describing import statistic_rows
-
-    title = "New statistics, all promises kept"
-    if not result.is_new:
-        title = "The statistics that these quotes already bought"
-    told = {
-        "is_new": result.is_new,
-        "total_promise": result.total_promise,
-        "withdrawn": result.withdrawn,
-        "statistics": found.to_dict(),
-    }
-    caution = next(iter(found.releases().values())).caution
-    note = caution if output == "-" else f"{caution}\nThe statistics are in {output}."
-    voice.tell(title, statistic_rows(found), told, note)
+    new = f"{'A new' if what == 'model' else 'New'} {what}, within everybody's epsilon"
+    voice.tell(new if done.is_new else f"The {what} that this campaign bought already", rows, told, note)
 
 
 def predict(
@@ -223,9 +322,10 @@ def predict(
     quiet: QuietFlag = False,
     force: ForceFlag = False,
 ) -> None:
-    """Predict the label of every row of a table."""
-    from dpmarket.campaign import predict_file, read_model
-    from dpmarket.cli.render import Voice
+    """Predict the label, or the number, of every row of a table."""
+    from dpmarket.campaign.rules.prediction import predict_file
+    from dpmarket.campaign.rules.released import read_model
+    from dpmarket.cli.render import Voice, number
     from dpmarket.files import refuse_same
 
     refuse_same(output, model, data)
@@ -234,38 +334,13 @@ def predict(
         progress("Predicting", 0.0)
         found = read_model(model)
         done = predict_file(found, data, output, overwrite=force)
-    by_label = {str(label): count for label, count in zip(found.labels, done.counts, strict=True)}
-    counts: dict[str, Any] = {"rows": done.rows, "positive": done.positive, "clipped_values": done.clipped}
-    told = [(repr(found.labels[1]), done.positive)]
-    if found.has_many_labels:
-        counts = {"rows": done.rows, "predicted": by_label, "clipped_values": done.clipped}
-        told = list(zip(map(repr, found.labels), done.counts, strict=True))
+    by_label = dict(zip(map(str, found.labels), done.counts, strict=True))
     rows = [
         ("rows", f"{done.rows:,}"),
-        *((f"predicted {label}", f"{count:,}") for label, count in told),
+        *((f"predicted {label!r}", f"{count:,}") for label, count in by_label.items()),
+        *([] if done.mean is None else [("mean of the predictions", number(done.mean))]),
         ("values clipped to their bounds", f"{done.clipped:,}"),
     ]
+    told = {"rows": done.rows, "predicted": by_label, "mean": done.mean, "clipped_values": done.clipped}
     note = None if str(output) == "-" else f"The predictions are in {output}."
-    voice.tell("Predictions", rows, counts, note)
-
-
-def show(
-    file: Annotated[
-        Path, typer.Argument(help="A quotes file, a model, a market file or a ledger, told by its ending.")
-    ],
-    as_json: JsonFlag = False,
-    quiet: QuietFlag = False,
-) -> None:
-    """Show what a quotes file, a model, a market file or a ledger holds; nothing about single people."""
-    from dpmarket.campaign import describe
-    from dpmarket.cli.render import Voice
-
-    description = describe(file)
-    Voice(as_json, quiet).tell(
-        description.title, description.rows, description.data, description.note or None
-    )
-
-
-def _refuse_two_streams(quotes: Path, data: Path) -> None:
-    if str(quotes) == str(data) == "-":
-        raise typer.BadParameter("standard input can be the quotes or the data, not both.")
+    voice.tell("Predictions", rows, told, note)

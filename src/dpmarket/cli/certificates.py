@@ -3,53 +3,51 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from dpmarket.cli.arguments import ForceFlag, JsonFlag, LedgerOption, MarketOption, QuietFlag
-
-if TYPE_CHECKING:
-    from dpmarket.certificates import Verification
+from dpmarket.cli.arguments import RULES, DatabaseOption, ForceFlag, JsonFlag, QuietFlag, RulesOption
 
 CertificateFile = Annotated[Path, typer.Argument(help="The certificate that 'dpmarket certify' wrote.")]
 
 
 def commit(
-    market: Annotated[Path, typer.Argument(help="The market file.")] = Path("market.toml"),
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Write the rules to this .json file; publish it.")
     ] = Path("commitment.json"),
+    rules: RulesOption = RULES,
+    database: DatabaseOption = None,
     as_json: JsonFlag = False,
     quiet: QuietFlag = False,
     force: ForceFlag = False,
 ) -> None:
-    """Fix a market's rules before anybody reports: a file, its digest and the time, to be published.
+    """Fix a campaign's rules before anybody reports: a file, its digest and the time, to be published.
 
-    Publish the file, or at least the digest, where others keep it with its date, before the first report
-    comes in. 'certify --commitment' refers to it, and 'verify --commitment' checks that nothing was changed.
+    Publish the file, or at least the digest, where others store it with its date, before the first report
+    comes in. The certificate names it, and 'verify --commitment' checks that nothing was changed.
     """
-    from dpmarket.campaign import commit_market
+    from dpmarket.certificates import rules_digest
     from dpmarket.cli.render import Voice
-    from dpmarket.files import refuse_same, write_bytes
+    from dpmarket.core.file_campaign import commit_file
+    from dpmarket.core.place import place_of
+    from dpmarket.files import refuse_existing, refuse_same, refuse_unwritable, write_bytes
 
-    refuse_same(output, market)
-    rules = commit_market(market)
-    write_bytes(output, rules.data, overwrite=force)
-    rows = [("digest", rules.digest), ("time", rules.committed_at), ("written to", str(output))]
-    data = {"digest": rules.digest, "committed_at": rules.committed_at, "commitment": str(output)}
+    refuse_same(output, *place_of(rules, database).files)
+    refuse_unwritable(output)
+    if not force:
+        refuse_existing(output)
+    text, committed_at = commit_file(rules, database=database)
+    write_bytes(output, text.encode() + b"\n", overwrite=force)
+    digest = rules_digest(text)
+    rows = [("digest", digest), ("time", committed_at), ("written to", str(output))]
+    data = {"digest": digest, "committed_at": committed_at, "commitment": str(output)}
     note = f"Publish {output}, or at least its digest, before anybody reports."
     Voice(as_json, quiet, str(output)).tell("Rules fixed", rows, data, note)
 
 
 def certify(
-    quotes: Annotated[
-        Path,
-        typer.Option("--quotes", help="The quotes that were trained on, as 'dpmarket quote' wrote them."),
-    ],
     output: Annotated[Path, typer.Option("--output", "-o", help="Write the certificate to this .json file.")],
     openings: Annotated[
         Path,
@@ -66,32 +64,25 @@ def certify(
             "with .sig after its name.",
         ),
     ] = None,
-    commitment: Annotated[
-        Path | None,
-        typer.Option(
-            "--commitment",
-            help="The rules that 'dpmarket commit' wrote and that were published before the reports.",
-        ),
-    ] = None,
-    market: MarketOption = Path("market.toml"),
-    ledger: LedgerOption = None,
+    rules: RulesOption = RULES,
+    database: DatabaseOption = None,
     as_json: JsonFlag = False,
     quiet: QuietFlag = False,
     force: ForceFlag = False,
 ) -> None:
-    """Certify what was promised, paid and spent, and the model, for others to verify.
+    """Certify what was quoted, paid and spent, and the model, for others to verify.
 
     The certificate is public. The openings are not: they hold every seller's line.
     """
-    from dpmarket.campaign import certify_quotes, place_of, read_market
     from dpmarket.certificates import sign, write_certificate
     from dpmarket.cli.render import Voice
+    from dpmarket.core.file_campaign import certify_file
+    from dpmarket.core.place import place_of
     from dpmarket.files import refuse_existing, refuse_same, write_bytes
 
     signature = output.with_name(output.name + ".sig")
-    place = place_of(market, read_market(market), ledger)
     for path in (output, signature, openings):
-        refuse_same(path, market, *place.files, quotes, *(file for file in (key, commitment) if file))
+        refuse_same(path, *place_of(rules, database).files, *([key] if key else []))
     if not force:
         for path in (output, *([signature] if key else [])):
             refuse_existing(path)
@@ -99,7 +90,7 @@ def certify(
     voice = Voice(as_json, quiet)
     with voice.progress() as progress:
         progress("Certifying", 0.1)
-        certificate = certify_quotes(market, quotes, rules=commitment, ledger=ledger)
+        certificate = certify_file(rules, database=database)
         signed = None if key is None else sign(certificate, key)
         progress("Writing the certificate", 0.6)
         write_certificate(certificate, output, openings, overwrite=force)
@@ -148,9 +139,9 @@ def receipts(
     """
     import hashlib
 
-    from dpmarket.campaign import write_receipts_folder, write_receipts_table
     from dpmarket.certificates import read_certificate, receipt_page
     from dpmarket.cli.render import Voice
+    from dpmarket.core.certificate import write_receipts_folder, write_receipts_table
     from dpmarket.errors import InvalidInput
     from dpmarket.files import refuse_existing, refuse_same, write_bytes
 
@@ -221,6 +212,10 @@ def verify(
             help="The rules as they were published before the reports: checks that nothing was changed.",
         ),
     ] = None,
+    reports: Annotated[
+        Path | None,
+        typer.Option("--reports", help="With --openings: the frozen reports, a CSV file of id and cost."),
+    ] = None,
     as_json: JsonFlag = False,
     quiet: QuietFlag = False,
 ) -> None:
@@ -231,19 +226,13 @@ def verify(
     from dpmarket.certificates import check_certificate
     from dpmarket.cli.render import Voice, busy
 
-    check: Callable[..., Verification] = check_certificate
-    if commitment is not None:
-        # Planning prices again loads what a certificate alone does not need.
-        from dpmarket.campaign import check_published
-
-        check = partial(check_published, commitment=commitment)
     cost = None
     if ask_cost:
         cost = typer.prompt(
             "Your cost, as you reported it", type=float, hide_input=sys.stdin.isatty(), err=True
         )
     with busy("Checking"):
-        result = check(
+        result = check_certificate(
             certificate,
             receipt=receipt,
             cost=cost,
@@ -251,10 +240,12 @@ def verify(
             signature=signature,
             public_key=public_key,
             openings=openings,
+            reports=reports,
+            commitment=commitment,
         )
     lines = [f"{check.verdict:9} {check.name}: {check.detail}" for check in result.checks]
-    left = sum(check.verdict == "not made" for check in result.checks)
-    title = f"No check failed; {left} not made" if left else "No check failed"
+    left = sum(check.verdict == "skipped" for check in result.checks)
+    title = f"No check failed; {left} skipped" if left else "No check failed"
     if not result.passed:
         title = "A CHECK FAILED: do not trust this certificate"
     Voice(as_json, quiet).list(title, lines, result.to_dict())

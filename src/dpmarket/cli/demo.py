@@ -24,6 +24,7 @@ def demo(
     """
     from dpmarket.cli.render import Voice, number, print_table
     from dpmarket.report.demo import run_demo
+    from dpmarket.report.score import Score
 
     voice = Voice(as_json, quiet)
     if not as_json:
@@ -32,7 +33,7 @@ def demo(
         done = run_demo(folder, progress)
     summary, totals, score = done.summary, done.summary.totals, done.summary.score
     currency = summary.currency
-    assert score is not None
+    assert isinstance(score, Score)
     rows = [
         ("people who named the price of their privacy", f"{totals.sellers:,}"),
         ("bought from", f"{totals.bought:,}"),
@@ -42,7 +43,7 @@ def demo(
             "the same people, quoted one by one",
             f"{done.online_bought:,} for {done.online_paid:,.2f} {currency}",
         ),
-        ("epsilon promised to the average of those", number(totals.mean_epsilon)),
+        ("mean epsilon of those", number(totals.mean_epsilon)),
         ("an even guess about them becomes at most", f"{summary.meanings[0].guesses[-1]:.0%} sure"),
         ("the model is wrong on public test cases", f"{score.wrong} of {score.records} ({score.error:.1%})"),
         ("always saying the commoner label is wrong", f"{score.guessing:.1%}"),
@@ -74,7 +75,7 @@ def demo(
         typer.echo(
             f"\nThe report is in {done.report}: open it in a browser. All files are beside it, for example:"
         )
-        typer.echo(f"  dpmarket show {done.folder / 'market.ledger'}")
+        typer.echo(f"  dpmarket show {done.folder / 'rules.db'}")
         typer.echo(
             f"  dpmarket verify {done.folder / 'certificate.json'} --openings {done.folder / 'openings.json'}"
         )

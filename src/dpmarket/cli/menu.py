@@ -18,9 +18,9 @@ from dpmarket.cli.arguments import (
 
 
 def menu(
-    market: Annotated[
+    rules: Annotated[
         Path | None,
-        typer.Option("--market", "-m", help="A market file: its own menu, in place of the options below."),
+        typer.Option("--rules", "-m", help="A rules file: its own menu, in place of the options below."),
     ] = None,
     costs: Annotated[
         str | None,
@@ -46,8 +46,8 @@ def menu(
 
     Picking one's best choice is reporting one's true cost.
     """
-    from dpmarket.campaign import read_market
-    from dpmarket.campaign.terms import online_schedule
+    from dpmarket.campaign.rules.pricing import online_schedule
+    from dpmarket.campaign.rules.rules_file import read_rules
     from dpmarket.cli.render import number, print_table
     from dpmarket.files import to_json
     from dpmarket.mechanisms.epsilon_cost import EpsilonCost
@@ -55,13 +55,13 @@ def menu(
     from dpmarket.mechanisms.price_schedule import population_schedule
 
     delta = 0.0
-    if market is not None:
+    if rules is not None:
         if (costs, payment_weight, sellers) != (None, None, None):
             raise typer.BadParameter("leave out --costs, --payment-weight and --sellers: the file says it.")
-        schedule, rules = online_schedule(read_market(market))
-        delta = rules["delta"]
+        found = read_rules(rules)
+        schedule, delta = online_schedule(found)[0], found.delta
     elif costs is None or payment_weight is None or sellers is None:
-        raise typer.BadParameter("name a market file, or --costs, --payment-weight and --sellers.")
+        raise typer.BadParameter("name a rules file, or --costs, --payment-weight and --sellers.")
     else:
         objective = Objective.for_model(
             features, payment_weight, weight_cap=weight_cap, max_mean_epsilon=max_mean_epsilon

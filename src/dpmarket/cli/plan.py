@@ -40,9 +40,9 @@ def plan(
         typer.Option(help="Columns of a record, without its label: decides how much noise matters."),
     ] = None,
     classes: Annotated[int, typer.Option(help="How many labels there are.")] = 2,
-    market: Annotated[
+    rules: Annotated[
         Path | None,
-        typer.Option("--market", "-m", help="Plan what this market file asks for, instead of --features."),
+        typer.Option("--rules", "-m", help="Plan what this rules file asks for, instead of --features."),
     ] = None,
     budget: Annotated[float | None, typer.Option(help="Money for all sellers together.")] = None,
     target: Annotated[
@@ -77,18 +77,20 @@ def plan(
     from dpmarket.mechanisms.plan import budget_for_error
     from dpmarket.mechanisms.plan import plan as compute
 
-    if market is not None:
+    if rules is not None:
         if costs is not None or features is not None or target is not None:
-            raise typer.BadParameter("leave out --costs, --features and --target: the market file says it.")
+            raise typer.BadParameter("leave out --costs, --features and --target: the rules file says it.")
         with busy("Planning"):
-            found = _plan_of_file(market, sellers, budget)
+            found, warning = _plan_of_file(rules, sellers, budget)
         if as_json:
-            typer.echo(to_json(found.to_dict()), nl=False)
+            typer.echo(to_json({**found.to_dict(), "warning": warning}), nl=False)
         else:
             _print(found, None)
+        if warning is not None:
+            typer.echo(warning, err=True)
         return
     if costs is None or sellers is None or features is None:
-        raise typer.BadParameter("say --costs, --sellers and --features, or --market.")
+        raise typer.BadParameter("say --costs, --sellers and --features, or --rules.")
     if (budget is None) == (target is None):
         raise typer.BadParameter("say either --budget or --target.")
     if max_epsilon is None and (delta is not None or shape is Shape.quadratic):
@@ -128,17 +130,21 @@ def plan(
     _print(found, command)
 
 
-def _plan_of_file(market: Path, sellers: int | None, budget: float | None) -> Plan:
-    """Plan what a market file asks for; what is given comes before what it says."""
-    from dpmarket.campaign import read_market
-    from dpmarket.campaign.terms import plan_for
+def _plan_of_file(rules: Path, sellers: int | None, budget: float | None) -> tuple[Plan, str | None]:
+    """Plan what a rules file asks for; what is given comes before what it says. Return a warning with it."""
+    from dpmarket.campaign.rules.pricing import noise_warning, plan_for
+    from dpmarket.campaign.rules.rules_file import check_rules, read_rules
 
-    planned = read_market(market)
+    planned = read_rules(rules)
     sellers = planned.sellers.expected if sellers is None else sellers
     budget = planned.objective.budget if budget is None else budget
     if sellers is None or budget is None:
-        raise typer.BadParameter("say --sellers and --budget, or name a market file that has both.")
-    return plan_for(planned, sellers, budget)
+        raise typer.BadParameter("say --sellers and --budget, or name a rules file that has both.")
+    data = planned.to_data()
+    data["sellers"]["expected"] = sellers
+    data["objective"] = {**data["objective"], "budget": budget}
+    data["objective"].pop("payment_weight", None)
+    return plan_for(planned, sellers, budget), noise_warning(check_rules(data))
 
 
 def _objective(
@@ -154,7 +160,7 @@ def _objective(
 
 
 def _init_command(settings: Mapping[str, object]) -> str:
-    """Return the command that writes a market file with what was planned, the costs included."""
+    """Return the command that writes a rules file with what was planned, the costs included."""
     said = [
         f"--set {shlex.quote(f'{name}={value}')}" for name, value in settings.items() if value is not None
     ]

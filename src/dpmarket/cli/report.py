@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dpmarket.cli.arguments import ForceFlag, JsonFlag, LedgerOption, MarketOption, QuietFlag
+from dpmarket.cli.arguments import RULES, DatabaseOption, ForceFlag, JsonFlag, QuietFlag, RulesOption
+
+if TYPE_CHECKING:
+    from dpmarket.report.score import NumberScore, Score
 
 
 def report(
-    reports: Annotated[
-        Path, typer.Argument(help="The reported costs that were quoted, CSV or Parquet; - for stdin.")
-    ],
-    quotes: Annotated[Path, typer.Option("--quotes", help="The quotes, as 'dpmarket quote' wrote them.")],
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Write the page to this .html file; - for stdout.")
     ],
+    reports: Annotated[
+        Path | None,
+        typer.Option(
+            "--reports",
+            help="The reported costs that were quoted: sellers are grouped by them; left out: by the costs "
+            "at which the rule makes their offers.",
+        ),
+    ] = None,
     test: Annotated[
         Path | None,
-        typer.Option("--test", help="Public records with features and labels, to tell the model's error."),
+        typer.Option("--test", help="Public records with features and labels or targets: the model's error."),
     ] = None,
     groups: Annotated[
         str | None,
@@ -30,11 +37,9 @@ def report(
         Path | None,
         typer.Option("--certificate", help="The campaign's certificate: verified, and named by its digest."),
     ] = None,
-    title: Annotated[
-        str, typer.Option("--title", help="The page's heading.")
-    ] = "A market for privacy: what was bought",
-    market: MarketOption = Path("market.toml"),
-    ledger: LedgerOption = None,
+    title: Annotated[str | None, typer.Option("--title", help="The page's heading.")] = None,
+    rules: RulesOption = RULES,
+    database: DatabaseOption = None,
     as_json: JsonFlag = False,
     quiet: QuietFlag = False,
     force: ForceFlag = False,
@@ -44,24 +49,23 @@ def report(
     The page shows counts, totals and means of at least ten people: no individual cost, payment or id. The
     records in --test must be public: an error rate on private ones is a release that nobody was paid for.
     """
-    from dpmarket.campaign.amounts import money_text
+    from dpmarket.campaign.rules.amounts import money_text
     from dpmarket.cli.render import Voice, number
-    from dpmarket.report import report_campaign
+    from dpmarket.report import report_file
 
     voice = Voice(as_json, quiet, str(output))
     with voice.progress() as progress:
-        summary = report_campaign(
-            market,
-            reports,
-            quotes,
+        summary = report_file(
+            rules,
             output,
+            reports=reports,
             test=test,
             groups=groups,
             certificate=certificate,
             title=title,
             overwrite=force,
             progress=progress,
-            ledger=ledger,
+            database=database,
         )
     totals, score = summary.totals, summary.score
     rows = [
@@ -69,10 +73,25 @@ def report(
         ("bought from", f"{totals.bought:,}"),
         ("paid", money_text(totals.paid_minor_units, totals.minor_units, summary.currency)),
         ("mean epsilon of those", number(totals.mean_epsilon)),
-        *([] if score is None else [("wrong on public test data", f"{score.error:.1%}")]),
+        ("priced out", f"{totals.priced_out:,}"),
+        *_score_rows(score),
         *((audit.question, "passed" if audit.passed else "FAILED") for audit in summary.audits),
     ]
     note = None if str(output) == "-" else f"The report is in {output}."
     voice.tell("A report on the campaign", rows, summary.to_dict(), note)
     if not all(audit.passed for audit in summary.audits):
         raise typer.Exit(1)
+
+
+def _score_rows(score: Score | NumberScore | None) -> list[tuple[str, str]]:
+    from dpmarket.report.score import Score
+
+    if score is None:
+        return []
+    if isinstance(score, Score):
+        rows = [("wrong on public test data", f"{score.error:.1%}")]
+    else:
+        rows = [("R squared on public test data", f"{score.r_squared:.3g}")]
+    if not score.is_better_than_guessing:
+        rows.append(("compared with a constant guess", "not shown to be better"))
+    return rows

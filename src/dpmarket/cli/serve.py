@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dpmarket.cli.arguments import JsonFlag
 from dpmarket.errors import FileProblem
 
 if TYPE_CHECKING:
     from dpmarket.web.folder import NewMember
 
-app = typer.Typer(help="Look after the service in a folder.")
 Folder = Annotated[Path, typer.Argument(help="The service's folder: settings, database, keys.")]
 FOLDER = Path("dpmarket-service")
 
@@ -59,83 +57,6 @@ def worker(
     settings = settings_of(folder)
     log_to()
     run_worker_process(settings, beside)
-
-
-@app.command(epilog="Example: dpmarket service check hospital")
-def check(folder: Folder = FOLDER, as_json: JsonFlag = False) -> None:
-    """Look for missing keys, wrong modes, wrong books, a log ahead, a wrong clock, a full disk.
-
-    Each finding says what to do; the exit code is 1 if there is any. Nothing is changed, and the service may
-    run meanwhile. Run it as the user that the service runs as.
-    """
-    need_extra()
-    from dpmarket.cli.render import Voice
-    from dpmarket.web.checkup import check_service
-
-    findings = check_service(folder)
-    lines = [f"{one.kind}: {one.found} To do: {one.todo}" for one in findings]
-    title = f"{len(findings)} finding{'s' * (len(findings) != 1)}" if findings else "All is well"
-    data = {"well": not findings, "findings": [dict(vars(one)) for one in findings]}
-    Voice(as_json, False).list(title, lines, data)
-    if findings:
-        raise typer.Exit(1)
-
-
-@app.command(epilog="Example: dpmarket service backup hospital monday.backup")
-def backup(
-    folder: Folder,
-    target: Annotated[Path, typer.Argument(help="The new file; name another disk's.")],
-    as_json: JsonFlag = False,
-) -> None:
-    """Copy the service's database, as it is at one moment, to a new file, while the service runs.
-
-    Private keys and the anti-rollback log are never in it.
-    """
-    need_extra()
-    from dpmarket.cli.render import Voice
-    from dpmarket.web.folder import back_up_service
-
-    back_up_service(folder, target)
-    size = target.stat().st_size
-    Voice(as_json, False).list(f"{target}: {size:,} bytes", [], {"path": str(target), "bytes": size})
-
-
-@app.command(epilog="Example: dpmarket service restore hospital monday.backup")
-def restore(
-    folder: Folder,
-    source: Annotated[Path, typer.Argument(help="A file that 'service backup' wrote.")],
-    as_json: JsonFlag = False,
-) -> None:
-    """Put a backup where there is no database any more, and enter what the anti-rollback log knows.
-
-    Stop the service first, and move what is left of its database away. All tokens, links and sessions end.
-    """
-    need_extra()
-    from dpmarket.web.folder import restore_service
-
-    _tell_entered("Restored", restore_service(folder, source), as_json)
-
-
-@app.command(epilog="Example: dpmarket service repair hospital")
-def repair(
-    folder: Folder,
-    log_lost: Annotated[
-        bool, typer.Option("--log-lost", help="Write the log anew: it is lost, not only elsewhere.")
-    ] = False,
-    as_json: JsonFlag = False,
-) -> None:
-    """Enter commit points that only the anti-rollback log knows into the service's database."""
-    need_extra()
-    from dpmarket.web.folder import repair_service
-
-    _tell_entered("Repaired", repair_service(folder, log_lost=log_lost), as_json)
-
-
-def _tell_entered(title: str, entered: list[str], as_json: bool) -> None:
-    from dpmarket.cli.render import Voice
-
-    counts = {kind: entered.count(kind) for kind in dict.fromkeys(entered)}
-    Voice(as_json, False).list(title, [f"{kind}: {number}" for kind, number in counts.items()], counts)
 
 
 def init_service(folder: Path, name: str, as_json: bool) -> None:

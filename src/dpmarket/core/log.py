@@ -26,6 +26,7 @@ import hashlib
 import io
 import json
 import os
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -247,6 +248,12 @@ def log_of_place(state: Path, place: str) -> Log | None:
             if first["kind"] == "begun" and first["body"]["place"] == place:
                 found.append((first["at"], Log(path.parent)))
     return max(found, key=lambda one: one[0])[1] if found else None
+
+
+def forget_place(state: Path, place: str) -> None:
+    """Delete the logs of markets that were begun at a place; for places with public records only."""
+    while (log := log_of_place(state, place)) is not None:
+        shutil.rmtree(log.folder)
 
 
 def _line(raw: bytes, path: Path) -> Line:

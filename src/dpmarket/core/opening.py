@@ -11,6 +11,8 @@ import math
 import numpy as np
 
 from dpmarket.campaign.rules.decision import (
+    UNBOUND,
+    Binding,
     budget_in_minor_units,
     decide_offline,
     is_cross_priced,
@@ -79,6 +81,7 @@ def opening_of(rules: Rules) -> Opening:
 def draft_of(rules: Rules, **more: object) -> Draft:
     """Return the draft of a campaign of these rules; ``more`` are its channel, times, consent and funding."""
     data = rules.to_data() | {"record_bytes": record_bytes(rules)}
+    data["campaign"].pop("database", None)  # it may hold a password
     return Draft.model_validate(
         {
             "name": rules.campaign.name,
@@ -96,27 +99,31 @@ def rules_of(found: Campaign) -> Rules:
     return rules_from(found.rules)
 
 
-def decide_for(rules: Rules) -> Decide:
+def decide_for(rules: Rules, binding: Binding = UNBOUND) -> Decide:
     """Return the mechanism of these rules, as a function of frozen reports.
 
     Online each report is quoted by the public schedule. Offline all are decided about at once; the offer of
-    the decision then has the public tables, the objective, and the salt of cross-pricing.
+    the decision then has the public tables, the objective, and the salt of cross-pricing, which ``binding``
+    fixes together with the reports (:func:`~dpmarket.core.certificate.binding_of`).
     """
     if rules.campaign.mechanism != OFFLINE:
-        schedule, _ = online_schedule(rules)
-        return _by_schedule(schedule)
+        return _by_schedule(online_schedule(rules)[0], rules.money.minor_units)
 
     def decide(reports: Reports) -> Decision:
-        outcome, public = decide_offline(rules, reports.people, np.asarray(reports.costs, dtype=float))
-        return Decision(outcome.epsilons, outcome.payments, public)
+        costs = np.asarray(reports.costs, dtype=float)
+        outcome, amounts, public = decide_offline(rules, reports.names, costs, binding)
+        return Decision(outcome.epsilons, outcome.payments, public, amounts)
 
     return decide
 
 
-def _by_schedule(schedule: PriceSchedule) -> Decide:
+def _by_schedule(schedule: PriceSchedule, minor_units: int) -> Decide:
     def decide(reports: Reports) -> Decision:
-        epsilons, payments = schedule.quote(reports.costs)
-        return Decision(epsilons, payments, {money.ESCROW: schedule.to_dict()})
+        costs = np.asarray(reports.costs, dtype=float)
+        epsilons, payments = schedule.quote(costs)
+        amounts = whole_units(payments, minor_units, costs, schedule.amount(costs))
+        amounts = np.where(epsilons > 0.0, np.maximum(amounts, 1), 0)
+        return Decision(epsilons, payments, {money.ESCROW: schedule.to_dict()}, amounts)
 
     return decide
 

@@ -46,6 +46,8 @@ from dpmarket.core.staging import stage
 from dpmarket.errors import Infeasible, InvalidInput, MarketRefusal, NotConverged
 
 _own, _person, _sealed = schema.participation.c, schema.person.c, schema.sealed.c
+_LEFT = -1
+"""In place of room in the limits: the log says that this person withdrew."""
 
 
 class Schedule(Protocol):
@@ -68,11 +70,19 @@ class Reports:
         Reported costs, in money per unit of epsilon.
     pools
         The account of escrow that each would be paid from: the group.
+    ids
+        The names under which certificates know them: of files the ids, else the digests.
     """
 
     people: list[bytes]
     costs: FloatArray
     pools: list[str]
+    ids: list[str] | None = None
+
+    @property
+    def names(self) -> list[str]:
+        """The ids, or the digests where nobody may read an id."""
+        return [one.hex() for one in self.people] if self.ids is None else self.ids
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,11 +95,20 @@ class Decision:
         Of each report; payments in money before rounding.
     offer
         Public facts about the decision, as plain data, for the certificate.
+    amounts
+        Payments in whole minor units, where the mechanism rounds them itself: never below a seller's loss.
     """
 
     epsilons: FloatArray
     payments: FloatArray
     offer: dict[str, Any]
+    amounts: IntArray | None = None
+
+    def whole(self, minor_units: int) -> IntArray:
+        """Return payments in whole minor units, rounded up."""
+        if self.amounts is not None:
+            return self.amounts
+        return minor_amounts(self.epsilons, self.payments, minor_units)
 
 
 DecisionAsItIs = Annotated[Decision, pydantic.SkipValidation]
@@ -249,7 +268,7 @@ def clear(
     found = lock_campaign(tx, campaign)
     if found.state != "clearing":
         return found.state
-    amounts = minor_amounts(decision.epsilons, decision.payments, found.minor_units)
+    amounts = decision.whole(found.minor_units)
     _refuse_beyond(found, decision.epsilons)
     rows = pl.DataFrame(
         {
@@ -318,15 +337,18 @@ class Preview:
     Attributes
     ----------
     quotes
-        People without a quote so far: digest, name, pool, epsilon and payment; without an epsilon, a person
-        is excluded by a lifetime limit, or withdrew.
+        People without a quote so far: digest, name, pool, epsilon and payment; without an epsilon, the
+        reason: ``limit`` (of a lifetime) or ``withdrawn``.
     offer, reports
         Public facts about the decision, as text, and the digest of the reports.
+    full
+        How many more people could not be quoted, because escrow has no room for them.
     """
 
     quotes: pl.DataFrame
     offer: str
     reports: str
+    full: int = 0
 
 
 def import_reports(
@@ -359,11 +381,14 @@ def preview_reports(market: Market, campaign: int, reports: pl.DataFrame, decide
         table, digest = _frozen(key, reports)
         if found.mechanism == "offline" and found.reports_digest is not None:
             if found.reports_digest != digest:
-                raise MarketRefusal("state", "This campaign was quoted for other reports; make a new one.")
+                raise MarketRefusal(
+                    "state", "This campaign was quoted for other reports: begin another campaign for these."
+                )
             return None
         if found.state != "open" or found.channel != "file":
             raise MarketRefusal("state", "Reports come from files while the campaign is open.")
         table = table.join(_standings(c, found), on="digest", how="left", maintain_order="left")
+        free = money.free_by_pool(c, campaign)[money.ESCROW]
     new = table.filter(pl.col("known").is_null())
     room = new.filter(pl.col("room").fill_null(1) == 1)
     minimum = sellers_rules(found).minimum
@@ -372,16 +397,31 @@ def preview_reports(market: Market, campaign: int, reports: pl.DataFrame, decide
     if new.height == 0:
         return None
     costs = room.get_column("cost").to_numpy()
-    frozen = Reports(room.get_column("digest").to_list(), costs, room.get_column("pool").to_list())
+    digests, pools, names = (room.get_column(name).to_list() for name in ("digest", "pool", "name"))
+    frozen = Reports(digests, costs, pools, names)
     decision = decide(frozen) if room.height else Decision(costs, costs, {})
     _refuse_beyond(found, decision.epsilons)
-    quotes = room.select("digest", "name", "pool").with_columns(
+    quotes = room.select("row", "digest", "name", "pool", reason=pl.lit(None, dtype=pl.String)).with_columns(
         epsilon=pl.Series(np.asarray(decision.epsilons, dtype=float)),
-        payment=pl.Series(minor_amounts(decision.epsilons, decision.payments, found.minor_units)),
+        payment=pl.Series(decision.whole(found.minor_units)),
     )
-    excluded = new.filter(pl.col("room") == 0).select("digest", "name", "pool")
-    entered = pl.concat([quotes, excluded], how="diagonal").sort("digest")
-    return Preview(entered, canonical(decision.offer), digest)
+    if found.mechanism != "offline" and not found.self_funded:
+        quotes = _with_room(quotes.sort("row"), free, int(found.largest or 0))
+    why = pl.when(pl.col("room") == _LEFT).then(pl.lit("withdrawn")).otherwise(pl.lit("limit"))
+    excluded = new.filter(pl.col("room") <= 0).select("digest", "name", "pool", reason=why)
+    entered = pl.concat([quotes.drop("row"), excluded], how="diagonal").sort("digest")
+    return Preview(entered, canonical(decision.offer), digest, room.height - quotes.height)
+
+
+def _with_room(quotes: pl.DataFrame, free: int, largest: int) -> pl.DataFrame:
+    """Return the first quotes, in the order of the file, that escrow has room for.
+
+    The largest payment is set aside before a report is looked at; where that does not fit, nobody later has
+    room either, so that no report decides about its own room.
+    """
+    amounts = quotes.get_column("payment").to_numpy()
+    before = np.cumsum(amounts) - amounts
+    return quotes.head(int(np.searchsorted(before, free - largest, side="right")) if free >= largest else 0)
 
 
 def _frozen(key: bytes, reports: pl.DataFrame) -> tuple[pl.DataFrame, str]:
@@ -397,10 +437,19 @@ def _frozen(key: bytes, reports: pl.DataFrame) -> tuple[pl.DataFrame, str]:
     if "group" in reports.columns:
         pool = pl.concat_str(pl.lit(f"{money.ESCROW}/"), pl.col("group"))
     table = reports.select(
-        name=pl.Series(ids), cost=pl.Series(costs), pool=pool, digest=pl.Series(digests, dtype=pl.Binary)
+        row=pl.int_range(pl.len()),
+        name=pl.Series(ids),
+        cost=pl.Series(costs),
+        pool=pool,
+        digest=pl.Series(digests, dtype=pl.Binary),
     ).sort("digest")
     content = b"".join(table.get_column("digest")) + table.get_column("cost").to_numpy().tobytes()
     return table, hashlib.blake2b(content, key=key, digest_size=32).hexdigest()
+
+
+def reports_digest_of(key: bytes, reports: pl.DataFrame) -> str:
+    """Return the digest by which a campaign knows its reports (columns ``id`` and ``cost``)."""
+    return _frozen(key, reports)[1]
 
 
 def _standings(c: sa.Connection, found: Campaign) -> pl.DataFrame:
@@ -415,11 +464,11 @@ def _standings(c: sa.Connection, found: Campaign) -> pl.DataFrame:
         schema.participation, mine
     )
     rows = [
-        (bytes(digest), None if known is None else 1, 0 if digest in left else fits)
+        (bytes(digest), None if known is None else 1, _LEFT if digest in left else fits)
         for digest, known, fits in c.execute(query)
     ]
     missing = left - {row[0] for row in rows}
-    rows += [(digest, None, 0) for digest in missing]
+    rows += [(digest, None, _LEFT) for digest in missing]
     kinds = {"digest": pl.Binary, "known": pl.Int64, "room": pl.Int64}
     return pl.DataFrame(rows, schema=kinds, orient="row")
 
@@ -445,7 +494,7 @@ def enter_quotes(
     Parameters
     ----------
     quotes
-        Columns digest, name, pool, epsilon and payment; without an epsilon a person is excluded.
+        Columns digest, name, pool, reason, epsilon and payment, as :class:`Preview` has them.
     offer, reports
         Public facts about the decision, and the digest of the reports.
     """
@@ -464,7 +513,12 @@ def enter_quotes(
     values = {
         "campaign": sa.literal(campaign, schema.WHOLE),
         "person": _person.id,
-        "state": sa.case((excluded, "excluded"), (bought, "accepted"), else_="priced_out"),
+        "state": sa.case(
+            (staged.c.reason == "withdrawn", "withdrawn"),
+            (excluded, "excluded"),
+            (bought, "accepted"),
+            else_="priced_out",
+        ),
         "reason": sa.case((excluded, "limit"), else_=None),
         "pool": staged.c.pool,
         "epsilon": sa.case((excluded, None), else_=staged.c.epsilon),
@@ -478,6 +532,13 @@ def enter_quotes(
         .join(schema.person, _person.digest == staged.c.digest)
         .order_by(_person.id)
     )
+    lost = (
+        sa.select(sa.func.count()).select_from(staged).join(schema.person, _person.digest == staged.c.digest)
+    )
+    if tx.c.execute(lost.where(staged.c.epsilon.is_not(None), sa.not_(fits))).scalar_one():
+        raise MarketRefusal(
+            "state", "Another campaign took the room in somebody's limits meanwhile; try again."
+        )
     tx.c.execute(schema.participation.insert().from_select(list(values), chosen))
     added = sa.and_(of(campaign, "accepted"), _own.id > last)
     tx.c.execute(

@@ -61,7 +61,7 @@ def repair(
     keys: str | os.PathLike[str] | None = None,
     *,
     log_lost: bool = False,
-    released: Mapping[int, bytes] | None = None,
+    released: Mapping[int | str, bytes] | None = None,
 ) -> list[str]:
     """Enter commit points that a database lacks; return a word for each: its kind.
 
@@ -72,7 +72,8 @@ def repair(
     log_lost
         Write the log anew from the database; without it, a lost log is refused.
     released
-        Released documents by campaign, which exist elsewhere: these campaigns are released, not failed.
+        Released documents by the campaign's id or name, which exist elsewhere: these campaigns are
+        released, not failed.
 
     Raises
     ------
@@ -122,7 +123,9 @@ def _make_from_log(url: str | os.PathLike[str], state: Path) -> None:
         engine.dispose()
 
 
-def _enter_missing(tx: Tx, market: Market, lines: list[Line], released: Mapping[int, bytes]) -> list[str]:
+def _enter_missing(
+    tx: Tx, market: Market, lines: list[Line], released: Mapping[int | str, bytes]
+) -> list[str]:
     own = lines_after(tx.c, 0)
     if lines and own and lines[0].digest != own[0].digest:
         raise FileProblem(f"cannot repair {market.place}: {market.log.path} is the log of another market.")
@@ -210,7 +213,7 @@ def _campaign(tx: Tx, described: Mapping[str, Any]) -> Campaign:
     return lock_campaign(tx, described["id"])
 
 
-def _replay_spend(tx: Tx, log: Log, body: Mapping[str, Any], released: Mapping[int, bytes]) -> None:
+def _replay_spend(tx: Tx, log: Log, body: Mapping[str, Any], released: Mapping[int | str, bytes]) -> None:
     """Enter that an attempt passed its commit point: everybody in its snapshot is spent, and paid."""
     table = log.read_snapshot(body["snapshot"])
     found = _campaign(tx, body["campaign"])
@@ -228,7 +231,7 @@ def _replay_spend(tx: Tx, log: Log, body: Mapping[str, Any], released: Mapping[i
     if found.channel == "account":
         return
     _pay(tx, found, rows, body["attempt"])
-    document = released.get(found.id)
+    document = released.get(found.id, released.get(body["campaign"]["name"]))
     state = found.state
     if state not in ENDED or state == "cancelled":
         state = "failed" if document is None else "released"
@@ -349,7 +352,7 @@ def _fill(tx: Tx, campaign: int, pool: str, amount: int, ref: str) -> None:
         money.enter_funds(tx, campaign, pool, missing, ref=ref)
 
 
-def _replay_return(tx: Tx, log: Log, body: Mapping[str, Any], released: Mapping[int, bytes]) -> None:
+def _replay_return(tx: Tx, log: Log, body: Mapping[str, Any], released: Mapping[int | str, bytes]) -> None:
     """Enter that a committed attempt drew no noise, unless it was entered as failed already."""
     query = sa.select(_attempt.state).where(_attempt.id == body["attempt"])
     if tx.c.execute(query).scalar() == "committed":
@@ -357,7 +360,7 @@ def _replay_return(tx: Tx, log: Log, body: Mapping[str, Any], released: Mapping[
         _return_debited(tx)
 
 
-def _replay_withdrawn(tx: Tx, log: Log, body: Mapping[str, Any], released: Mapping[int, bytes]) -> None:
+def _replay_withdrawn(tx: Tx, log: Log, body: Mapping[str, Any], released: Mapping[int | str, bytes]) -> None:
     """Enter that people left a campaign; one that the database does not know needs no rows."""
     for text in body["people"]:
         digest = bytes.fromhex(text)
@@ -381,7 +384,7 @@ def _replay_withdrawn(tx: Tx, log: Log, body: Mapping[str, Any], released: Mappi
             tx.c.execute(schema.participation.insert(), {**values, "since": tx.now})
 
 
-def _replay_payout(tx: Tx, log: Log, body: Mapping[str, Any], released: Mapping[int, bytes]) -> None:
+def _replay_payout(tx: Tx, log: Log, body: Mapping[str, Any], released: Mapping[int | str, bytes]) -> None:
     """Enter that payments were handed out: they are never handed out again."""
     table = log.read_snapshot(body["snapshot"])
     found = _campaign(tx, body["campaign"])
@@ -414,7 +417,7 @@ def _replay_payout(tx: Tx, log: Log, body: Mapping[str, Any], released: Mapping[
     money.post(tx, found.id, "payout", money.PAYABLE, money.OUTSIDE, total, ref=ref)
 
 
-def _replay_refund(tx: Tx, log: Log, body: Mapping[str, Any], released: Mapping[int, bytes]) -> None:
+def _replay_refund(tx: Tx, log: Log, body: Mapping[str, Any], released: Mapping[int | str, bytes]) -> None:
     """Enter that money left escrow; the campaign has ended."""
     found = _campaign(tx, body["campaign"])
     if tx.c.execute(sa.select(_transfer.id).where(_transfer.ref == body["ref"])).first() is not None:
@@ -427,7 +430,7 @@ def _replay_refund(tx: Tx, log: Log, body: Mapping[str, Any], released: Mapping[
     money.post(tx, found.id, "refund", body["pool"], money.OUTSIDE, body["amount"], ref=body["ref"])
 
 
-def _replay_begun(tx: Tx, log: Log, body: Mapping[str, Any], released: Mapping[int, bytes]) -> None:
+def _replay_begun(tx: Tx, log: Log, body: Mapping[str, Any], released: Mapping[int | str, bytes]) -> None:
     """Do nothing: the market is there."""
 
 

@@ -430,15 +430,16 @@ def show_document(c: sa.Connection, caller: Caller, campaign: int, kind: str) ->
         _document.participation.is_(None) if whose is None else _document.participation == whose,
     )
     found = c.execute(query).scalar()
-    if found is None:
+    if not found:  # an empty report says that there is none
         raise nothing()
     return bytes(found)
 
 
-def has_document(c: sa.Connection, campaign: int, kind: str) -> bool:
-    """Whether a campaign has a document of its own of some kind."""
-    mine = sa.and_(_document.campaign == campaign, _document.kind == kind, _document.participation.is_(None))
-    return c.execute(sa.select(_document.id).where(mine)).first() is not None
+def has_report(c: sa.Connection, campaign: int) -> bool | None:
+    """Whether a campaign has a report: False if too few people sold for one, None if it is not made yet."""
+    mine = sa.and_(_document.campaign == campaign, _document.kind == "report")
+    found = c.execute(sa.select(_document.body).where(mine)).scalar()
+    return None if found is None else len(found) > 0
 
 
 def list_campaigns(c: sa.Connection, caller: Caller) -> list[ShownCampaign]:

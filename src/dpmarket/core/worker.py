@@ -81,7 +81,7 @@ class Methods:
         Functions for further kinds of jobs: mails, certificates.
     """
 
-    decide: Callable[[Campaign], Decide]
+    decide: Callable[[Market, Campaign], Decide]
     records: Callable[[Market, Campaign], RecordSource]
     release: Callable[[Campaign], Release]
     others: Mapping[str, Callable[[Market, Job], bytes | None]] = field(default_factory=dict)
@@ -137,7 +137,7 @@ def _do(market: Market, methods: Methods, job: Job) -> bytes | None:
     elif job.kind == "sweep_key":
         _sweep_key(market, _campaign(market, job.subject))
     elif job.kind == "clear":
-        clear_campaign(market, job.subject, methods.decide(_campaign(market, job.subject)))
+        clear_campaign(market, job.subject, methods.decide(market, _campaign(market, job.subject)))
     elif market.run(cancel_empty, WORKER, job.subject) == "closed":
         _train(market, methods, job.subject)
     return None

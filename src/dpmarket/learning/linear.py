@@ -317,7 +317,7 @@ class _PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         delta = checks.strictly_between("delta", self.delta, 0.0, 1.0)
         plan = Descent.for_epsilons(promised, delta, loss.outputs * norm.n_coefficients)
         found = train_by_descent(records, loss, norm.constant, plan, source, charge)
-        self.descent_ = found.descent
+        self.descent_, self.whole_weights_ = found.descent, found.whole_weights
         values = found.coefficients
         # What all outputs of a softmax have in common changes no probability.
         self._keep(values if len(values) == 1 else values - values.mean(axis=0), norm.constant)

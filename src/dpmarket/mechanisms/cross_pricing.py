@@ -9,8 +9,8 @@ what people really report, the budget is met even where the announced distributi
 Conditions of this guarantee, enforced here where code can enforce them:
 
 - one person, one id: duplicate ids are refused (that ids are verified people is the campaign's task);
-- the salt is drawn after the list of reports is frozen: :meth:`CrossPricedMechanism.run` draws it itself, and
-  accepts one only to repeat a run;
+- the salt is drawn after the list of reports is frozen: :meth:`CrossPricedMechanism.run` draws it itself, or
+  takes the one of :func:`bound_salt`, which nobody can draw again unnoticed;
 - a part's share of the budget is its share of the sellers, refused reports included: never what they report;
 - at least :data:`LEAST_SELLERS` sellers: the exact mechanism is for fewer.
 
@@ -22,10 +22,13 @@ needs the histograms, not everybody's cost.
 from __future__ import annotations
 
 import hashlib
+import hmac
 import math
 import secrets
+import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -48,7 +51,7 @@ LEAST_SELLERS = 50
 """With fewer sellers the other parts say too little."""
 GRID = 2048
 """Cells of the public grid of costs."""
-_SALT_BYTES = 16
+_SALT_BYTES = 32
 # Where few sellers are paid, a part with more of them than the others is priced by others with fewer, at
 # higher prices. At fixed proportions the budget would be overspent by k/(k - 1) over the number who are paid;
 # measured, as schedules respond, by about this.
@@ -79,6 +82,17 @@ class CrossPrices:
     payment_weights: tuple[float, ...]
     histograms: FloatArray
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the salt and every part's prices as plain data: what is certified."""
+        parts = zip(self.payment_weights, self.schedules, strict=True)
+        return {
+            "salt": self.salt.hex(),
+            "prices": [
+                {"payment_weight": weight, "schedules": [schedule.to_dict() for schedule in schedules]}
+                for weight, schedules in parts
+            ],
+        }
+
 
 class CrossPricedMechanism:
     """Price each part of the sellers by the other parts' reports, and meet a budget.
@@ -104,7 +118,7 @@ class CrossPricedMechanism:
     >>> from dpmarket.mechanisms.objective import Objective
     >>> mechanism = CrossPricedMechanism(Uniform(1, 5), Objective.for_model(10), budget=100.0)
     >>> costs = np.linspace(1, 5, 400)
-    >>> outcome, prices = mechanism.run(range(400), costs, salt=bytes(16))  # leave the salt out: it is drawn
+    >>> outcome, prices = mechanism.run(range(400), costs, salt=bytes(32))  # leave the salt out: it is drawn
     >>> 95.0 < outcome.total_payment < 105.0
     True
     """
@@ -159,6 +173,18 @@ class CrossPricedMechanism:
         weights = shares / total if total > 0.0 else shares.copy()
         return decided(epsilons, payments, weights, total, self.objective), prices
 
+    def rules(self, prices: CrossPrices) -> dict[str, Any]:
+        """Return all that decided a run, as plain data; its histograms are for an auditor's eyes."""
+        return {
+            "mechanism": "cross-priced",
+            "objective": self.objective.to_dict(),
+            "epsilon_cost": self.epsilon_cost.to_dict(),
+            "groups": [group.to_dict() for group in self.groups],
+            "budget": self.budget,
+            **prices.to_dict(),
+            "histograms": prices.histograms.tolist(),
+        }
+
     def histograms(self, costs: FloatArray, membership: IntArray, parts: IntArray) -> FloatArray:
         """Return how many reports each part and group has in each cell of the public grid."""
         found = np.zeros((PARTS, len(self.groups), GRID + 2))
@@ -200,17 +226,41 @@ class CrossPricedMechanism:
 
 
 def split(names: Sequence[str], salt: bytes) -> IntArray:
-    """Return the part of each id: a hash keyed by a salt that nobody knew when reports were made."""
-    if not _SALT_BYTES <= len(salt) <= hashlib.blake2b.MAX_KEY_SIZE:
-        raise InvalidInput(f"expected a salt of {_SALT_BYTES} to {hashlib.blake2b.MAX_KEY_SIZE} bytes.")
-    keyed = hashlib.blake2b(key=salt, digest_size=8)
+    """Return the part of each id: a hash with a salt that nobody knew when reports were made."""
+    if not _SALT_BYTES <= len(salt) <= 64:
+        raise InvalidInput(f"expected a salt of {_SALT_BYTES} to 64 bytes.")
+    salted = hashlib.sha256(b"dpmarket-part-1" + salt)
 
     def part(name: str) -> int:
-        state = keyed.copy()
+        state = salted.copy()
         state.update(name.encode())
-        return int.from_bytes(state.digest(), "big") % PARTS
+        return int.from_bytes(state.digest()[:8], "big") % PARTS
 
     return np.fromiter(map(part, names), dtype=np.int64, count=len(names))
+
+
+def reports_digest(nonce: bytes, ids: Sequence[str], costs: FloatArray) -> str:
+    """Return the keyed digest of a frozen list of reports, which says nothing about them without the nonce.
+
+    The nonce is drawn with the rules, which announce its SHA-256: nothing about the digest is left to choose
+    once the reports are in.
+    """
+    keyed = hmac.new(nonce, b"dpmarket-reports-1", hashlib.sha256)
+    for name, cost in sorted(zip((each.encode() for each in ids), costs.tolist(), strict=True)):
+        keyed.update(struct.pack(">I", len(name)) + name + struct.pack(">d", cost))
+    return keyed.hexdigest()
+
+
+def bound_salt(rules_digest: str, reports: str) -> bytes:
+    """Return the salt that follows from the digests of the rules and of the frozen reports.
+
+    A buyer who wants another one has to change the rules that sellers agreed to, or a report.
+
+    >>> len(bound_salt("00" * 32, reports_digest(bytes(32), ["ann"], np.array([1.5]))))
+    32
+    """
+    content = b"dpmarket-salt-1" + bytes.fromhex(rules_digest) + bytes.fromhex(reports)
+    return hashlib.sha256(content).digest()
 
 
 def price_for_budget(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dpmarket.figures import inline_svg, new_figure
-from dpmarket.figures.market import draw_buyers, draw_groups, draw_guesses, draw_options, draw_rule, with_unit
+from dpmarket.figures.market import draw_groups, draw_guesses, draw_options, draw_rule, with_unit
 from dpmarket.report.groups import Group
 from dpmarket.report.promise import guess_after
 from dpmarket.report.summary import Summary
@@ -21,8 +21,6 @@ def charts_of(summary: Summary) -> dict[str, str]:
     }
     if sum(option.what == "budget" for option in summary.options) > 1:
         charts["budget"] = _budget_chart(summary)
-    if summary.comparison is not None:
-        charts["buyers"] = _buyers_chart(summary.comparison["standings"])
     return charts
 
 
@@ -36,7 +34,7 @@ def _rule_chart(summary: Summary, what: str) -> str:
     if what == "payment":
         worth = [cost * epsilon for cost, epsilon in zip(rule.costs, rule.epsilons, strict=True)]
     currency = summary.currency
-    unit = "epsilon promised" if what == "epsilon" else with_unit("payment", currency)
+    unit = "epsilon" if what == "epsilon" else with_unit("payment", currency)
     draw_rule(
         axes, rule.costs, values, places, means, cutoff=rule.cutoff, unit=unit, worth=worth, currency=currency
     )
@@ -58,7 +56,7 @@ def _sellers_chart(summary: Summary) -> str:
     )
     totals = summary.totals
     words = (
-        f"Bars over the costs: {totals.bought:,} sellers were bought from, {totals.not_bought:,} were not. "
+        f"Bars over the costs: {totals.bought:,} sellers were bought from, {totals.priced_out:,} were not. "
         f"{_cutoff_words(cutoff)}"
     )
     return inline_svg(figure, "chart-sellers", "How many sellers have which cost", words)
@@ -90,20 +88,6 @@ def _budget_chart(summary: Summary) -> str:
         f"{own.payment:,.4g}."
     )
     return inline_svg(figure, "chart-budget", "Expected error against money", words)
-
-
-def _buyers_chart(standings: list[dict[str, object]]) -> str:
-    figure, (axes,) = new_figure(height=1.1 + 0.42 * len(standings))
-    names = [str(row["buyer"]) for row in standings]
-    errors, spreads = (
-        [float(str(row[key])) for row in standings] for key in ("error", "error_standard_error")
-    )
-    draw_buyers(axes, names, errors, spreads)
-    words = "; ".join(
-        f"{name} {error:.1%}, give or take {2 * spread:.1%}"
-        for name, error, spread in zip(names, errors, spreads, strict=True)
-    )
-    return inline_svg(figure, "chart-buyers", "Wrong predictions, buyer by buyer", f"On average: {words}.")
 
 
 def _bars(groups: tuple[Group, ...]) -> list[tuple[float, float, int]]:

@@ -16,20 +16,25 @@ import numpy as np
 import polars as pl
 
 from dpmarket.arrays import FloatArray, IntArray
-from dpmarket.campaign import certify_quotes, decide_offline, online_schedule, quote_file, train_file
-from dpmarket.campaign.terms import plan_for
+from dpmarket.campaign.rules.pricing import online_schedule, plan_for
+from dpmarket.campaign.rules.rules_file import Rules
 from dpmarket.certificates import verify, write_certificate
+from dpmarket.core.certificate import certify_campaign
+from dpmarket.core.file_campaign import quote_file, train_file
+from dpmarket.core.log import forget_place
+from dpmarket.core.people import person_digests
+from dpmarket.core.place import existing_campaign, place_of, state_folder
+from dpmarket.core.training import market_key
 from dpmarket.datasets import PublicData, breast_cancer
 from dpmarket.errors import FileProblem
 from dpmarket.files import read_json, write_bytes, write_json, write_table
-from dpmarket.ledger.places import forget_place
 from dpmarket.mechanisms.outcome import whole_units
 from dpmarket.mechanisms.plan import Plan
 from dpmarket.progress import StageProgress
 from dpmarket.report.evidence import SEALED, Verified
-from dpmarket.report.from_campaign import audits_of, material_of, read_campaign
+from dpmarket.report.from_market import audits_of, material_of, read_purchase
 from dpmarket.report.page import render_page
-from dpmarket.report.score import score_model
+from dpmarket.report.score import score_file
 from dpmarket.report.summary import Summary, summarise
 
 SCHEMA = "dpmarket.demo/1"
@@ -42,9 +47,9 @@ _SHARE = 0.8  # of the records that sellers hold; the others are public and for 
 _SEED = 0
 _MARK = "demo.json"
 _FILES = (
-    "market.toml", "reports.csv", "data.csv", "public-test.csv", "quotes.csv", "quotes-online.csv",
+    "rules.toml", "reports.csv", "data.csv", "public-test.csv", "quotes.csv", "quotes-online.csv",
     "model.json", "certificate.json", "openings.json", "report.html", "summary.json", "plan.json",
-    "market.ledger",
+    "rules.db",
 )  # fmt: skip
 
 
@@ -88,28 +93,34 @@ def run_demo(folder: str | os.PathLike[str], progress: StageProgress = lambda wh
         The folder holds other files than a demonstration's.
     """
     place = _prepare(Path(folder))
-    market, reports, quotes = place / "market.toml", place / "reports.csv", place / "quotes.csv"
+    rules = place / "rules.toml"
     data = breast_cancer()
     sellers, public = data.split(_SHARE, np.random.default_rng(_SEED))
     _write_files(place, sellers, public)
     progress("Planning the budget and quoting", 0.05)
-    quote_file(market, reports, quotes, decide_offline)
-    progress("Training a model that keeps every promise", 0.35)
-    train_file(market, quotes, place / "data.csv", place / "model.json")
-    campaign = read_campaign(market, reports, quotes)
+    quote_file(rules, place / "reports.csv", place / "quotes.csv")
+    progress("Training a model within everybody's epsilon", 0.35)
+    train_file(rules, place / "data.csv", place / "model.json")
+    where = place_of(rules)
+    with where.open() as market:
+        found = existing_campaign(market, where.rules)
+        digests = person_digests(market_key(market), _ids(len(sellers)))
+        costs = dict(zip(digests, _costs(len(sellers)).tolist(), strict=True))
+        campaign = read_purchase(market, found.id, costs)
+        progress("Certifying", 0.4)
+        certificate = certify_campaign(market, found.id)
     assert campaign.model is not None
     progress("Quoting the same people one by one", 0.4)
-    schedule, _ = online_schedule(campaign.market)
-    epsilons, payments = schedule.quote(campaign.costs)
-    amounts = whole_units(payments, campaign.round.minor_units)
-    _write_quotes(place / "quotes-online.csv", epsilons, amounts, campaign.round.minor_units)
-    progress("Certifying", 0.45)
-    certificate = certify_quotes(market, quotes)
+    schedule, _ = online_schedule(_online(campaign.rules))
+    epsilons, payments = schedule.quote(_costs(len(sellers)))
+    units = campaign.rules.money.minor_units
+    amounts = whole_units(payments, units)
+    _write_quotes(place / "quotes-online.csv", epsilons, amounts, units)
     write_certificate(certificate, place / "certificate.json", place / "openings.json")
     verified = (SEALED, Verified(verify(certificate)))
     progress("Auditing", 0.5)
     audits = (*audits_of(campaign), verified)
-    plan = plan_for(campaign.market, len(sellers), BUDGET)
+    plan = plan_for(campaign.rules, len(sellers), BUDGET)
     write_json(place / "plan.json", plan.to_dict())
     progress("Writing the report", 0.9)
     summary = summarise(
@@ -117,7 +128,7 @@ def run_demo(folder: str | os.PathLike[str], progress: StageProgress = lambda wh
             campaign,
             TITLE,
             audits=audits,
-            score=score_model(campaign.model, public),
+            score=score_file(campaign.model, place / "public-test.csv"),
             digest=certificate.digest,
         )
     )
@@ -130,9 +141,13 @@ def run_demo(folder: str | os.PathLike[str], progress: StageProgress = lambda wh
         report=report,
         summary=summary,
         plan=plan,
-        online_paid=int(amounts.sum()) / campaign.round.minor_units,
+        online_paid=int(amounts.sum()) / units,
         online_bought=int((epsilons > 0.0).sum()),
     )
+
+
+def _online(rules: Rules) -> Rules:
+    return rules.model_copy(update={"campaign": rules.campaign.model_copy(update={"mechanism": "online"})})
 
 
 def _prepare(place: Path) -> Path:
@@ -153,15 +168,15 @@ def _prepare(place: Path) -> Path:
         place.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
         raise FileProblem(f"cannot make the folder {place}: {problem.strerror or problem}.") from None
-    forget_place(place / "market.ledger")  # its records are public
+    forget_place(state_folder(), str((place / "rules.db").absolute()))  # its records are public
     write_json(mark, {"schema": SCHEMA, "files": list(_FILES)})
     return place
 
 
 def _write_files(place: Path, sellers: PublicData, public: PublicData) -> None:
-    """Write what a campaign starts from: the market file, reports, the sellers' records, public records."""
+    """Write what a campaign starts from: the rules file, reports, the sellers' records, public records."""
     ids = _ids(len(sellers))
-    write_bytes(place / "market.toml", _market_file(sellers).encode())
+    write_bytes(place / "rules.toml", _rules_file(sellers).encode())
     write_table(place / "reports.csv", pl.DataFrame({"seller": ids, "cost": _costs(len(sellers))}))
     for name, part in (("data.csv", sellers), ("public-test.csv", public)):
         columns: dict[str, Any] = {"seller": ids} if part is sellers else {}
@@ -178,12 +193,15 @@ def _costs(sellers: int) -> FloatArray:
     return np.random.default_rng(_SEED + 1).uniform(1.0, 5.0, sellers)
 
 
-def _market_file(sellers: PublicData) -> str:
+def _rules_file(sellers: PublicData) -> str:
     bounds = zip(sellers.feature_names, sellers.low.tolist(), sellers.high.tolist(), strict=True)
     features = [f"{json.dumps(name)} = {{ low = {low!r}, high = {high!r} }}" for name, low, high in bounds]
     return "\n".join(
         [
             "# The market of dpmarket's demonstration: everything here is public.",
+            "[campaign]",
+            'name = "demonstration"',
+            "",
             "[sellers]",
             f"expected = {len(sellers)}",
             "",
@@ -192,7 +210,7 @@ def _market_file(sellers: PublicData) -> str:
             "",
             "[objective]",
             f"budget = {BUDGET!r}",
-            "# Without it the money would buy a better model from fewer people, with far larger promises.",
+            "# Without it the money would buy a better model from fewer people, with far larger epsilons.",
             f"max_mean_epsilon = {MAX_MEAN_EPSILON!r}",
             "",
             "[money]",

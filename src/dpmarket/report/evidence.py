@@ -9,7 +9,7 @@ import numpy as np
 
 from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.audit import Audit, Books, audit_accounting, audit_paid_amounts, audit_truthfulness
-from dpmarket.campaign import ModelFile
+from dpmarket.campaign.rules.released import ModelFile
 from dpmarket.certificates import Verification
 from dpmarket.costs import distribution_from_dict
 from dpmarket.mechanisms.cross_pricing import LEAST_SELLERS
@@ -71,7 +71,7 @@ class Verified:
     def summary(self) -> list[tuple[str, str]]:
         """Return one row per check that was made."""
         return [
-            (check.name, check.verdict) for check in self._verification.checks if check.verdict != "not made"
+            (check.name, check.verdict) for check in self._verification.checks if check.verdict != "skipped"
         ]
 
     def to_dict(self) -> dict[str, object]:

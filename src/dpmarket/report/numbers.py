@@ -9,9 +9,9 @@ import numpy as np
 
 from dpmarket.arrays import FloatArray, read_only
 from dpmarket.audit import Audit, PrivacyFindings
-from dpmarket.campaign import StatisticFile
-from dpmarket.campaign.statistic_file import spent_by
+from dpmarket.campaign.rules.released import StatisticsFile
 from dpmarket.report.evidence import KEPT
+from dpmarket.statistics import ReleasedStatistic
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Numbers:
     caution: str
 
 
-def numbers_in(statistics: StatisticFile) -> Numbers:
+def numbers_in(statistics: StatisticsFile) -> Numbers:
     """Return what a page shows of released statistics."""
     releases = statistics.releases()
     rows = []
@@ -80,7 +80,12 @@ def numbers_in(statistics: StatisticFile) -> Numbers:
     )
 
 
-def spending_of(statistics: StatisticFile, weights: FloatArray, promises: FloatArray) -> tuple[str, Audit]:
+def _spent_by(release: ReleasedStatistic) -> Fraction:
+    """Return what a release spent on everybody together, exactly."""
+    return release.total_weight * Fraction(2) ** release.unit_exponent
+
+
+def spending_of(statistics: StatisticsFile, weights: FloatArray, promises: FloatArray) -> tuple[str, Audit]:
     """Check that everybody's weight costs at most the promise, and all of them no more than was released.
 
     Parameters
@@ -92,7 +97,7 @@ def spending_of(statistics: StatisticFile, weights: FloatArray, promises: FloatA
     promises
         What they were promised.
     """
-    told = sum((spent_by(release) for release in statistics.releases().values()), Fraction(0))
+    told = sum((_spent_by(release) for release in statistics.releases().values()), Fraction(0))
     exceeded = int(np.sum(weights > promises))
     # What several rounds bought together is split between them, and the parts are rounded up.
     lost = sum(map(Fraction, weights.tolist()), Fraction(0)) > told * (1 + Fraction(1, 1 << 40))
@@ -104,5 +109,5 @@ def spending_of(statistics: StatisticFile, weights: FloatArray, promises: FloatA
         found=read_only(weights[used].copy()),
         broken=exceeded + lost,
         false_alarm=0.0,
-        details={"unit_exponent": statistics.unit_exponent, "total_spent": float(told)},
+        details={"total_spent": float(told)},
     )

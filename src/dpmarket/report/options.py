@@ -1,4 +1,4 @@
-"""Turn a market into what more money, more people or fewer features would do, from public values alone."""
+"""What more money, more people or fewer features would do, from public values alone."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 
-from dpmarket.campaign import Market
-from dpmarket.campaign.features import is_plain
+from dpmarket.campaign.rules.rules_file import Rules
 from dpmarket.errors import Infeasible
 from dpmarket.mechanisms.plan import Prospect
 
@@ -73,27 +72,27 @@ def budget_options(expect: Callable[[float], Prospect], budget: float) -> tuple[
 
 
 def crowd_options(
-    market: Market, people: int, budget: float, expect: Callable[[Market, int, float], Prospect]
+    rules: Rules, people: int, budget: float, expect: Callable[[Rules, int, float], Prospect]
 ) -> tuple[Option, ...]:
-    """Plan for half and twice the people and, if every feature is a number, for half the features.
+    """Plan for half and twice the people and for half the features.
 
     Parameters
     ----------
-    market, people, budget
+    rules, people, budget
         The campaign's.
     expect
-        What can be expected of a market, a number of people and a budget; a function of public values only.
+        What can be expected of rules, a number of people and a budget; a function of public values only.
 
     Returns
     -------
     tuple of Option
         Those that can be had.
     """
-    asked = [("people", factor, market, round(factor * people)) for factor in (0.5, 2.0)]
-    names = list(market.features)
-    if is_plain(market) and len(names) > 1:
-        fewer = {name: market.features[name] for name in names[: len(names) // 2]}
-        asked.append(("features", 0.5, market.model_copy(update={"features": fewer}), people))
+    asked = [("people", factor, rules, round(factor * people)) for factor in (0.5, 2.0)]
+    names = list(rules.features)
+    if len(names) > 1:
+        fewer = {name: rules.features[name] for name in names[: len(names) // 2]}
+        asked.append(("features", 0.5, rules.model_copy(update={"features": fewer}), people))
     return _feasible(
         (what, factor, partial(expect, other, count, budget)) for what, factor, other, count in asked
     )

@@ -1,4 +1,4 @@
-"""Turn a market's settings and its model into rows that a reader can copy: every value exact."""
+"""A campaign's settings and its model as rows that a reader can copy: every value exact."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dpmarket.campaign import ModelFile
+from dpmarket.campaign.rules.released import ModelFile
 from dpmarket.version import __version__
 
 _LONG = 300  # characters beyond which a table is shown as its digest
@@ -25,14 +25,13 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Feature:
-    """One feature of the model with its public bounds, and its coefficient after scaling to them.
+    """One encoded feature of the model: what is declared about its column, and its coefficient.
 
     ``label`` says for which label the coefficient is, where there are more than two.
     """
 
     name: str
-    low: float
-    high: float
+    declared: str
     coefficient: float
     label: str | None = None
 
@@ -55,12 +54,31 @@ def parameters_of(
 
 
 def features_of(model: ModelFile) -> tuple[Feature, ...]:
-    """Return the features of a model with their bounds and coefficients, label after label if many."""
+    """Return the encoded features with their public bounds and coefficients, label after label if many."""
+    columns = model.encoder["columns"]
+    names = sorted(columns, key=len, reverse=True)  # a level's name begins with its column's
+
+    def declared(feature: str) -> str:
+        own = next(name for name in names if feature == name or feature.startswith(f"{name}="))
+        return _declared(columns[own], feature != own)
+
+    outputs = model.labels if len(model.labels) > 2 else [None]
     return tuple(
-        Feature(feature.name, feature.low, feature.high, value, str(label) if model.has_many_labels else None)
-        for label, values in model.by_label()
-        for feature, value in zip(model.features, values[:-1].tolist(), strict=True)
+        Feature(name, declared(name), value, None if label is None else str(label))
+        for label, values in zip(outputs, model.coefficients, strict=True)
+        for name, value in zip(model.features, values[:-1].tolist(), strict=True)
     )
+
+
+def _declared(column: Mapping[str, Any], is_level: bool) -> str:  # noqa: FBT001
+    """Say what is public about a column: the true bounds, not those after scaling."""
+    if is_level:
+        return "0 or 1"
+    if "first" in column:
+        return f"{column['first']} to {column['last']}"
+    if "low" in column:
+        return f"{column['low']:g} to {column['high']:g}"
+    return "yes or no"
 
 
 def _shortened(data: object) -> str:

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from dpmarket.arrays import FloatArray
-from dpmarket.campaign.terms import CROSS_PRICED, OFFLINE
+from dpmarket.campaign.rules.pricing import CROSS_PRICED, OFFLINE
 from dpmarket.costs.virtual_cost import VirtualCost
 from dpmarket.mechanisms.cross_pricing import CrossPricedMechanism, split
 from dpmarket.mechanisms.epsilon_cost import EpsilonCost

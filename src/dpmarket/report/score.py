@@ -1,18 +1,22 @@
-"""Turn a released model and public records into an error rate with its uncertainty."""
+"""How well a released model does on public records: error rate or R squared, against a constant guess."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import polars as pl
 from scipy import stats
 
-from dpmarket.arrays import BoolArray
-from dpmarket.campaign import ModelFile
-from dpmarket.datasets import PublicData
-from dpmarket.errors import InvalidInput
+from dpmarket.arrays import BoolArray, FloatArray, IntArray
+from dpmarket.campaign.rules.columns import OUTCOME, Field
+from dpmarket.campaign.rules.prediction import read_features
+from dpmarket.campaign.rules.released import ModelFile, Numbers
+from dpmarket.errors import FileProblem, InvalidInput
+from dpmarket.files import refuse
 
 CONFIDENCE = 0.95
 _MOST_GROUPS = 20
@@ -39,12 +43,12 @@ class GroupScore:
 
 @dataclass(frozen=True)
 class Score:
-    """How often a model is wrong on public test data.
+    """How often a classifier is wrong on public test data.
 
     Attributes
     ----------
     data
-        What the test data is called.
+        The name of the test data.
     records, wrong
         How many records, and how many of them the model gets wrong.
     error
@@ -74,40 +78,104 @@ class Score:
     confusion: tuple[tuple[int, ...], ...]
     by: str = ""
     groups: tuple[GroupScore, ...] = ()
+    kind: str = "classes"
+
+    @property
+    def is_better_than_guessing(self) -> bool:
+        """Whether the test data shows it, with the interval's confidence."""
+        return self.high < self.guessing
 
 
-def score_model(model: ModelFile, data: PublicData, groups: Groups | None = None) -> Score:
-    """Count a model's mistakes on public records, with features as they stand in the file.
+@dataclass(frozen=True)
+class NumberScore:
+    """How well a regression predicts on public test data.
+
+    Attributes
+    ----------
+    data, records
+        The name of the test data, and how many records it has.
+    r_squared
+        The share of the spread that the model explains: 1 is exact, 0 is no better than the mean of the test
+        data, below 0 is worse.
+    error, guessing
+        The mean absolute error of the model, and of always predicting the median, in the target's units.
+    by, groups
+        The column that the test data was grouped by, and each group's name, records and mean absolute error.
+    """
+
+    data: str
+    records: int
+    r_squared: float
+    error: float
+    guessing: float
+    by: str = ""
+    groups: tuple[tuple[str, int, float], ...] = ()
+    kind: str = "number"
+
+    @property
+    def is_better_than_guessing(self) -> bool:
+        """Whether the model explains anything of the spread."""
+        return self.r_squared > 0.0
+
+
+def score_file(
+    model: ModelFile, source: str | os.PathLike[str], groups: str | None = None
+) -> Score | NumberScore:
+    """Score a model on a file of public records with its columns, whatever kinds of columns they are.
 
     Parameters
     ----------
     model
         A released model.
-    data
-        Public records with the model's features, in its order, none of which was trained on.
+    source
+        .csv or .parquet with the model's features and its label or target; public, and not trained on.
     groups
-        Which group every record belongs to, to count the mistakes of each as well.
+        A column, such as a region: the error is then told for each of its values.
 
     Raises
     ------
+    FileProblem
+        Missing columns, cells that are not what is declared, labels that the model does not know.
     InvalidInput
-        Records that are not public, or have other features or labels than the model; more than 20 groups.
+        More than 20 groups.
     """
-    if not isinstance(data, PublicData):
-        raise InvalidInput(
-            f"expected PublicData, got {type(data).__name__}: an error rate on private records is a release "
-            "that no promise covers."
-        )
-    if data.n_features != len(model.features) or tuple(data.classes) != tuple(model.labels):
-        raise InvalidInput("expected test data with the features and labels of the model.")
-    labels = len(model.labels)
-    told = model.likeliest(model.label_probabilities(data.features))
-    truly = np.array([data.classes.index(label) for label in data.labels.tolist()])
-    confusion = np.bincount(truly * labels + told, minlength=labels * labels).reshape(labels, labels)
-    mistaken = told != truly
+    wanted = (model.predicts.column, *([] if groups is None else [groups]))
+    table, features, _ = read_features(model, source, wanted)
+    missing = [name for name in wanted if name not in table.columns]
+    if missing:
+        raise FileProblem(f"cannot use {source}: expected the column {missing[0]!r} for the score.")
+    name = os.path.basename(os.fspath(source))
+    grouped = None
+    if groups is not None:
+        grouped = Groups(groups, table.get_column(groups).cast(pl.String).fill_null("(none)").to_list())
+    truth, problems = _outcome(model).read(table, np.arange(table.height))
+    refuse(table, source, problems)
+    if table.height == 0:
+        raise FileProblem(f"cannot use {source}: it has no records.")
+    if isinstance(model.predicts, Numbers):
+        return score_numbers(name, model.numbers(features), truth, grouped)
+    predicted = model.likeliest(model.probabilities(features))
+    return score_labels(name, model.labels, predicted, truth.astype(np.int64), grouped)
+
+
+def _outcome(model: ModelFile) -> Field:
+    predicts = model.predicts
+    if isinstance(predicts, Numbers):
+        return Field(OUTCOME, predicts.column, "number", predicts.low, predicts.high, outside="take")
+    levels = tuple(predicts.labels)
+    return Field(OUTCOME, predicts.column, "choice", 0.0, len(levels) - 1.0, levels)
+
+
+def score_labels(
+    name: str, labels: Sequence[Any], predicted: IntArray, truth: IntArray, groups: Groups | None = None
+) -> Score:
+    """Count a classifier's mistakes, by the numbers of labels."""
+    number = len(labels)
+    confusion = np.bincount(truth * number + predicted, minlength=number * number).reshape(number, number)
+    mistaken = predicted != truth
     every = _counted("", mistaken)
     return Score(
-        data=data.name,
+        data=name,
         records=every.records,
         wrong=every.wrong,
         error=every.error,
@@ -115,22 +183,44 @@ def score_model(model: ModelFile, data: PublicData, groups: Groups | None = None
         high=every.high,
         confidence=CONFIDENCE,
         guessing=1.0 - float(confusion.sum(axis=1).max()) / every.records,
-        labels=tuple(str(label) for label in model.labels),
+        labels=tuple(str(label) for label in labels),
         confusion=tuple(tuple(row) for row in confusion.tolist()),
         by="" if groups is None else groups.by,
-        groups=() if groups is None else _by_group(mistaken, groups),
+        groups=()
+        if groups is None
+        else tuple(_counted(one, mistaken[where]) for one, where in _places(groups, mistaken.size)),
     )
 
 
-def _by_group(mistaken: BoolArray, groups: Groups) -> tuple[GroupScore, ...]:
+def score_numbers(
+    name: str, predicted: FloatArray, truth: FloatArray, groups: Groups | None = None
+) -> NumberScore:
+    """Compare a regression's predictions with the truth."""
+    errors, spread = np.abs(predicted - truth), float(((truth - truth.mean()) ** 2).sum())
+    return NumberScore(
+        data=name,
+        records=truth.size,
+        r_squared=1.0 - float((errors**2).sum()) / spread if spread > 0.0 else 0.0,
+        error=float(errors.mean()),
+        guessing=float(np.abs(truth - np.median(truth)).mean()),
+        by="" if groups is None else groups.by,
+        groups=()
+        if groups is None
+        else tuple(
+            (one, int(where.sum()), float(errors[where].mean())) for one, where in _places(groups, truth.size)
+        ),
+    )
+
+
+def _places(groups: Groups, records: int) -> list[tuple[str, BoolArray]]:
     names = sorted(set(groups.names))
-    if len(groups.names) != mistaken.size or len(names) > _MOST_GROUPS:
+    if len(groups.names) != records or len(names) > _MOST_GROUPS:
         raise InvalidInput(
             f"expected one group for each record and at most {_MOST_GROUPS} different ones, got "
-            f"{len(groups.names)} for {mistaken.size} records, {len(names)} different ones."
+            f"{len(groups.names)} for {records} records, {len(names)} different ones."
         )
     named = np.array(groups.names)
-    return tuple(_counted(name, mistaken[named == name]) for name in names)
+    return [(name, named == name) for name in names]
 
 
 def _counted(name: str, mistaken: BoolArray) -> GroupScore:

@@ -1,8 +1,8 @@
-"""Turn everything about a market into a summary that shows no individual.
+"""Everything about a campaign as a summary that shows no individual.
 
 This is the border: what lies behind it knows every seller's report, promise and payment; what comes after it
 (charts, the page, JSON) sees counts, totals and means of at least ten people. Totals are exact, so that they
-are no secret from somebody who knows every seller's cost but one; that, too, is said on the page.
+are no secret from somebody who knows every seller's cost but one; the page says so.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ import numpy as np
 from dpmarket import checks
 from dpmarket.arrays import BoolArray, FloatArray, IntArray
 from dpmarket.audit import Audit
-from dpmarket.campaign import ModelFile, StatisticFile
-from dpmarket.campaign.terms import is_one_by_one, schedule_of
+from dpmarket.campaign.rules.pricing import CROSS_PRICED, OFFLINE, budget_words, schedule_of
+from dpmarket.campaign.rules.released import ModelFile, StatisticsFile
+from dpmarket.campaign.rules.rules_file import Rules
 from dpmarket.costs import distribution_from_dict
 from dpmarket.costs.virtual_cost import VirtualCost
 from dpmarket.errors import InvalidInput
@@ -30,9 +31,9 @@ from dpmarket.report.numbers import Numbers, numbers_in
 from dpmarket.report.options import Option
 from dpmarket.report.parameters import Feature, Parameter, features_of, parameters_of
 from dpmarket.report.promise import Meaning, meaning
-from dpmarket.report.score import Score
+from dpmarket.report.score import NumberScore, Score
 
-SCHEMA = "dpmarket.report/3"
+SCHEMA = "dpmarket.report/4"
 _POINTS = 81  # of the rule, as drawn
 _TRIED = {
     GAIN: "In simulated markets under this rule sellers named other costs than their own: lower ones, higher "
@@ -81,8 +82,10 @@ class Material:
         The released model, and its error on public data.
     statistics
         The released statistics, where no model was trained.
-    comparison
-        What other buyers would have got for the same money, as plain data.
+    campaign
+        The campaign's rules; None: the report does not say what a budget means.
+    declined
+        How many of the people who left declined or let their quote expire.
     audits
         A question in words, and the audit that answers it.
     digest
@@ -103,25 +106,30 @@ class Material:
     planned: Prospect | None = None
     alternatives: tuple[Prospect, ...] = ()
     model: ModelFile | None = None
-    statistics: StatisticFile | None = None
-    score: Score | None = None
-    comparison: Mapping[str, Any] | None = None
+    statistics: StatisticsFile | None = None
+    score: Score | NumberScore | None = None
+    campaign: Rules | None = None
+    declined: int = 0
     audits: tuple[tuple[str, Audit], ...] = ()
     digest: str | None = None
 
 
 @dataclass(frozen=True)
 class Totals:
-    """Counts and totals over all sellers who have not withdrawn; payments in smallest units."""
+    """Counts and totals over all sellers who stayed; payments in smallest units.
+
+    ``priced_out`` sellers stayed and were offered nothing; ``declined`` and ``withdrawn`` ones left.
+    """
 
     sellers: int
     bought: int
-    not_bought: int
+    priced_out: int
+    declined: int
     withdrawn: int
     paid_minor_units: int
     minor_units: int
     paid: float
-    total_promise: float
+    total_epsilon: float
     mean_epsilon: float
     mean_payment: float
 
@@ -194,8 +202,10 @@ class Summary:
         Whether a model was released.
     numbers
         Released statistics; None without any.
-    comparison
-        Other buyers, as plain data; None if they were not compared.
+    budget_words
+        What the budget means under these rules; empty without one.
+    beats_guessing
+        Whether the test data shows that the model is better than a constant guess; None without a score.
     audits
         Questions, verdicts and evidence.
     parameters, features
@@ -218,10 +228,11 @@ class Summary:
     budget: float | None
     options: tuple[Option, ...]
     meanings: tuple[Meaning, ...]
-    score: Score | None
+    score: Score | NumberScore | None
     has_model: bool
     numbers: Numbers | None
-    comparison: dict[str, Any] | None
+    budget_words: str
+    beats_guessing: bool | None
     audits: tuple[AuditNote, ...]
     parameters: tuple[Parameter, ...]
     features: tuple[Feature, ...]
@@ -269,7 +280,7 @@ def summarise(material: Material) -> Summary:
     checks.same_length("amounts", amounts, "outcome.epsilons", outcome.epsilons)
     amounts = amounts[kept]
     costs, epsilons = costs[kept], outcome.epsilons[kept]
-    totals = _totals(epsilons, amounts, minor_units, withdrew)
+    totals = _totals(epsilons, amounts, minor_units, withdrew, material.declined)
     schedule = schedule_of(rules, kept.size if few_withdrew else material.reported_costs)
     largest = schedule.largest_epsilon if material.ceiling is None else material.ceiling
     bought = epsilons > 0.0
@@ -285,7 +296,7 @@ def summarise(material: Material) -> Summary:
         rule=_rule(schedule, VirtualCost.from_dict(rules["virtual_cost"]), largest, is_planned=few_withdrew),
         bought_groups=groups[0],
         other_groups=groups[1],
-        one_by_one=is_one_by_one(rules["mechanism"]),
+        one_by_one=rules["mechanism"] not in (OFFLINE, CROSS_PRICED),
         expected_error=error,
         noise_share=None if error is None else outcome.noise_error / error,
         alternatives=_alternatives(material),
@@ -295,7 +306,8 @@ def summarise(material: Material) -> Summary:
         score=material.score,
         has_model=material.model is not None,
         numbers=None if material.statistics is None else numbers_in(material.statistics),
-        comparison=None if material.comparison is None else dict(material.comparison),
+        budget_words=_budget_words(material),
+        beats_guessing=None if material.score is None else material.score.is_better_than_guessing,
         audits=tuple(_note(question, audit) for question, audit in material.audits),
         parameters=parameters_of(rules, minor_units, material.model),
         features=() if material.model is None else features_of(material.model),
@@ -304,7 +316,9 @@ def summarise(material: Material) -> Summary:
     )
 
 
-def _totals(epsilons: FloatArray, amounts: IntArray, minor_units: int, withdrew: int) -> Totals:
+def _totals(
+    epsilons: FloatArray, amounts: IntArray, minor_units: int, withdrew: int, declined: int
+) -> Totals:
     bought = epsilons > 0.0
     count = int(bought.sum())
     if count < LEAST:
@@ -316,12 +330,13 @@ def _totals(epsilons: FloatArray, amounts: IntArray, minor_units: int, withdrew:
     return Totals(
         sellers=epsilons.size,
         bought=count,
-        not_bought=epsilons.size - count,
-        withdrawn=withdrew,
+        priced_out=epsilons.size - count,
+        declined=declined,
+        withdrawn=withdrew - declined,
         paid_minor_units=paid,
         minor_units=minor_units,
         paid=paid / minor_units,
-        total_promise=float(epsilons.sum()),
+        total_epsilon=float(epsilons.sum()),
         mean_epsilon=float(epsilons[bought].mean()),
         mean_payment=float(amounts[bought].mean()) / minor_units,
     )
@@ -342,6 +357,10 @@ def _rule(schedule: PriceSchedule, virtual_cost: VirtualCost, largest: float, *,
         epsilons=tuple(epsilons.tolist()),
         payments=tuple(payments.tolist()),
     )
+
+
+def _budget_words(material: Material) -> str:
+    return "" if material.campaign is None or material.budget is None else budget_words(material.campaign)
 
 
 def _alternatives(material: Material) -> tuple[Alternative, ...]:

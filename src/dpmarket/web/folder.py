@@ -12,12 +12,10 @@ from pathlib import Path
 from dpmarket.certificates import new_signing_key
 from dpmarket.core.access import Member, add_member, end_member, link_member, list_members, token_member
 from dpmarket.core.acts import OWNER
-from dpmarket.core.backup import back_up, restore
 from dpmarket.core.consent import add_consent, last_version
 from dpmarket.core.database import Market, is_address, open_market
 from dpmarket.core.jobs import retry_jobs
 from dpmarket.core.people import lower_caps
-from dpmarket.core.repair import repair
 from dpmarket.core.times import time_text
 from dpmarket.core.worker import keep_keys
 from dpmarket.errors import FileProblem
@@ -251,27 +249,3 @@ def retry_service_jobs(folder: Path, *, perhaps_sent: bool) -> int:
     """Make failed jobs due again; return how many."""
     with opened(settings_of(folder), keys=False) as market:
         return retry_jobs(market, market.clock(), perhaps_sent=perhaps_sent)
-
-
-def back_up_service(folder: Path, target: Path) -> None:
-    """Copy a service's database to a new file while the service runs; keys and log are never in it."""
-    settings = settings_of(folder)
-    back_up(settings.database, target, settings.postgres_programs)
-
-
-def restore_service(folder: Path, source: Path) -> list[str]:
-    """Put a backup where the service's database was, and enter what the log knows; return what that was."""
-    settings = settings_of(folder)
-    name_master_key(settings)
-    if not is_address(settings.database):
-        make_folder(Path(settings.database).parent)
-    return restore(
-        source, settings.database, settings.state_folder, settings.keys, settings.postgres_programs
-    )
-
-
-def repair_service(folder: Path, *, log_lost: bool = False) -> list[str]:
-    """Enter commit points that a service's database lacks; return what they were."""
-    settings = settings_of(folder)
-    name_master_key(settings)
-    return repair(settings.database, settings.state_folder, settings.keys, log_lost=log_lost)

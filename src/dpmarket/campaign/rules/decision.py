@@ -12,30 +12,53 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from dpmarket.arrays import FloatArray
+from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.campaign.rules.pricing import OFFLINE, cross_priced_terms, objective_for, terms_of
 from dpmarket.campaign.rules.rules_file import Rules
 from dpmarket.errors import Infeasible, MarketRefusal
-from dpmarket.mechanisms.cross_pricing import LEAST_SELLERS, CrossPricedMechanism
+from dpmarket.mechanisms.cross_pricing import (
+    LEAST_SELLERS,
+    CrossPricedMechanism,
+    bound_salt,
+    reports_digest,
+)
 from dpmarket.mechanisms.exact import OfflineMechanism
 from dpmarket.mechanisms.objective import objective_from_dict
 from dpmarket.mechanisms.outcome import Outcome, whole_units
 from dpmarket.mechanisms.price_schedule import PriceSchedule
 
 
-def salt_of(name: str, people: Sequence[bytes]) -> bytes:
-    """Return what splits a frozen list of people into parts, for cross-pricing.
+@dataclass(frozen=True)
+class Binding:
+    """What the salt of cross-pricing follows from, together with the frozen reports.
 
-    People are known by digests that are keyed by the market's secret key, so that nobody knows the salt
-    before the list is frozen; and the list fixes it, so that it cannot be drawn again until it pleases.
+    Nothing about the salt is left to choose once rules are announced and reports are in.
+
+    Attributes
+    ----------
+    rules
+        The digest of the announced rules.
+    nonce
+        The secret key of the reports' digest; the rules announce its SHA-256.
     """
-    listed = hashlib.blake2b(b"".join(sorted(people)), digest_size=32).digest()
-    return hashlib.blake2b(name.encode() + b"\0" + listed, digest_size=16, person=b"salt").digest()
+
+    rules: str
+    nonce: bytes
+
+    @property
+    def announced(self) -> str:
+        """What the rules say about the nonce."""
+        return hashlib.sha256(self.nonce).hexdigest()
+
+
+UNBOUND = Binding("00" * 32, bytes(32))
+"""For dry runs, whose salt is nobody's."""
 
 
 def is_cross_priced(rules: Rules, reports: int) -> bool:
@@ -45,18 +68,20 @@ def is_cross_priced(rules: Rules, reports: int) -> bool:
 
 
 def decide_offline(
-    rules: Rules, people: Sequence[bytes], costs: FloatArray
-) -> tuple[Outcome, dict[str, Any]]:
-    """Decide about all sellers at once; return the outcome, and all that decided as plain data.
+    rules: Rules, names: Sequence[str], costs: FloatArray, binding: Binding = UNBOUND
+) -> tuple[Outcome, IntArray, dict[str, Any]]:
+    """Decide about all sellers at once; return the outcome, payments in minor units, and all that decided.
 
     Parameters
     ----------
     rules
         Of the campaign.
-    people
-        Keyed digests of ids, all different.
+    names
+        By which sellers are split into parts, all different.
     costs
         What each reported, money per unit of the cost function.
+    binding
+        Of the split.
 
     Raises
     ------
@@ -70,13 +95,14 @@ def decide_offline(
     terms = terms_of(rules)
     if is_cross_priced(rules, costs.size):
         assert rules.objective.budget is not None
-        salt = salt_of(rules.campaign.name, people)
-        public = cross_priced_terms(rules) | {"salt": salt.hex()}
+        public = cross_priced_terms(rules)
         mechanism = CrossPricedMechanism(
             terms.virtual_cost, objective_from_dict(public["objective"]), rules.objective.budget,
             epsilon_cost=terms.epsilon_cost, minor_unit=public["minor_unit"],
         )  # fmt: skip
-        outcome = mechanism.run([digest.hex() for digest in people], costs, salt=salt)[0]
+        reports = reports_digest(binding.nonce, names, costs)
+        outcome, prices = mechanism.run(names, costs, salt=bound_salt(binding.rules, reports))
+        public |= {**prices.to_dict(), "reports": reports, "nonce": binding.announced}
     else:
         objective = objective_for(rules, max(costs.size, 1))
         outcome = OfflineMechanism(terms.virtual_cost, objective, epsilon_cost=terms.epsilon_cost).run(costs)
@@ -86,17 +112,9 @@ def decide_offline(
             "None of these reports buys anything: too few of them lie below the reserve price. Nothing was "
             "entered."
         )
-    return outcome, public
-
-
-def room_in_order(amounts: Sequence[int] | np.ndarray[Any, Any], available: int, largest: int) -> int:
-    """Return how many sellers, in their order, have room in a budget.
-
-    The largest payment is set aside before anybody's report is looked at; where that does not fit, nobody
-    later has room either, so that no report decides about its own room.
-    """
-    before = np.cumsum(amounts) - amounts
-    return int(np.searchsorted(before, available - largest, side="right")) if available >= largest else 0
+    losses = terms.epsilon_cost.cost_of_epsilon(outcome.epsilons)
+    amounts = whole_units(outcome.payments, rules.money.minor_units, costs, losses)
+    return outcome, np.where(outcome.epsilons > 0.0, np.maximum(amounts, 1), 0), public
 
 
 def largest_amount(schedule: PriceSchedule, minor_units: int) -> int:

@@ -161,7 +161,7 @@ def online_schedule(rules: Rules) -> tuple[PriceSchedule, dict[str, Any]]:
     objective = terms.objective
     if rules.campaign.mechanism == POSTED:
         schedule = _posted(rules, terms, people, float(wanted.budget or 0.0))
-        return schedule, terms.public(POSTED, objective, schedule=schedule.to_dict())
+        return schedule, terms.public("posted price", objective, schedule=schedule.to_dict())
     if wanted.budget is None:
         schedule = population_schedule(
             terms.distribution, objective, people,
@@ -332,12 +332,23 @@ def noise_warning(rules: Rules) -> str | None:
     return f"With these rules {what}. Raise the budget, ask more people, or use fewer features."
 
 
-def error_of(rules: Rules, epsilons: FloatArray) -> float:
-    """Return the expected squared error of a release from people with these epsilons."""
+def errors_of(rules: Rules, epsilons: FloatArray) -> tuple[float, float]:
+    """Return the expected error of a release from people with these epsilons: from sampling and from noise."""
     terms = terms_of(rules)
     shares = terms.epsilon_cost.share(epsilons)
     total = float(shares.sum())
-    return sum(terms.objective.errors(float(shares @ shares) / total**2, total))
+    if total == 0.0:
+        return math.inf, math.inf
+    return terms.objective.errors(float(shares @ shares) / total**2, total)
+
+
+def budget_words(rules: Rules) -> str:
+    """Say what a budget means under these rules, in the same words wherever a budget is shown."""
+    if rules.campaign.mechanism != OFFLINE:
+        return "never exceeded"
+    if rules.objective.confidence is not None:
+        return f"kept with a probability of {rules.objective.confidence:g} if the costs are as announced"
+    return "met on average, within a few percent from 50 reports on"
 
 
 def outcome_of(public: Mapping[str, Any], epsilons: FloatArray, payments: FloatArray) -> Outcome:

@@ -1,137 +1,117 @@
-// The parts of certificates and receipts: exactly these, each of exactly its kind.
+// The parts of certificates and receipts. A shape is a type's name, a list with the shape of its elements, an object
+// with the shapes of its parts, or Either of several. An object with other parts than these is refused.
 
-const CONSTANTS = {
-  classes: "list", clip: "bool", fit_intercept: "bool", gradient_bound: "float", intercept_scaling: "float",
-  l2: "float", noise_accuracy: "float", numerical_epsilon: "float", row_bound: "float", rows_per_person: "int",
-  weight_total: "float",
+class Either {
+  constructor(...shapes) { this.shapes = shapes; }
+}
+
+const N = "number";
+const T = "string";
+const alike = (shape, ...names) => Object.fromEntries(names.map((name) => [name, shape]));
+const orNone = (shape) => new Either(shape, null);
+
+const MARKET = {
+  budget: orNone(N),
+  delta: N,
+  epsilon_cost: new Either({ shape: T, shares: null }, { costs: [N], epsilons: [N], shape: T, shares: [N] }),
+  groups: [{ name: T, share: N, virtual_cost: orNone({ knots: [N], values: [N] }) }],
+  mechanism: T,
+  objective: orNone("object"),
+  prices: [{ payment_weight: orNone(N), schedules: [{ amounts: [N], costs: [N], epsilons: [N] }] }],
+  split: orNone({ ...alike(orNone(T), "histograms", "nonce", "reports"), parts: N, salt: T }),
 };
-const GRID = { coef_grid: "list", grid: "float", stretch: "float" };
-const MONEY = { currency: "str", minor_units: "int|null" };
-const BODY = {
-  commitment: "dict|null", market: "dict", mechanism: "str", menu: "dict|null", money: MONEY, not_promised: "list",
-  release: "dict", root: "str", schema: "str", versions: "dict",
-  totals: {
-    bought_from: "int", sellers: "int", total_payment: "float", total_promise: "float", total_spent: "float",
-    withdrawn: "int",
-  },
+const LOSS = new Either(
+  { kind: T, labels: [N], scale: N, shift: [N], slope: N, target: [N] },
+  { classes: N, kind: T },
+);
+const MODEL = {
+  classes: orNone([new Either(T, N, "boolean")]),
+  encoder: orNone("object"),
+  factor: N,
+  features: { high: [N], low: [N], name: [T] },
 };
-const [BINARY, SHAPED, SOFTMAX] = ["binary model", "shaped binary model", "softmax model"];
-const [GAUSSIAN, GAUSSIAN_SOFTMAX] = ["gaussian binary model", "gaussian softmax model"];
-const GAUSSIAN_ENCODED = "gaussian encoded model";
-const STATISTIC = "statistic";
-const hasManyClasses = ({ kind }) => kind === SOFTMAX || kind === GAUSSIAN_SOFTMAX;
-const isGaussian = ({ kind }) => [GAUSSIAN, GAUSSIAN_SOFTMAX, GAUSSIAN_ENCODED].includes(kind);
-const BINARY_PARTS = {
-  ...CONSTANTS, ...GRID, delta: "float", features: { high: "list", low: "list", name: "list" }, kind: "str",
-  noise_rate: "float",
-};
-// A softmax model's coef_grid has a list for every class.
 const RELEASES = {
-  [BINARY]: BINARY_PARTS,
-  [SHAPED]: { ...BINARY_PARTS, encoder: "dict|null", euclidean_bound: "float", joint_columns: "int" },
-  [SOFTMAX]: BINARY_PARTS,
-  [GAUSSIAN]: BINARY_PARTS, // whose delta is above 0
-  [GAUSSIAN_SOFTMAX]: BINARY_PARTS,
-  // Whose rows were encoded for a norm with so many joint columns; row_bound is Euclidean.
-  [GAUSSIAN_ENCODED]: { ...BINARY_PARTS, encoder: "dict", joint_columns: "int" },
-  [STATISTIC]: { delta: "float", kind: "str", rows_per_person: "int", statistics: "list", weight_total: "float" },
+  norm: {
+    cells: [[T]],
+    family: T,
+    model: MODEL,
+    terms: {
+      constants: {
+        bounds: [[[N]]],
+        ...alike(
+          N, "coefficients", "curvature_1", "joint", "largest_sum", "ones", "outputs", "rank", "reach",
+          "relative_third", "row_bound", "row_bound_2", "third",
+        ),
+      },
+      l2: N,
+      loss: LOSS,
+      norm: { constant: orNone(N), euclidean_bound: N, separate: ["boolean"] },
+      private: T,
+      rows_per_person: N,
+      schema: T,
+    },
+    ...alike(N, "grid", "gradient_bound", "noise_accuracy", "noise_rate", "numerical_epsilon", "weight_total"),
+  },
+  descent: {
+    coefficients: [[N]],
+    family: T,
+    loss: LOSS,
+    model: MODEL,
+    terms: { schema: T, ...alike(N, "cells", "delta", "noise_scale", "steps") },
+    weight_total: N,
+  },
+  statistics: { family: T, rows_per_person: N, statistics: "object", weight_total: N },
 };
-const MENU = { cost: "list", epsilon: "list", payment: "list" };
-const COMMITMENT = { committed_at: "str", digest: "str", quoted_at: "str" };
-const LINE = {
-  id: "str|int", promise: "float", payment: "float", spent: "float", weight: "float", quotes: "int", withdrew: "bool",
+const STATISTIC = {
+  columns: [T], noise_scale: N, numerators: [T], question: "object", share: N, total_weight: T, unit_exponent: N,
+};
+const BODY = {
+  limits: [T],
+  market: MARKET,
+  money: { currency: T, minor_units: N },
+  release: "object",
+  root: T,
+  rules: orNone({ quoted_at: orNone(T), text: T }),
+  schema: T,
+  totals: alike(N, "bought_from", "sellers", "total_epsilon", "total_payment", "total_used", "withdrawn"),
+  versions: "object",
 };
 const RECEIPT = {
-  certificate: "str", line: LINE, money: MONEY, not_promised: "list", path: "list", position: "int", salt: "str",
-  schema: "str",
+  certificate: T,
+  index: N,
+  line: {
+    ...alike(N, "epsilon", "group", "part", "payment", "used", "weight"), id: T, rules: orNone(T), withdrew: "boolean",
+  },
+  path: [T],
+  salt: T,
+  schema: T,
 };
 
-function refuseOtherParts(found, shape, what) {
+function fits(value, shape) {
+  if (shape instanceof Either) return shape.shapes.some((one) => fits(value, one));
+  if (shape === null) return value === null;
+  if (shape === "object") return isObject(value);
+  if (typeof shape === "string") return typeof value === shape;
+  if (Array.isArray(shape)) return Array.isArray(value) && value.every((one) => fits(one, shape[0]));
   const names = Object.keys(shape);
-  if (found.kind !== "dict" || found.value.size !== names.length || !names.every((name) => found.value.has(name))) {
-    throw new Broken(`${what} does not have the parts that this program knows`);
-  }
-  for (const name of names) {
-    const part = found.value.get(name);
-    if (typeof shape[name] !== "string") refuseOtherParts(part, shape[name], `'${name}' in ${what}`);
-    else if (!shape[name].split("|").includes(part.kind)) {
-      throw new Broken(`'${name}' in ${what} is not of the type that it must have`);
+  return isObject(value) && Object.keys(value).length === names.length
+    && names.every((name) => Object.hasOwn(value, name) && fits(value[name], shape[name]));
+}
+
+function refuseOtherParts(value, shape, what) {
+  if (fits(value, shape)) return;
+  if (isObject(value) && isObject(shape) && !(shape instanceof Either)) {
+    for (const [name, inner] of Object.entries(shape)) {
+      if (Object.hasOwn(value, name)) refuseOtherParts(value[name], inner, `'${name}' in ${what}`);
     }
   }
+  throw new Broken(`${what} does not have the parts, of the types, that this page knows`);
 }
 
-function refuseOtherSchema(found, schema, what) {
-  const told = found.value.get("schema");
-  if (told === undefined || told.kind !== "str" || told.value !== schema) {
-    throw new Broken(`${what} is not of the schema ${schema}, the only one that this program reads`);
-  }
+function refuseOtherSchema(value, schema, what) {
+  if (value.schema !== schema) throw new Broken(`${what} is not of the schema ${schema}, the only one that is read here`);
 }
 
-// A dict of plain parts as an object, without going deeper.
-const opened = (found) => Object.fromEntries([...found.value].map(([name, part]) => [name, part.value]));
-
-// The kind of a release that other programs may know and this page does not, or null.
-function strangeKind(found) {
-  const schema = found.value.get("schema");
-  if (schema === undefined || !/^dpmarket\.certificate\/[2-9]$/.test(schema.value)) return null;
-  const release = found.value.get("release");
-  const kind = release !== undefined && release.kind === "dict" ? release.value.get("kind") : undefined;
-  return kind === undefined || kind.kind !== "str" || Object.hasOwn(RELEASES, kind.value) ? null : kind.value;
-}
-
-function bodyOf(found) {
-  refuseOtherSchema(found, "dpmarket.certificate/2", "the certificate");
-  refuseOtherParts(found, BODY, "the certificate");
-  const part = (name) => found.value.get(name);
-  const kind = part("release").value.get("kind");
-  if (kind === undefined || kind.kind !== "str" || !Object.hasOwn(RELEASES, kind.value)) {
-    throw new Broken("the certificate is about a kind of release that this program does not know");
-  }
-  refuseOtherParts(part("release"), RELEASES[kind.value], "'release' in the certificate");
-  for (const [name, shape] of [["menu", MENU], ["commitment", COMMITMENT]]) {
-    if (part(name).kind !== "null") refuseOtherParts(part(name), shape, `'${name}' in the certificate`);
-  }
-  const told = opened(part("totals"));
-  return {
-    mechanism: part("mechanism").value,
-    market: part("market").value,
-    money: opened(part("money")),
-    minorUnits: part("money").value.get("minor_units").value,
-    currency: part("money").value.get("currency").value,
-    root: part("root").value,
-    notPromised: part("not_promised").value,
-    release: kind.value === STATISTIC ? statisticRelease(part("release")) : modelOf(part("release")),
-    totals: {
-      sellers: told.sellers,
-      boughtFrom: told.bought_from,
-      withdrawn: told.withdrawn,
-      promise: told.total_promise,
-      payment: told.total_payment,
-      spent: told.total_spent,
-    },
-    menu: part("menu").kind === "null" ? null : opened(part("menu")),
-    commitment: part("commitment").kind === "null" ? null : opened(part("commitment")),
-  };
-}
-
-function modelOf(found) {
-  const release = opened(found);
-  return {
-    ...release, features: opened(found.value.get("features")), n_coefficients: BigInt(columnsOf(release).length),
-  };
-}
-
-// The coefficients of a release, of its first class if there are many.
-function columnsOf({ kind, coef_grid: cells }) {
-  if (!hasManyClasses({ kind })) return cells;
-  if (!cells.length || cells[0].kind !== "list") {
-    throw new Broken("'coef_grid' in 'release' in the certificate is not of the type that it must have");
-  }
-  return cells[0].value;
-}
-
-function receiptOf(found) {
-  refuseOtherSchema(found, "dpmarket.receipt/2", "the receipt");
-  refuseOtherParts(found, RECEIPT, "the receipt");
-  return { ...opened(found), line: opened(found.value.get("line")), money: opened(found.value.get("money")) };
-}
+const isWhole = (value, least, most) => Number.isInteger(value) && value >= least && value <= most;
+const isWholeText = (text, digits = 100) => text.length <= digits && /^(0|-?[1-9][0-9]*)$/.test(text) && !text.endsWith("\n");
+const namesOf = (tests) => Object.entries(tests).filter(([, good]) => !good).map(([name]) => name);

@@ -1,13 +1,13 @@
-"""Check certificates without trusting who made them; nothing of dpmarket is imported.
+"""Check certificates without trusting their maker; nothing of dpmarket is imported.
 
-This folder can be read in one sitting, copied away and run alone:
+This folder can be read in one sitting, copied away and run with Python alone:
 
     python -m verifier certificate.json --receipt receipt.json --cost 1.5
 
-In the order in which it is read: ``verdicts`` (what a check says), ``reading`` (bytes to plain data),
-``layout`` (plain data to a certificate's parts), ``rounding`` and ``losses`` (what a weight costs),
-``constants``, ``commitments``, ``menus``, ``prices``, ``receipts``, ``openings``, ``rules``, ``statements``
-and ``signatures``, joined in ``certificate``.
+In reading order: ``verdicts`` (what a check says), ``reading`` (bytes to plain data), ``layout`` (the parts
+of a certificate), ``rounding``, ``gaussian``, ``constants``, ``model``, ``statistics`` and ``release`` (what a
+weight costs), ``market`` and ``money`` (what an epsilon is paid), ``public``, ``rules``, ``commitments``,
+``lines``, ``openings``, ``reports``, ``statements`` and ``signatures``, joined in ``certificate``.
 """
 
 from .certificate import verify as verify

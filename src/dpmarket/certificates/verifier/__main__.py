@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from .certificate import examined
+from .certificate import verify
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -14,18 +14,20 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description="Check a dpmarket certificate.")
     parser.add_argument("certificate")
     parser.add_argument("--receipt", help="a seller's receipt")
-    parser.add_argument("--cost", type=float, help="your own cost per unit of epsilon; it goes nowhere")
+    parser.add_argument("--cost", type=float, help="the cost that you reported; it goes nowhere")
     parser.add_argument("--digest", help="the certificate's digest, known from elsewhere")
     parser.add_argument("--commitment", help="the rules as they were published before anybody reported")
     parser.add_argument("--openings", help="the buyer's openings, for an auditor")
+    parser.add_argument("--reports", help="the frozen reports, a CSV file of id and cost, for an auditor")
     options = parser.parse_args(arguments)
     try:
-        result, _, _ = examined(
+        result = verify(
             options.certificate,
             receipt=_content(options.receipt),
             cost=options.cost,
             digest=options.digest,
             openings=_content(options.openings),
+            reports=_content(options.reports),
             commitment=_content(options.commitment),
         )
     except OSError as problem:

@@ -1,198 +1,136 @@
-"""Check the public constants: each within what makes sense, and all of them together.
+r"""Constants of a norm release, derived anew from its loss, its noise norm and its rows.
 
-Formulas are exact for every fraction, but a constant that no honest market has is a forger's, or a mistake.
-The table says what is accepted; dpmarket certifies nothing outside it.
+A sigmoid loss with derivative ``scale (sigmoid(slope z + shift) - target)`` has, with targets in [low, high],
+far = max(high, 1 - low) and kappa = scale * slope, the reach ``scale * far`` and one log-determinant term
+(1, kappa far (1 - far), 0, kappa far^2). The softmax of K classes has the reach 2 and the terms
+(1, 0, 0, K/(K-1)) and (K - 2, 0, 1/(K-1), 0). A person with r rows has r times each term with c / r and, for
+more rows than coefficients, also the trace spread over all directions.
+
+What is stated may differ from what is derived by the rounding of floats only.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
-from .layout import GAUSSIAN_ENCODED, SHAPED, Body, Release, Totals
-from .losses import release_up
-from .money import is_currency
-from .numbers_released import StatisticRelease, wrong_parts
-from .shapes import misshapen
-from .verdicts import HOLDS, NOT_MADE, Check, judged
+from .layout import is_whole
+from .rounding import sqrt_down, sqrt_up
 
-RANGES = {
-    "l2": (1e-15, 1e9),
-    "noise_rate": (1e-9, 1e12),
-    "row_bound": (1.0, 1e6),
-    "rows_per_person": (1, 10**6),
-    "weight_total": (1e-9, 1e3),
-    "gradient_bound": (1e-100, 1.0),
-    "noise_accuracy": (1e-100, 1.0),
-    "numerical_epsilon": (1e-100, 10.0),
-    "intercept_scaling": (0.0, 1e6),
-    "stretch": (1e-9, 1e9),
-    "grid": (2.0**-300, 2.0**100),
-    "n_coefficients": (1, 10**6),
-}
-LARGEST_CELL = 2**63
-LARGEST_UNITS = 2**53
-LARGEST_MARKET = 10**10
-MOST_QUOTES = 10**6
-MOST_CLASSES = 10**4
-LARGEST_NUMBER = 1e15
-"""No promise, payment, spent epsilon or total is larger."""
+CELLS = 2**16
+_LEAST, _MOST = 1 - Fraction(1, 2**48), 1 + Fraction(1, 2**40)
+_Term = tuple[Fraction, Fraction, Fraction, Fraction]
 
 
-def public_checks(body: Body) -> list[Check]:
-    """Return what can be said of a certificate's public numbers by themselves."""
-    release, totals, units = body.release, body.totals, body.minor_units
-    wrong = _out_of_range(release, totals)
-    if not (units is None or 1 <= units <= LARGEST_UNITS):
-        wrong.append("minor_units")
-    if not is_currency(body.currency):
-        wrong.append("currency")
-    if not _counted(totals):
-        wrong.append("totals")
-    if release.delta > 0.0 and not _is_priced(body):
-        wrong.append("delta")
-    checks = [
-        judged(
-            "public numbers",
-            not wrong,
-            f"within their ranges, and consistent{with_delta(release.delta)}",
-            f"of a wrong kind, out of range, or not fitting together: {', '.join(wrong)}",
-        )
-    ]
-    if wrong:
-        return checks
-    cost = release_up(release)
-    charged = 0.0 if isinstance(release, StatisticRelease) else release.numerical_epsilon
-    covered = cost is not None and cost <= Fraction(charged)
-    sums = (totals.promise, totals.payment, totals.spent)
-    kept = all(0.0 <= total <= LARGEST_NUMBER for total in sums) and totals.spent <= totals.promise
-    shown = "" if cost is None else f"{float(cost):.4g}"
-    return [
-        *checks,
-        judged("release", covered, f"costs {shown}, as charged", "costs more than charged"),
-        judged("total spent", kept, "at most the total promised", "more than promised, or not a number"),
-        *_row_lengths(release),
-    ]
-
-
-def delta_check(body: Body) -> list[Check]:
-    """Return what can be said of a delta by whoever cannot count the lines that were bought from.
-
-    The root covers the number of sellers, but that so few of them were bought from is the buyer's word.
-    """
-    delta, totals = body.release.delta, body.totals
-    if delta == 0.0:
-        return []
-    if delta <= 1.0 / (10 * totals.sellers):
-        return [Check("delta", HOLDS, "at most a tenth of a person, however many of the sellers sold")]
-    told = (
-        f"a tenth of a person at most if {totals.bought_from} sold, as stated: only the openings count them"
+def norm_problems(terms: Mapping[str, Any]) -> list[str]:
+    """Return the names of parts that are out of range, or do not follow from the loss and the norm."""
+    norm, rows = terms["norm"], terms["rows_per_person"]
+    tests = {
+        "schema": terms["schema"] == "dpmarket.release/1",
+        "l2": 1e-15 <= terms["l2"] <= 1e9,
+        "rows_per_person": is_whole(rows, 1, 10**6),
+        "private": terms["private"] in ("records", "labels"),
+        "constant": norm["constant"] is None or _is_constant(norm["constant"]),
+        "euclidean_bound": 1e-6 <= norm["euclidean_bound"] <= 1.0,
+        "separate": 1 <= len(norm["separate"]) <= 10**6,
+    }
+    wrong = [name for name, good in tests.items() if not good]
+    loss = loss_constants(terms["loss"])
+    if loss is None or (terms["private"] == "labels" and loss["span"] is None):
+        wrong.append("loss")
+    if wrong or loss is None:
+        return wrong
+    stated = terms["constants"]
+    derived = {**_shared(loss, terms), **_norm_constants(norm)}
+    bounds = _bounds(loss, terms, int(derived["coefficients"]))
+    wrong = [name for name, value in derived.items() if not _close(stated[name], value)]
+    same = len(bounds) == len(stated["bounds"]) and all(
+        len(own) == len(other)
+        and all(len(a) == 4 and all(map(_close, a, b)) for a, b in zip(other, own, strict=True))
+        for own, other in zip(bounds, stated["bounds"], strict=True)
     )
-    return [Check("delta", NOT_MADE, told)]
+    return wrong if same else [*wrong, "bounds"]
 
 
-def _row_lengths(release: Release | StatisticRelease) -> list[Check]:
-    """Say that a bound which nothing declared implies was not checked."""
-    if isinstance(release, StatisticRelease) or release.kind != SHAPED or release.encoder is not None:
-        return []
-    told = "that no row is longer than the Euclidean bound is the buyer's word: no encoder is stated"
-    return [Check("row lengths", NOT_MADE, told)]
-
-
-def with_delta(delta: float) -> str:
-    """Return what must stand wherever epsilons do: the delta that each of them comes with."""
-    if not delta > 0.0:
-        return ""
-    return f"; each epsilon comes with a delta of {delta!r}"
-
-
-def priced_delta(market: Any) -> float | None:
-    """Return the delta at which a market has people price an epsilon; None where it states none.
-
-    One that is no number counts as 0, which no release with a delta keeps.
-    """
-    if not isinstance(market, dict) or "delta" not in market:
+def loss_constants(loss: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return what a loss's privacy follows from; None for a loss that is not known here, or out of range."""
+    if loss["kind"] == "softmax" and "classes" in loss:
+        k = loss["classes"]
+        if not is_whole(k, 2, 10**4):
+            return None
+        others = Fraction(k) - 1
+        terms: list[_Term] = [(Fraction(1), Fraction(0), Fraction(0), Fraction(k) / others)]
+        if others > 1:
+            terms.append((others - 1, Fraction(0), 1 / others, Fraction(0)))
+        return {"outputs": k, "rank": others, "reach": 2, "span": 2, "terms": terms, "curvature_1": 1,
+                "third": 2 - Fraction(2) / Fraction(k), "relative_third": 2}  # fmt: skip
+    if loss["kind"] != "sigmoid" or "scale" not in loss:
         return None
-    stated = market["delta"]
-    return stated if type(stated) is float else 0.0
+    pairs = [loss[name] for name in ("shift", "target", "labels")]
+    if any(len(pair) != 2 for pair in pairs) or not all(1e-6 <= loss[x] <= 1e6 for x in ("scale", "slope")):
+        return None
+    scale, slope = Fraction(loss["scale"]), Fraction(loss["slope"])
+    (shift, moved), (target, by), (low, high) = ([Fraction(x) for x in pair] for pair in pairs)
+    targets = sorted((target + by * low, target + by * high))
+    shifts = max(abs(shift + moved * low), abs(shift + moved * high))
+    if not (-(2**20) <= low <= high <= 2**20 and 0 <= targets[0] <= targets[1] <= 1 and shifts <= 2 * 10**9):
+        return None
+    far, kappa = max(targets[1], 1 - targets[0]), scale * slope
+    return {
+        "outputs": 1,
+        "rank": 1,
+        "reach": scale * far,
+        "span": scale * (targets[1] - targets[0]) if moved == 0 else None,
+        "terms": [(Fraction(1), kappa * far * (1 - far), Fraction(0), kappa * far * far)],
+        "curvature_1": kappa / 4,
+        "third": scale * slope * slope / (6 * sqrt_down(Fraction(3))),
+        "relative_third": slope,
+    }
 
 
-def has_quadratic_costs(market: Any) -> bool:
-    """Whether a reported cost multiplies the square of epsilon: by the market's table of epsilon costs."""
-    table = market.get("epsilon_cost") if isinstance(market, dict) else None
-    return isinstance(table, dict) and table.get("shape") == "quadratic"
+def _shared(loss: Mapping[str, Any], terms: Mapping[str, Any]) -> dict[str, Any]:
+    names = ("outputs", "rank", "curvature_1", "third", "relative_third")
+    reach = loss["reach"] if terms["private"] == "records" else Fraction(loss["span"]) / 2
+    return {"reach": reach, **{name: loss[name] for name in names}}
 
 
-def _is_priced(body: Body) -> bool:
-    stated = priced_delta(body.market)
-    return stated is None or body.release.delta <= stated
+def _norm_constants(norm: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the sizes that the norm gives rows with their constant."""
+    separate, c = norm["separate"], Fraction(norm["constant"] or 0)
+    n = len(separate) + (norm["constant"] is not None)
+    if not any(separate):
+        bound = sqrt_up(1 + c * c) if c else Fraction(1)
+        root = sqrt_up(Fraction(n))
+        return {"coefficients": n, "joint": n, "row_bound": bound, "row_bound_2": bound,
+                "largest_sum": root * bound, "ones": root}  # fmt: skip
+    joint, bound = len(separate) - sum(separate), 1 + c
+    long = min(sqrt_up(Fraction(norm["euclidean_bound"]) ** 2 + c * c), bound)
+    sums = min(sqrt_up(Fraction(n)) * long, sqrt_up(Fraction(max(joint, 1))) * bound)
+    return {"coefficients": n, "joint": joint, "row_bound": bound, "row_bound_2": long, "largest_sum": sums,
+            "ones": (sqrt_up(Fraction(joint)) if joint else 0) + n - joint}  # fmt: skip
 
 
-def _out_of_range(release: Release | StatisticRelease, totals: Totals) -> list[str]:
-    if isinstance(release, StatisticRelease):
-        return wrong_parts(release, totals.promise)
-    ranges = ranges_of(release.kind)
-    return [
-        name for name, (low, high) in ranges.items() if not low <= getattr(release, name) <= high
-    ] + _inconsistent(release, totals)
+def _bounds(loss: Mapping[str, Any], terms: Mapping[str, Any], n: int) -> list[list[_Term]]:
+    if terms["private"] == "labels":
+        return [[]]
+    rows = Fraction(terms["rows_per_person"])
+    found: list[list[_Term]] = [[(m * rows, p / rows, q / rows, v / rows) for m, p, q, v in loss["terms"]]]
+    if rows > n:
+        size = Fraction(n * loss["rank"])
+        p, q, v = (sum(term[0] * term[k] for term in loss["terms"]) / size for k in (1, 2, 3))
+        found.append([(size, p, q, v)])
+    return found
 
 
-def ranges_of(kind: str) -> dict[str, tuple[float, float]]:
-    """Return what is accepted of a kind of release: encoded rows are shorter in the Euclidean norm."""
-    return {**RANGES, "row_bound": (1e-3, 1e6)} if kind == GAUSSIAN_ENCODED else dict(RANGES)
-
-
-def _counted(totals: Totals) -> bool:
-    counts = (totals.bought_from, totals.withdrawn)
-    return 1 <= totals.sellers <= LARGEST_MARKET and min(counts) >= 0 and sum(counts) <= totals.sellers
-
-
-def _inconsistent(release: Release, totals: Totals) -> list[str]:
-    constant = Fraction(release.intercept_scaling) if release.fit_intercept else Fraction(0)
-    wrong = misshapen(release, constant)
-    if not _whole_grid(release):
-        wrong.append("coef_grid")
-    if math.frexp(release.grid)[0] != 0.5:
-        wrong.append("grid")
-    if not _different(release.classes, many=release.has_many_classes):
-        wrong.append("classes")
-    # A tenth of a person at most, as a float, so that who asks for just that is not refused by rounding;
-    # noise of other kinds needs none.
-    most = 1.0 / (10 * max(totals.bought_from, 1))
-    if not (0.0 < release.delta <= most if release.is_gaussian else release.delta == 0.0):
-        wrong.append("delta")
-    if not _bounded(release.features, release.n_coefficients - release.fit_intercept):
-        wrong.append("features")
-    return wrong
-
-
-def _whole_grid(release: Release) -> bool:
-    """Whether there is a whole number for every coefficient, of every class if there are many."""
-    rows = release.coef_grid if release.has_many_classes else [release.coef_grid]
-    if release.has_many_classes and len(rows) != len(release.classes):
+def _close(stated: float, derived: Any) -> bool:
+    if not math.isfinite(stated):
         return False
-    return all(
-        type(row) is list
-        and len(row) == release.n_coefficients
-        and all(type(cell) is int and abs(cell) <= LARGEST_CELL for cell in row)
-        for row in rows
-    )
+    if derived == 0:  # differences of floats may leave a rounding error
+        return 0.0 <= stated <= 1e-12
+    return Fraction(derived) * _LEAST <= Fraction(stated) <= Fraction(derived) * _MOST
 
 
-def _different(classes: Sequence[Any], *, many: bool) -> bool:
-    plain = all(isinstance(label, str | int | float) for label in classes)
-    counted = 2 < len(classes) <= MOST_CLASSES if many else len(classes) == 2
-    return plain and counted and len(set(classes)) == len(classes)
-
-
-def _bounded(features: Any, count: int) -> bool:
-    """Whether there are so many features, all with different names and with bounds."""
-    names, low, high = features["name"], features["low"], features["high"]
-    return (
-        len(names) == len(low) == len(high) == count
-        and all(type(name) is str for name in names)
-        and len(set(names)) == count
-        and all(type(a) is float and type(b) is float and a < b for a, b in zip(low, high, strict=True))
-    )
+def _is_constant(value: float) -> bool:
+    return 2.0**-20 <= value <= 2.0**20 and math.frexp(value)[0] == 0.5

@@ -1,258 +1,197 @@
-"""Layout of a certificate: plain data, checked part by part.
+"""Layout of certificates, receipts and openings: plain data, checked part by part.
 
-What has other parts than these, or a part of another type, is refused: True is no number here.
+A shape is a type's name, a list with the shape of its elements, an object with the shapes of its parts, or a
+tuple of shapes that are accepted. An object with other parts than these is refused.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
-from .numbers_released import STATISTIC, StatisticRelease, statistic_release
 from .verdicts import Broken
 
-CERTIFICATE, RECEIPT, OPENINGS = "dpmarket.certificate/2", "dpmarket.receipt/2", "dpmarket.openings/2"
-VALUES = ("promise", "payment", "spent", "weight")
-BINARY = "binary model"
-SHAPED = "shaped binary model"
-SOFTMAX = "softmax model"
-GAUSSIAN = "gaussian binary model"
-GAUSSIAN_SOFTMAX = "gaussian softmax model"
-GAUSSIAN_ENCODED = "gaussian encoded model"
-_CONSTANTS = {
-    "classes": list,
-    "clip": bool,
-    "fit_intercept": bool,
-    "gradient_bound": float,
-    "intercept_scaling": float,
-    "l2": float,
-    "noise_accuracy": float,
-    "numerical_epsilon": float,
-    "row_bound": float,
-    "rows_per_person": int,
-    "weight_total": float,
+CERTIFICATE, RECEIPT, OPENINGS = "dpmarket.certificate/3", "dpmarket.receipt/3", "dpmarket.openings/3"
+VALUES = ("epsilon", "payment", "used", "weight")
+_TYPES = {"number": float, "text": str, "truth": bool, "object": dict}
+_NUMBERS = ["number"]
+_SCHEDULE = {"amounts": _NUMBERS, "costs": _NUMBERS, "epsilons": _NUMBERS}
+_MARKET = {
+    "budget": ("number", None),
+    "delta": "number",
+    "epsilon_cost": (
+        {"shape": "text", "shares": None},
+        {"costs": _NUMBERS, "epsilons": _NUMBERS, "shape": "text", "shares": _NUMBERS},
+    ),
+    "groups": [
+        {"name": "text", "share": "number", "virtual_cost": ({"knots": _NUMBERS, "values": _NUMBERS}, None)}
+    ],
+    "mechanism": "text",
+    "objective": ("object", None),
+    "prices": [{"payment_weight": ("number", None), "schedules": [_SCHEDULE]}],
+    "split": (
+        {"histograms": ("text", None), "nonce": ("text", None), "parts": "number",
+         "reports": ("text", None), "salt": "text"},
+        None,
+    ),
+}  # fmt: skip
+_LOSS = (
+    {"kind": "text", "labels": _NUMBERS, "scale": "number", "shift": _NUMBERS, "slope": "number",
+     "target": _NUMBERS},
+    {"classes": "number", "kind": "text"},
+)  # fmt: skip
+_MODEL = {
+    "classes": ([("text", "number", "truth")], None),
+    "encoder": ("object", None),
+    "factor": "number",
+    "features": {"high": _NUMBERS, "low": _NUMBERS, "name": ["text"]},
 }
-_GRID = {"coef_grid": list, "grid": float, "stretch": float}
-_MONEY = {"currency": str, "minor_units": (int, type(None))}
-_BODY: dict[str, Any] = {
-    "commitment": (dict, type(None)),
-    "market": dict,
-    "mechanism": str,
-    "menu": (dict, type(None)),
-    "money": _MONEY,
-    "not_promised": list,
-    "release": dict,
-    "root": str,
-    "schema": str,
-    "totals": {
-        "bought_from": int,
-        "sellers": int,
-        "total_payment": float,
-        "total_promise": float,
-        "total_spent": float,
-        "withdrawn": int,
+_CONSTANTS = (
+    "coefficients", "curvature_1", "joint", "largest_sum", "ones", "outputs", "rank", "reach", "relative_third",
+    "row_bound", "row_bound_2", "third",
+)  # fmt: skip
+RELEASES: dict[str, Any] = {
+    "norm": {
+        "cells": [["text"]],
+        "family": "text",
+        "model": _MODEL,
+        "terms": {
+            "constants": {**dict.fromkeys(_CONSTANTS, "number"), "bounds": [[_NUMBERS]]},
+            "l2": "number",
+            "loss": _LOSS,
+            "norm": {"constant": ("number", None), "euclidean_bound": "number", "separate": ["truth"]},
+            "private": "text",
+            "rows_per_person": "number",
+            "schema": "text",
+        },
+        **dict.fromkeys(
+            ("grid", "gradient_bound", "noise_accuracy", "noise_rate", "numerical_epsilon", "weight_total"),
+            "number",
+        ),
     },
-    "versions": dict,
+    "descent": {
+        "coefficients": [_NUMBERS],
+        "family": "text",
+        "loss": _LOSS,
+        "model": _MODEL,
+        "terms": {"cells": "number", "delta": "number", "noise_scale": "number", "schema": "text",
+                  "steps": "number"},
+        "weight_total": "number",
+    },
+    "statistics": {
+        "family": "text",
+        "rows_per_person": "number",
+        "statistics": "object",
+        "weight_total": "number",
+    },
+}  # fmt: skip
+STATISTIC = {
+    "columns": ["text"],
+    "noise_scale": "number",
+    "numerators": ["text"],
+    "question": "object",
+    "share": "number",
+    "total_weight": "text",
+    "unit_exponent": "number",
 }
-_RELEASES: dict[str, dict[str, Any]] = {
-    BINARY: {
-        **_CONSTANTS,
-        **_GRID,
-        "delta": float,
-        "features": {"high": list, "low": list, "name": list},
-        "kind": str,
-        "noise_rate": float,
-    }
+_BODY = {
+    "limits": ["text"],
+    "market": _MARKET,
+    "money": {"currency": "text", "minor_units": "number"},
+    "release": "object",
+    "root": "text",
+    "rules": ({"quoted_at": ("text", None), "text": "text"}, None),
+    "schema": "text",
+    "totals": dict.fromkeys(
+        ("bought_from", "sellers", "total_epsilon", "total_payment", "total_used", "withdrawn"), "number"
+    ),
+    "versions": "object",
 }
-_RELEASES[SHAPED] = {
-    **_RELEASES[BINARY],
-    "encoder": (dict, type(None)),
-    "euclidean_bound": float,
-    "joint_columns": int,
+_LINE = {
+    **dict.fromkeys(VALUES, "number"),
+    "group": "number",
+    "id": "text",
+    "part": "number",
+    "rules": ("text", None),
+    "withdrew": "truth",
 }
-_RELEASES[SOFTMAX] = _RELEASES[BINARY]  # whose coef_grid has a list for every class
-_RELEASES[GAUSSIAN] = _RELEASES[GAUSSIAN_SOFTMAX] = _RELEASES[BINARY]  # whose delta is above 0
-# Whose rows were encoded for a norm with so many joint columns; row_bound is Euclidean.
-_RELEASES[GAUSSIAN_ENCODED] = {**_RELEASES[BINARY], "encoder": dict, "joint_columns": int}
-_RELEASES[STATISTIC] = {
-    "delta": float,
-    "kind": str,
-    "rows_per_person": int,
-    "statistics": list,
-    "weight_total": float,
-}
-_MENU = {"cost": list, "epsilon": list, "payment": list}
-_COMMITMENT = {"committed_at": str, "digest": str, "quoted_at": str}
-_LINE = {"id": (str, int), **dict.fromkeys(VALUES, float), "quotes": int, "withdrew": bool}
 _RECEIPT = {
-    "certificate": str,
+    "certificate": "text",
+    "index": "number",
     "line": _LINE,
-    "money": _MONEY,
-    "not_promised": list,
-    "path": list,
-    "position": int,
-    "salt": str,
-    "schema": str,
+    "path": ["text"],
+    "salt": "text",
+    "schema": "text",
 }
-_OPENINGS = {"certificate": str, "salt": list, "schema": str, **dict.fromkeys(_LINE, list)}
+_SECRETS = {
+    "histograms": ([[{"cells": _NUMBERS, "counts": _NUMBERS}]], None),
+    "nonce": ("text", None),
+    "salt": ("text", None),
+}
+_OPENINGS = {
+    **{name: [shape] for name, shape in _LINE.items()},
+    "certificate": "text",
+    "salt": ["text"],
+    "schema": "text",
+    "secrets": _SECRETS,
+}
 
 
-@dataclass(frozen=True)
-class Release:
-    """What was released, and the public constants that its cost follows from."""
-
-    kind: str
-    delta: float
-    features: Mapping[str, Any]
-    classes: list[Any]
-    coef_grid: list[Any]
-    n_coefficients: int
-    grid: float
-    stretch: float
-    fit_intercept: bool
-    intercept_scaling: float
-    l2: float
-    noise_rate: float
-    row_bound: float
-    rows_per_person: int
-    weight_total: float
-    gradient_bound: float
-    noise_accuracy: float
-    numerical_epsilon: float
-    euclidean_bound: float | None = None
-    joint_columns: int | None = None
-    encoder: Mapping[str, Any] | None = None
-
-    @property
-    def has_many_classes(self) -> bool:
-        """Whether there is a row of coefficients for each of more than two classes."""
-        return self.kind in (SOFTMAX, GAUSSIAN_SOFTMAX)
-
-    @property
-    def is_gaussian(self) -> bool:
-        """Whether noise is Gaussian, and promises have a delta."""
-        return self.kind in (GAUSSIAN, GAUSSIAN_ENCODED, GAUSSIAN_SOFTMAX)
-
-    @property
-    def longest(self) -> float:
-        """R2: the bound on the Euclidean length of rows with their constant."""
-        return self.row_bound if self.euclidean_bound is None else self.euclidean_bound
-
-    @property
-    def joint(self) -> int:
-        """How many coefficients have radial noise together: all, if the noise has no other shape."""
-        return len(self.coef_grid) if self.joint_columns is None else self.joint_columns
-
-
-@dataclass(frozen=True)
-class Totals:
-    """How many sellers there are, and the sums of their lines."""
-
-    sellers: int
-    bought_from: int
-    withdrawn: int
-    promise: float
-    payment: float
-    spent: float
-
-
-@dataclass(frozen=True)
-class Body:
-    """The public part of a certificate."""
-
-    mechanism: str
-    market: Mapping[str, Any]
-    release: Release | StatisticRelease
-    totals: Totals
-    minor_units: int | None
-    currency: str
-    menu: Mapping[str, Any] | None
-    commitment: Mapping[str, Any] | None
-    root: str
-    not_promised: list[Any]
-
-
-@dataclass(frozen=True)
-class Lines:
-    """What is certified about each seller, column by column."""
-
-    ids: list[Any]
-    promises: list[float]
-    payments: list[float]
-    spent: list[float]
-    weights: list[float]
-    withdrew: list[bool]
-    quotes: list[int]
-    salts: list[str]
-
-
-def body_of(found: Mapping[str, Any]) -> Body:
-    """Return the parts of a certificate's first line.
-
-    Raises
-    ------
-    Broken
-        If they are not those that are known here.
-    """
+def refuse_other_body(found: Mapping[str, Any]) -> None:
+    """Refuse what is no certificate's body."""
     _refuse_other_schema(found, CERTIFICATE, "the certificate")
     refuse_other_parts(found, _BODY, "the certificate")
-    kind = found["release"].get("kind")
-    if not isinstance(kind, str) or kind not in _RELEASES:
-        raise Broken("the certificate is about a kind of release that this program does not know")
-    refuse_other_parts(found["release"], _RELEASES[kind], "'release' in the certificate")
-    for name, shape in (("menu", _MENU), ("commitment", _COMMITMENT)):
-        if found[name] is not None:
-            refuse_other_parts(found[name], shape, f"{name!r} in the certificate")
-    told = found["totals"]
-    names = ("sellers", "bought_from", "withdrawn", "total_promise", "total_payment", "total_spent")
-    if kind == STATISTIC:
-        release: Release | StatisticRelease = statistic_release(found["release"])
-    else:
-        release = _model(found["release"])
-    return Body(
-        mechanism=found["mechanism"],
-        market=found["market"],
-        release=release,
-        totals=Totals(*(told[name] for name in names)),
-        minor_units=found["money"]["minor_units"],
-        currency=found["money"]["currency"],
-        menu=found["menu"],
-        commitment=found["commitment"],
-        root=found["root"],
-        not_promised=found["not_promised"],
-    )
+    family = found["release"].get("family")
+    if not isinstance(family, str) or family not in RELEASES:
+        raise Broken("the certificate is about a family of releases that this program does not know")
+    refuse_other_parts(found["release"], RELEASES[family], "the certificate's release")
 
 
-def receipt_of(found: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a receipt's parts."""
+def refuse_other_receipt(found: Mapping[str, Any]) -> None:
+    """Refuse what is no receipt."""
     _refuse_other_schema(found, RECEIPT, "the receipt")
     refuse_other_parts(found, _RECEIPT, "the receipt")
-    return found
 
 
-def lines_of(found: Mapping[str, Any]) -> Lines:
-    """Return the lines of openings, and the digest that they name is left to the caller."""
+def lines_of(found: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the lines of openings, each with its salt."""
     _refuse_other_schema(found, OPENINGS, "the openings")
     refuse_other_parts(found, _OPENINGS, "the openings")
-    count = len(found["id"])
-    for name, kind in {**_LINE, "salt": str}.items():
-        types = kind if isinstance(kind, tuple) else (kind,)
-        if len(found[name]) != count or not set(map(type, found[name])) <= set(types):
-            raise Broken(f"{name!r} in the openings is not one value of its type for every line")
-    names = ("id", *VALUES, "withdrew", "quotes", "salt")
-    return Lines(*(found[name] for name in names))
+    names = [*_LINE, "salt"]
+    if not found["id"] or len({len(found[name]) for name in names}) > 1:
+        raise Broken("the openings do not have one value of every kind for every line")
+    return [dict(zip(names, row, strict=True)) for row in zip(*(found[name] for name in names), strict=True)]
 
 
-def refuse_other_parts(found: Any, shape: Mapping[str, Any], what: str) -> None:
-    """Refuse what does not have exactly these parts, each of exactly its type."""
-    if not isinstance(found, dict) or found.keys() != shape.keys():
-        raise Broken(f"{what} does not have the parts that this program knows")
-    for name, kind in shape.items():
-        if isinstance(kind, dict):
-            refuse_other_parts(found[name], kind, f"{name!r} in {what}")
-        elif type(found[name]) not in (kind if isinstance(kind, tuple) else (kind,)):
-            raise Broken(f"{name!r} in {what} is not of the type that it must have")
+def refuse_other_parts(found: Any, shape: Any, what: str) -> None:
+    """Refuse what does not have this shape, and name the part."""
+    if isinstance(shape, tuple):
+        objects = [one for one in shape if isinstance(one, dict)]
+        if len(objects) == 1 and isinstance(found, dict):
+            refuse_other_parts(found, objects[0], what)
+        elif not any(_fits(found, one) for one in shape):
+            raise Broken(f"{what} is not of the type that it must have")
+    elif isinstance(shape, dict):
+        if not isinstance(found, dict) or found.keys() != shape.keys():
+            raise Broken(f"{what} does not have the parts that this program knows")
+        for name, inner in shape.items():
+            refuse_other_parts(found[name], inner, f"{name!r} in {what}")
+    elif not _fits(found, shape):
+        raise Broken(f"{what} is not of the type that it must have")
+
+
+def _fits(found: Any, shape: Any) -> bool:
+    if shape is None or isinstance(shape, str):
+        return found is None if shape is None else type(found) is _TYPES[shape]
+    if isinstance(shape, tuple):
+        return any(_fits(found, one) for one in shape)
+    if isinstance(shape, list):
+        return type(found) is list and all(_fits(one, shape[0]) for one in found)
+    return (
+        type(found) is dict
+        and found.keys() == shape.keys()
+        and all(_fits(found[name], inner) for name, inner in shape.items())
+    )
 
 
 def _refuse_other_schema(found: Mapping[str, Any], schema: str, what: str) -> None:
@@ -260,13 +199,12 @@ def _refuse_other_schema(found: Mapping[str, Any], schema: str, what: str) -> No
         raise Broken(f"{what} is not of the schema {schema}, the only one that this program reads")
 
 
-def _model(found: Mapping[str, Any]) -> Release:
-    """Return a released model, of two classes or of more."""
-    constants = {name: value for name, value in found.items() if name != "clip"}
-    cells = constants["coef_grid"]
-    if found["kind"] in (SOFTMAX, GAUSSIAN_SOFTMAX):
-        if not cells or type(cells[0]) is not list:
-            raise Broken("'coef_grid' in 'release' in the certificate is not of the type that it must have")
-        cells = cells[0]
-    constants["n_coefficients"] = len(cells)
-    return Release(**constants)
+def is_whole(value: Any, least: int, most: int) -> bool:
+    """Whether a number is whole and within bounds."""
+    return type(value) is float and least <= value <= most and value.is_integer()
+
+
+def is_whole_text(text: Any, digits: int = 100) -> bool:
+    """Whether this is a whole number as a text, in its one way to be written."""
+    body = text.removeprefix("-") if type(text) is str and len(text) <= digits else ""
+    return body.isascii() and body.isdigit() and str(int(text)) == text

@@ -1,4 +1,4 @@
-"""Say amounts of money as people read them, with the currency's name."""
+"""Amounts of money as people read them, with the currency's name."""
 
 from __future__ import annotations
 
@@ -18,22 +18,17 @@ def is_currency(name: str) -> bool:
     return len(name) <= _LONGEST and all(category(sign)[0] == "L" or category(sign) == "Sc" for sign in name)
 
 
-def amount_text(payment: float, minor_units: int | None, currency: str) -> str:
-    """Return a payment as certificates have it, in money or in whole minor units, as text.
+def amount_text(payment: float, minor_units: int, currency: str) -> str:
+    """Return a payment in whole minor units as text.
 
     Examples
     --------
     >>> amount_text(123456.0, 100, "EUR"), amount_text(7.0, 1, "JPY"), amount_text(7.0, 240, "")
     ('1234.56 EUR', '7 JPY', '7/240')
-    >>> amount_text(0.5, None, "EUR")
-    '0.5 EUR'
     """
-    if minor_units is None or not payment.is_integer():
-        text = repr(payment) if minor_units is None else f"{payment!r}/{minor_units}"
-    else:
-        digits = len(str(minor_units)) - 1
-        whole, part = divmod(int(payment), minor_units)
-        text = f"{int(payment)}/{minor_units}"
-        if minor_units == 10**digits:
-            text = f"{whole}" + (f".{part:0{digits}d}" if digits else "")
+    digits = len(str(minor_units)) - 1
+    whole, part = divmod(int(payment), minor_units)
+    text = f"{int(payment)}/{minor_units}"
+    if minor_units == 10**digits:
+        text = f"{whole}" + (f".{part:0{digits}d}" if digits else "")
     return f"{text} {currency}".strip()

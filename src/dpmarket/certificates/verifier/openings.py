@@ -3,144 +3,81 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from secrets import SystemRandom
 from typing import Any
 
-import numpy as np
-
-from .commitments import hashed_line, state_of
-from .constants import LARGEST_NUMBER, MOST_QUOTES
-from .gaussian import gaussian_short
-from .layout import Body, Lines, Release, Totals, lines_of
-from .losses import losses, release_up
-from .menus import Menu
-from .numbers_released import StatisticRelease, adds_up
-from .reading import hash_of, most_openings, only_line, parsed
-from .receipts import is_covered
-from .verdicts import Broken, Check, judged
+from .commitments import leaf_of
+from .layout import VALUES, lines_of
+from .lines import LINE_CHECKS, Line, Parts
+from .reading import loaded, most_openings, only_line
+from .verdicts import SKIPPED, Check, judged
 
 _EXACT = 2_000
-"""How many lines' spent epsilons are compared by exact arithmetic; of more lines, so many drawn at random."""
+"""Of more lines, the epsilon used is compared exactly for so many, drawn at random, in floats for the rest."""
 
 
-def read_openings(body: Body, data: bytes) -> tuple[Lines, str]:
-    """Return the lines of the openings, and the digest of the certificate that they name."""
-    most = most_openings(body.totals.sellers)
-    found = parsed(only_line(data), "what opens the certificate", most)
-    lines = lines_of(found)
-    numbers = np.array([lines.promises, lines.payments, lines.spent, lines.weights])
-    if not bool(((numbers >= 0.0) & (numbers <= LARGEST_NUMBER)).all()):
-        raise Broken("a line's numbers must be at least 0, and not beyond all bounds")
-    if not 1 <= min(lines.quotes) <= max(lines.quotes) <= MOST_QUOTES:
-        raise Broken("a line adds up at least one quote, and not beyond all bounds")
-    return lines, found["certificate"]
+def read_openings(parts: Parts, data: bytes) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Return the lines of the openings, and all that they have."""
+    most = most_openings(int(parts.body["totals"]["sellers"]))
+    found = loaded(only_line(data), "the file of openings", most)
+    return lines_of(found), found
 
 
 def openings_checks(
-    body: Body, digest: str, leaves: bytes | None, lines: Lines, named: str, menu: Menu | None
+    parts: Parts, digest: str, leaves: bytes | None, lines: Sequence[Line], opened: Mapping[str, Any]
 ) -> list[Check]:
     """Return every check that needs all lines and no report."""
-    rows = zip(
-        lines.salts,
-        zip(lines.promises, lines.payments, lines.spent, lines.weights, strict=True),
-        map(state_of, lines.withdrew, lines.quotes),
-        lines.ids,
-        strict=True,
-    )
-    hashes = sorted(hashed_line(hash_of(salt), *row) for salt, *row in rows)
-    promises, spent, weights = (np.array(x) for x in (lines.promises, lines.spent, lines.weights))
-    gone = np.array(lines.withdrew)
-    kept = bool((np.where(gone, (spent == 0.0) & (weights == 0.0), spent <= promises)).all())
-    names = {(type(name), name) for name in lines.ids}
-    few, detail = _covered(spent, weights, body)
-    checks = [
-        judged("openings' digest", named == digest, "this certificate", "another certificate"),
-        judged(
-            "openings", b"".join(hashes) == leaves, "open every commitment", "do not open the commitments"
-        ),
-        judged("ids", len(names) == len(lines.ids), "all different", "some are repeated"),
-        judged(
-            "salts",
-            len(set(lines.salts)) == len(lines.salts),
-            "all different",
-            "some are repeated: who knows one can try out another's line",
-        ),
-        judged("spent epsilons", few == 0, detail, f"{few} are less than the weight costs"),
-        judged("promises", kept, "all kept", "some exceeded"),
-        judged(
-            "weights",
-            math.fsum(lines.weights) <= body.release.weight_total,
-            "add up",
-            "add up to more than stated",
-        ),
-        judged("totals", _follow(lines, body), "follow from the lines", "do not follow from the lines"),
-    ]
-    if isinstance(body.release, StatisticRelease):
-        whole = adds_up(lines.weights, body.release)
-        checks.append(
-            judged("whole weights", whole, "are exactly what the statistics used", "are not what was used")
-        )
-    if body.menu is None:
-        single = max(lines.quotes) == 1
-        checks.append(judged("quotes", single, "one for each seller", "several for one, without a menu"))
-    if body.minor_units is not None:
-        whole = all(payment.is_integer() for payment in lines.payments)
-        checks.append(judged("money", whole, "in whole units", "some payments are no whole number of units"))
-    if body.menu is not None:
-        payments = np.array(lines.payments)
-        quotes = np.array(lines.quotes)
-        wrong = len(names) if menu is None else menu.lacks(promises, payments, quotes, body.minor_units)
-        checks.append(
-            judged("offers", wrong == 0, "all on the public menu", f"{wrong} are not what the menu offers")
-        )
-    return checks
+    hashes = b"".join(sorted(leaf_of(line, line["salt"]) for line in lines))
+    salts = len({line["salt"] for line in lines}) == len(lines)
+    return [
+        judged("openings' digest", opened["certificate"] == digest, "this certificate", "another certificate"),
+        judged("openings", hashes == leaves, "open every commitment", "do not open the commitments"),
+        judged("ids", len({line["id"] for line in lines}) == len(lines), "all different", "some are repeated"),
+        judged("salts", salts, "all different", "some are repeated: one seller can try out another's line"),
+        *(_of_lines(parts, lines, *row) for row in LINE_CHECKS),
+        judged("weights", parts.release.adds_up([line["weight"] for line in lines]), "add up",
+               "do not add up to what is stated"),
+        judged("totals", _totals(lines, parts) == parts.body["totals"],
+               "follow from the lines" + ("" if parts.release.delta else "; the epsilon used is exact"),
+               "do not follow from the lines"),
+        *_shares(parts, lines),
+    ]  # fmt: skip
 
 
-def _covered(spent: Any, weights: Any, body: Body) -> tuple[int, str]:
-    """Return how many spent epsilons are too small, and how they were compared.
-
-    All are compared in floats, to twelve digits; up to so many also exactly, drawn by the verifier itself.
-    """
-    release = release_up(body.release)
-    charged = math.inf if release is None else float(release)
-    told = body.release
-    digits = "twelve digits"
-    if isinstance(told, Release) and told.is_gaussian:
-        digits = "six digits of delta"
-        short = np.flatnonzero(gaussian_short(spent, weights, charged, told))
+def _of_lines(parts: Parts, lines: Sequence[Line], name: str, check: Any, yes: str, no: str) -> Check:
+    if name == "agreed rules" and parts.rules is None and all(line["rules"] is None for line in lines):
+        return Check(f"every {name}", SKIPPED, "no rules were announced to sellers")
+    if name == "epsilon used" and len(lines) > _EXACT:
+        chosen = SystemRandom().sample(lines, _EXACT)
+        wrong = sum(parts.release.clearly_short(line["weight"], line["used"]) for line in lines)
+        wrong += sum(not check(parts, line) for line in chosen)
+        yes += f" in floats, and {_EXACT:,} drawn at random exactly"
+    elif name == "payment":
+        quotes = {(line["epsilon"], line["payment"], line["part"], line["group"]): line for line in lines}
+        wrong = sum(not check(parts, line) for line in quotes.values())
     else:
-        with np.errstate(over="ignore"):
-            needed = losses(weights, body.release) + np.where(weights > 0.0, charged, 0.0)
-        short = np.flatnonzero(~(spent >= needed * (1.0 - 1e-12)))
-    used = np.flatnonzero(weights > 0.0).tolist()
-    chosen = used if len(used) <= _EXACT else SystemRandom().sample(used, _EXACT)
-    exactly = {k for k in chosen if not is_covered(float(weights[k]), float(spent[k]), body)}
-    detail = "each covers the weight used, exactly"
-    if len(chosen) < len(used):
-        detail = f"each covers the weight used to {digits}, and {len(chosen):,} drawn at random exactly"
-    return len(exactly | set(short.tolist())), detail
+        wrong = sum(not check(parts, line) for line in lines)
+    return judged(f"every {name}", wrong == 0, yes, f"{no}, of {wrong} lines")
 
 
-def _follow(lines: Lines, body: Body) -> bool:
-    """Whether every total is what the lines give."""
-    here = [not gone for gone in lines.withdrew]
-    sums = [
-        [value for value, kept in zip(column, here, strict=True) if kept]
-        for column in (lines.promises, lines.payments, lines.spent)
-    ]
-    count = len(lines.ids)
-    bought = sum(value > 0.0 for value in sums[0])
-    totals = Totals(count, bought, count - sum(here), *(_rounded_up(values) for values in sums))
-    return totals == body.totals
+def _totals(lines: Sequence[Line], parts: Parts) -> dict[str, float]:
+    stayed = [line for line in lines if not line["withdrew"]]
+    epsilon, payment, used = (_sum([line[name] for line in stayed]) for name in VALUES[:3])
+    return {
+        "sellers": float(len(lines)),
+        "bought_from": float(sum(line["epsilon"] > 0.0 for line in stayed)),
+        "withdrawn": float(len(lines) - len(stayed)),
+        "total_epsilon": _rounded_up(epsilon),
+        "total_payment": _rounded_up(payment),
+        # The noise tells the sum of pure epsilons anyway: it is exact.
+        "total_used": _rounded_up(used) if parts.body["market"]["delta"] else float(used),
+    }
 
 
-def _rounded_up(values: list[float]) -> float:
-    """Return the smallest number with three decimal digits that is not below the sum.
-
-    Totals are public, and whoever knows all other lines could take them off an exact one.
-    """
-    total = _sum(values)
+def _rounded_up(total: Fraction) -> float:
+    """Return the smallest number with three decimal digits that is not below a total."""
     if total == 0:
         return 0.0
     step, digits = Fraction(1), 3
@@ -155,3 +92,44 @@ def _sum(values: list[float]) -> Fraction:
     """Return the exact sum: fsum's error is a float again, found by adding the negative sum."""
     high = math.fsum(values)
     return Fraction(high) + Fraction(math.fsum([*values, -high]))
+
+
+def _shares(parts: Parts, lines: Sequence[Line]) -> list[Check]:
+    """Check the bounds of a market that all reports decided together: its total, caps and quotas."""
+    market = parts.market
+    if market.prices:
+        return []
+    table, objective = market.table, market.found["objective"]
+    known = table["shares"] is not None
+    shares = [float(_share(line["epsilon"], table)) if known else line["epsilon"] for line in lines]
+    total, sold = math.fsum(shares), sum(share > 0.0 for share in shares)
+    if not total > 0.0:
+        return [judged("caps and quotas", sold == 0, "nothing was bought", "are broken")]
+    groups = market.found["groups"]
+    present = [
+        any(line["group"] == g and line["epsilon"] > 0.0 for line in lines) for g in range(len(groups))
+    ]
+    whole = math.fsum(group["share"] for group, there in zip(groups, present, strict=True) if there)
+    mean = objective["max_mean_epsilon"]
+    good = mean is None or total <= mean * len(lines) * (1.0 + 1e-9)
+    for g, group in enumerate(groups):
+        own = [share for share, line in zip(shares, lines, strict=True) if line["group"] == g and share > 0.0]
+        if own:
+            quota = group["share"] / whole
+            good = good and abs(math.fsum(own) / total - quota) <= 1e-6
+            cap = _weight_cap(quota, len(own), sold, objective["weight_cap"])
+            good = good and max(own) / total <= cap * (1.0 + 1e-9)
+    return [judged("caps and quotas", good, "are kept", "are broken")]
+
+
+def _share(epsilon: float, table: Mapping[str, Any]) -> Fraction:
+    from .market import interpolated
+
+    return interpolated(epsilon, table["epsilons"], table["shares"])
+
+
+def _weight_cap(quota: float, size: int, sellers: int, multiple: float | None) -> float:
+    """Return the largest weight of one seller, raised where a group is small; fewer sellers raise it."""
+    if multiple is None or size < 2:
+        return quota
+    return min(quota, max(multiple / sellers, 1.5 * quota / (size - 1)))

@@ -1,33 +1,30 @@
-"""Turn bytes into plain data: one canonical text for every value, so that every changed byte is seen.
+"""Bytes to plain data: canonical JSON by RFC 8785, so that every changed byte is seen.
 
-Whoever wrote a file may wish the reader harm. So sizes, depth and numbers are bounded before anything is
-built.
+Files come from strangers: sizes are bounded before anything is built. All numbers are doubles; whole numbers
+that a double may not hold are texts.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 from binascii import unhexlify
 from dataclasses import dataclass
 from itertools import islice
+from json.encoder import encode_basestring
 from typing import Any, BinaryIO
-
-import numpy as np
 
 from .verdicts import Broken
 
 MOST_BODY = 8 << 20
 MOST_RECEIPT = 1 << 20
 _MOST_LINE = 4 << 10  # bytes of the openings for one seller
-_DEPTH = 24
-_CONTAINERS = 10_000
-_DIGITS = 40
+_CONTAINERS = 100_000
 _HASH = re.compile("[0-9a-f]{64}")
-# A whole text, closed or not, or what opens a list or an object: nothing is ever looked at twice.
+# A whole text, closed or not, or what opens a list or an object: no byte is read twice.
 _TEXT_OR_OPENING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[{]', re.DOTALL)
-_QUOTE = ord(b'"')
 _START, _OPENING, _BETWEEN, _CLOSING = b'{"body":', b'"commitments":[\n"', b'",\n"', b'"]}\n'
 
 
@@ -45,7 +42,7 @@ def read(certificate: Any, *, first_line_only: bool) -> File:
     Raises
     ------
     Broken
-        If the first line holds no body, or is longer than any body.
+        If the first line has no body, or is longer than any body.
     OSError
         If a path cannot be read.
     """
@@ -70,9 +67,9 @@ def leaves_of(rest: bytes) -> bytes:
     count, left = divmod(len(rest) - len(_OPENING), 68)
     if not rest.startswith(_OPENING) or count < 1 or left:
         raise Broken("the commitments are not whole")
-    rows = np.frombuffer(rest, dtype=[("digits", "V64"), ("after", "V4")], offset=len(_OPENING))
-    digits = rows["digits"].tobytes()
-    framed = rows["after"].tobytes() == _BETWEEN * (count - 1) + _CLOSING
+    rows = rest[len(_OPENING) : -len(_CLOSING)].split(_BETWEEN)
+    digits = b"".join(rows)
+    framed = rest.endswith(_CLOSING) and len(rows) == count and len(digits) == 64 * count
     if not framed or any(capital in digits for capital in b"ABCDEF"):
         raise Broken("the commitments are not written in the one canonical way")
     try:
@@ -82,31 +79,39 @@ def leaves_of(rest: bytes) -> bytes:
 
 
 def parsed(data: bytes, what: str, most: int) -> dict[str, Any]:
-    """Return the object that canonical JSON text holds.
+    """Return the object that a canonical JSON text has.
 
     Raises
     ------
     Broken
         If it is longer, deeper or in more parts than such a text can be, or not the one text of its value.
     """
-    if len(data) > most or _has_many_containers(data):
-        raise Broken(f"{what} is larger than any of its kind")
+    value = loaded(data, what, most)
     try:
-        value = json.loads(data.decode(), parse_constant=_refuse, parse_int=_whole)
-        if not isinstance(value, dict) or _deeper_than(value, _DEPTH):
-            raise Broken(f"{what} is not an object of few levels")
-        text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-        same = text.encode() == data
+        same = _written(value).encode() == data
     except (ValueError, RecursionError):
-        raise Broken(f"{what} is not JSON in UTF-8") from None
+        same = False
     if not same:
         raise Broken(f"{what} is not written in the one canonical way")
     return value
 
 
+def loaded(data: bytes, what: str, most: int) -> dict[str, Any]:
+    """Return the object that a JSON text has, however it is written."""
+    if len(data) > most or _has_many_containers(data):
+        raise Broken(f"{what} is larger than any of its kind")
+    try:
+        value = json.loads(data.decode(), parse_constant=_refuse, parse_int=float)
+    except (ValueError, RecursionError):
+        raise Broken(f"{what} is not JSON in UTF-8") from None
+    if not isinstance(value, dict):
+        raise Broken(f"{what} is not a JSON object")
+    return value
+
+
 def most_openings(sellers: int) -> int:
     """Return how many bytes the openings of so many sellers may have."""
-    return MOST_RECEIPT + _MOST_LINE * sellers
+    return MOST_BODY + _MOST_LINE * sellers
 
 
 def only_line(data: bytes) -> bytes:
@@ -118,9 +123,14 @@ def only_line(data: bytes) -> bytes:
 
 def hash_of(digits: Any) -> bytes:
     """Return 32 bytes from 64 hexadecimal digits, and from no other text."""
-    if not isinstance(digits, str) or not _HASH.fullmatch(digits):
+    if not is_hash(digits):
         raise Broken("expected 64 hexadecimal digits for every salt and every hash")
     return bytes.fromhex(digits)
+
+
+def is_hash(digits: Any) -> bool:
+    """Whether this is a text of 64 hexadecimal digits."""
+    return isinstance(digits, str) and _HASH.fullmatch(digits) is not None
 
 
 def _from_file(file: BinaryIO, *, first_line_only: bool) -> File:
@@ -130,33 +140,49 @@ def _from_file(file: BinaryIO, *, first_line_only: bool) -> File:
 
 def _body(line: bytes) -> bytes:
     if not line.startswith(_START) or not line.endswith(b",\n") or len(line) > MOST_BODY:
-        raise Broken("this is not a certificate: expected its first line to hold the body")
+        raise Broken("this is not a certificate: expected its first line to have the body")
     return line[len(_START) : -len(b",\n")]
 
 
 def _has_many_containers(data: bytes) -> bool:
-    """Whether more lists and objects open than any of our files has; what stands in texts opens none."""
+    """Whether more lists and objects open than any of our files has; brackets in texts open none."""
     if data.count(b"[") + data.count(b"{") <= _CONTAINERS:
         return False
-    openings = (found for found in _TEXT_OR_OPENING.finditer(data) if data[found.start()] != _QUOTE)
+    openings = (found for found in _TEXT_OR_OPENING.finditer(data) if data[found.start()] != ord(b'"'))
     return any(True for _ in islice(openings, _CONTAINERS, None))
-
-
-def _deeper_than(value: Any, levels: int) -> bool:
-    level = [value]
-    for _ in range(levels):
-        parts = (part.values() if isinstance(part, dict) else part for part in level)
-        level = [inner for part in parts for inner in part if isinstance(inner, dict | list)]
-        if not level:
-            return False
-    return True
-
-
-def _whole(digits: str) -> int:
-    if len(digits) > _DIGITS:
-        raise ValueError
-    return int(digits)
 
 
 def _refuse(constant: str) -> None:
     raise ValueError(constant)
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, str):
+        return encode_basestring(value)
+    if isinstance(value, dict):
+        names = sorted(value, key=lambda name: name.encode("utf-16-be", "surrogatepass"))
+        return "{" + ",".join(f"{encode_basestring(name)}:{_written(value[name])}" for name in names) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(_written, value)) + "]"
+    if isinstance(value, float):
+        return number_text(value)
+    return {None: "null", True: "true", False: "false"}[value]
+
+
+def number_text(value: float) -> str:
+    """Return a number as ECMAScript writes it: plain digits from 1e-6 to 1e21, an exponent beyond."""
+    if not math.isfinite(value):
+        raise ValueError
+    if value == 0.0:
+        return "0"
+    short = repr(value)
+    if "e" not in short:
+        return short.removesuffix(".0")
+    digits, _, power = short.replace(".", "").lstrip("-").partition("e")
+    sign, point = "-" * (value < 0.0), int(power) + 1
+    if len(digits) <= point <= 21:
+        return sign + digits.ljust(point, "0")
+    if -6 < point <= 0:
+        return f"{sign}0.{'0' * -point}{digits}"
+    tail = f".{digits[1:]}" if len(digits) > 1 else ""
+    return f"{sign}{digits[0]}{tail}e{point - 1:+d}"

@@ -1,9 +1,7 @@
-"""Check that a certificate's rules are those that were published before anybody reported.
+"""Compare a certificate with the rules that sellers agreed to, and with those that were published.
 
-The published file is one line of canonical JSON: when it was made, the distribution of costs, the market's
-rules, and the parameters that mechanisms would use, as far as the rules alone fix them. Its digest, as
-``sha256sum`` tells it, stands in the certificate. When it was really published only the place of publication
-can tell; that the rules did not change afterwards is checked here.
+The certificate has the text of the rules; its SHA-256 is what sellers agreed to. Where the text is a JSON
+object with a part ``announced``, each part of it must be the certificate's.
 """
 
 from __future__ import annotations
@@ -13,131 +11,82 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from .constants import priced_delta
-from .layout import Body, Release, refuse_other_parts
-from .numbers_released import StatisticRelease, asked_alike
-from .prices import shows_prices
-from .reading import MOST_BODY, only_line, parsed
-from .shapes import declared_alike
-from .verdicts import FAILS, HOLDS, NOT_MADE, Broken, Check, judged
-
-_NAME = "rules fixed beforehand"
-PRICES = "prices fixed beforehand"
-MENU = "menu's prices"
-_SHAPE = {"committed_at": str, "distribution": dict, "market": dict, "mechanisms": dict, "schema": str}
+from .market import bound_salt
+from .reading import MOST_BODY, loaded, only_line
+from .verdicts import FAILS, SKIPPED, Broken, Check, judged
 
 
-def rules_checks(body: Body, published: bytes | None) -> list[Check]:
-    """Compare a certificate with the published rules, if they are given."""
-    named = body.commitment
+def digest_of_rules(body: Mapping[str, Any]) -> str | None:
+    """Return the digest of the rules that a certificate states; None if it states none."""
+    return None if body["rules"] is None else hashlib.sha256(body["rules"]["text"].encode()).hexdigest()
+
+
+def rules_checks(body: Mapping[str, Any], published: bytes | None) -> list[Check]:
+    """Compare a certificate with its announced rules, its salt with them, and published rules if given."""
+    return [_announced(body), *_salt(body), _published(body, published)]
+
+
+def _announced(body: Mapping[str, Any]) -> Check:
+    name, digest = "announced rules", digest_of_rules(body)
+    if digest is None:
+        return Check(name, SKIPPED, "no rules were announced: that prices were fixed is the buyer's word")
+    try:
+        announced = loaded(body["rules"]["text"].encode(), "the rules", MOST_BODY).get("announced")
+    except Broken:
+        announced = None
+    if not isinstance(announced, dict) or not announced:
+        return Check(name, SKIPPED, f"the rules with the digest {digest} announce no tables to compare")
+    other = _differing(announced, body, "")
+    return judged(name, other is None, f"are kept; their digest is {digest}", f"say otherwise about {other}")
+
+
+def _differing(announced: Any, stated: Any, where: str) -> str | None:
+    """Return the first announced part that is not stated alike; None if all are."""
+    if isinstance(announced, dict) and isinstance(stated, dict):
+        for name, value in announced.items():
+            if name not in stated:
+                return f"{where}{name}"
+            found = _differing(value, stated[name], f"{where}{name}.")
+            if found is not None:
+                return found
+        return None
+    same = type(announced) is type(stated) and announced == stated
+    return None if same else where.removesuffix(".")
+
+
+def _salt(body: Mapping[str, Any]) -> list[Check]:
+    split, rules, name = body["market"]["split"], digest_of_rules(body), "salt"
+    if split is None:
+        return []
+    if split["reports"] is None:
+        return [
+            Check(
+                name,
+                SKIPPED,
+                "nothing binds the salt to the reports: that it was drawn once is the buyer's word",
+            )
+        ]
+    if rules is None:
+        return [Check(name, FAILS, "is bound to rules that the certificate does not state")]
+    same = split["salt"] == bound_salt(rules, split["reports"])
+    return [judged(name, same, "follows from the rules and the frozen reports", "was chosen otherwise")]
+
+
+def _published(body: Mapping[str, Any], published: bytes | None) -> Check:
+    name, rules = "published rules", body["rules"]
     if published is None:
-        missing = "needs the rules as they were published"
-        if named is None:
-            missing = "no rules were published before the reports: that prices were fixed is the buyer's word"
-        return [Check(_NAME, NOT_MADE, missing)]
-    found = parsed(only_line(published), "the published rules", MOST_BODY)
-    refuse_other_parts(found, _SHAPE, "the published rules")
-    if found["schema"] != "dpmarket.commitment/1":
-        raise Broken("the published rules are of a kind that this program does not know")
-    digest = hashlib.sha256(published).hexdigest()
-    if named is None or named["digest"] != digest:
-        return [Check(_NAME, FAILS, "the certificate does not name these rules")]
-    if named["committed_at"] != found["committed_at"] or not _before(
-        named["committed_at"], named["quoted_at"]
-    ):
-        return [Check(_NAME, FAILS, "not fixed before the quotes")]
-    same = found["distribution"] == body.market.get("distribution") and _same_release(found["market"], body)
-    same = same and body.release.delta <= _published_delta(found, body)
-    time = datetime.fromisoformat(named["committed_at"]).isoformat()
-    told = f"these, of {time}, with the digest {digest}"
-    return [
-        judged(
-            _NAME, same, told, "the certificate's costs, features, labels, rows, delta or money are others"
-        ),
-        *_prices(found["mechanisms"], body),
-    ]
+        return Check(name, SKIPPED, "needs the rules as they were published before the reports")
+    if rules is None or only_line(published) != rules["text"].encode():
+        return Check(name, FAILS, "the certificate has other rules, or none")
+    time = loaded(only_line(published), "the published rules", MOST_BODY).get("committed_at")
+    before = _is_before(time, rules["quoted_at"])
+    return judged(name, before, f"are the certificate's, of {time}", "were not fixed before the quotes")
 
 
-def _prices(mechanisms: Mapping[str, Any], body: Body) -> list[Check]:
-    # A salt is drawn after the reports: it is the one thing that rules cannot fix beforehand.
-    stated = {name: value for name, value in body.market.items() if name != "salt"}
-    if mechanisms.get(body.mechanism) == stated:
-        return _menu_checks(body)
-    if body.mechanism != "offline" or "objective" not in body.market:
-        return [Check(PRICES, FAILS, "not the published ones")]
-    # The payment weight of the exact mechanism is planned for as many sellers as report.
-    return [Check(PRICES, NOT_MADE, "planned from the rules for so many sellers: dpmarket plans them again")]
-
-
-def _menu_checks(body: Body) -> list[Check]:
-    """Compare the menu, with which sellers compare their receipts, with the published prices."""
-    if body.menu is None:
-        return [Check(PRICES, HOLDS, "the published ones")]
-    shown = shows_prices(body)
-    if shown is None:
-        unknown = "whether the menu shows the published prices is not known here"
-        return [Check(PRICES, HOLDS, "the published ones"), Check(MENU, NOT_MADE, unknown)]
-    return [judged(PRICES, shown, "the published ones, as in the menu", "not those of the menu")]
-
-
-def _typed(values: Any) -> list[tuple[type, Any]]:
-    return [(type(value), value) for value in values]
-
-
-def _before(first: str, second: str) -> bool:
+def _is_before(first: Any, second: Any) -> bool:
     """Whether the first of two times, each with its distance from UTC, is not the later one."""
     try:
         times = [datetime.fromisoformat(text) for text in (first, second)]
         return all(time.tzinfo is not None for time in times) and times[0] <= times[1]
     except (TypeError, ValueError):
         return False
-
-
-def _published_delta(found: Mapping[str, Any], body: Body) -> float:
-    """Return the delta at which the published rules have people price an epsilon; 0 where they have none."""
-    stated = priced_delta(found["mechanisms"].get(body.mechanism))
-    if stated is None:
-        stated = priced_delta(found["market"].get("objective"))
-    return 0.0 if stated is None else stated
-
-
-def _counts_rows(market: Mapping[str, Any], release: Release | StatisticRelease) -> bool:
-    """Whether a release is accounted for as many records of one person as the rules allow.
-
-    With two classes and no delta more rows than coefficients cost no more than so many.
-    """
-    allowed = market.get("sellers", {}).get("rows_per_person", 1)
-    if type(allowed) is not int:
-        return False
-    if isinstance(release, Release) and not release.has_many_classes and not release.is_gaussian:
-        allowed = min(allowed, release.n_coefficients)
-    return release.rows_per_person >= allowed
-
-
-def _same_release(market: Mapping[str, Any], body: Body) -> bool:
-    """Whether the published features, labels, rows and money, or statistics, are the certified ones."""
-    try:
-        if not _counts_rows(market, body.release):
-            return False
-        if isinstance(body.release, StatisticRelease):
-            asked = asked_alike(market, body.release)
-            return asked and market["money"] == {"currency": body.currency, "minor_units": body.minor_units}
-        return bool(
-            _same_features(market["features"], body.release)
-            and _typed(market["label"]["values"]) == _typed(body.release.classes)
-            and market["money"] == {"currency": body.currency, "minor_units": body.minor_units}
-        )
-    except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
-        return False
-
-
-def _same_features(parts: Mapping[str, Any], release: Release) -> bool:
-    """Whether the published features are those of a release: its encoder's, or bounds that it names."""
-    if release.encoder is not None:
-        return declared_alike(parts, release.encoder)
-    told = release.features
-    certified = {name: ends for name, *ends in zip(told["name"], told["low"], told["high"], strict=True)}
-    plain = all(set(part) == {"low", "high"} for part in parts.values())
-    return plain and certified == {
-        name: [float(part["low"]), float(part["high"])] for name, part in parts.items()
-    }

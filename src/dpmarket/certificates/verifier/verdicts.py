@@ -1,23 +1,23 @@
-"""What a check says: it holds, it fails, or it was not made and why."""
+"""What a check says: it holds, it fails, or it was skipped and why."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
-HOLDS, FAILS, NOT_MADE = "holds", "FAILS", "not made"
+HOLDS, FAILS, SKIPPED = "holds", "FAILS", "skipped"
 
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was looked at: its name, "holds", "FAILS" or "not made", and why.
+    """One check: its name, "holds", "FAILS" or "skipped", and why.
 
     Attributes
     ----------
     name
-        What was looked at.
+        What was checked.
     verdict
-        "holds", "FAILS" or "not made".
+        "holds", "FAILS" or "skipped".
     detail
         Why, in a few words.
     """
@@ -29,12 +29,12 @@ class Check:
 
 @dataclass(frozen=True)
 class Verification:
-    """All checks. ``passed`` is true if none failed; what was not made is listed, not counted.
+    """All checks. ``passed`` is true if none failed; skipped ones are listed, not counted.
 
     Attributes
     ----------
     checks
-        One :class:`Check` for everything that was looked at, or that needs more than was given.
+        One :class:`Check` for everything that was checked, or that needs more than was given.
 
     Examples
     --------
@@ -43,10 +43,9 @@ class Verification:
     >>> outcome = mechanism.run([1.5, 2.0, 2.5])
     >>> model = dpm.PrivateLogisticRegression(classes=(0, 1))
     >>> model = model.fit([[0.2], [0.4], [-0.5]], [0, 1, 1], epsilons=outcome.epsilons)
-    >>> certificate = dpm.certify(outcome, model, mechanism.rules())
-    >>> verification = dpm.verify(certificate)
-    >>> verification.passed, [check.name for check in verification.checks if check.verdict == "not made"]
-    (True, ['signature', 'rules fixed beforehand'])
+    >>> verification = dpm.verify(dpm.certify(outcome, model, mechanism.rules()))
+    >>> verification.passed, [check.name for check in verification.checks if check.verdict == "skipped"]
+    (True, ['signature', 'announced rules', 'published rules'])
     """
 
     checks: tuple[Check, ...]
@@ -59,7 +58,7 @@ class Verification:
     def to_dict(self) -> dict[str, Any]:
         """Return plain data, ready for JSON."""
         rows = [{"name": c.name, "verdict": c.verdict, "detail": c.detail} for c in self.checks]
-        return {"schema": "dpmarket.verification/1", "passed": self.passed, "checks": rows}
+        return {"schema": "dpmarket.verification/2", "passed": self.passed, "checks": rows}
 
 
 class Broken(Exception):

@@ -202,7 +202,7 @@ def report(
         found = views.show_campaign(c, caller, campaign)
         sums = views.show_sums(c, caller, campaign, service.market.terms)
         content = views.show_document(c, caller, campaign, "certificate")
-        made = views.has_document(c, campaign, "report")
+        made = views.has_report(c, campaign)
     return page(
         request,
         "campaign_report",

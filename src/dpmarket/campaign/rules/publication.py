@@ -1,0 +1,69 @@
+"""Rules to announce before anybody reports: the tables that a certificate will have to state.
+
+Sellers agree to a digest of their text. Published where others store it with its time, it is what a buyer can
+be held to: prices that were fixed before the reports make a truthful report everybody's best one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dpmarket.campaign.rules.columns import loss_of, norm_of
+from dpmarket.campaign.rules.pricing import OFFLINE, online_schedule, terms_of
+from dpmarket.campaign.rules.rules_file import Rules
+from dpmarket.certificates import announce_rules, describe_market
+
+_PLANNED = ("payment_weight", "gamma")  # for as many reports as there will be
+_PRIVATE = {"campaign": ("database",), "sellers": ("id_column", "cost_column", "excluded")}
+
+
+def announced_text(rules: Rules, committed_at: str, nonce: str) -> str:
+    """Return the text of announced rules: everything that a certificate will state, as far as it is fixed.
+
+    Parameters
+    ----------
+    rules
+        Of the campaign.
+    committed_at
+        When they were fixed, UTC.
+    nonce
+        SHA-256 of the nonce of the reports' digest, in hexadecimal digits, where parts may be cross-priced.
+    """
+    data = rules.to_data()
+    for table, names in _PRIVATE.items():
+        for name in names:
+            data.get(table, {}).pop(name, None)
+    money = {"currency": rules.money.currency, "minor_units": rules.money.minor_units}
+    return announce_rules(
+        _tables(rules, nonce), _release(rules), money, committed_at=committed_at, rules=data
+    )
+
+
+def _tables(rules: Rules, nonce: str) -> dict[str, Any]:
+    """Return what is fixed of a market before anybody reports."""
+    if rules.campaign.mechanism != OFFLINE:
+        decided = describe_market(online_schedule(rules)[1])
+        return {key: value for key, value in decided.items() if key != "split"}
+    terms = terms_of(rules)
+    described = describe_market(terms.public(OFFLINE, terms.objective))
+    tables = {key: described[key] for key in ("groups", "epsilon_cost", "delta")}
+    objective = {key: value for key, value in terms.objective.to_dict().items() if key not in _PLANNED}
+    if rules.objective.budget is None:
+        return tables | {"objective": terms.objective.to_dict()}
+    return tables | {"objective": objective, "split": {"nonce": nonce}}
+
+
+def _release(rules: Rules) -> dict[str, Any]:
+    """Return what is fixed of a release before records are read."""
+    rows = rules.sellers.rows_per_person
+    if rules.statistics:
+        stated = {
+            name: {"question": one.statistic(rows).to_dict()} for name, one in rules.statistics.items()
+        }
+        return {"family": "statistics", "rows_per_person": rows, "statistics": stated}
+    model = {"classes": None if rules.label is None else list(rules.label.values)}
+    loss = loss_of(rules).to_dict()
+    if rules.objective.delta is not None:
+        return {"family": "descent", "loss": loss, "model": model, "terms": {"delta": rules.objective.delta}}
+    terms = {"loss": loss, "norm": norm_of(rules).to_dict(), "private": "records", "rows_per_person": rows}
+    return {"family": "norm", "model": model, "terms": terms}

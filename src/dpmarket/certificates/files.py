@@ -1,0 +1,163 @@
+"""Certificates in files: write one with its openings, read it back for receipts, and check one."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+
+from dpmarket.certificates.certificate import OPENINGS, Certificate
+from dpmarket.certificates.commitments import VALUES, Lines, commit
+from dpmarket.certificates.signature import read_signature
+from dpmarket.certificates.verifier import Verification, verify
+from dpmarket.errors import FileProblem, InvalidInput
+from dpmarket.files import parse_json, private_bytes, read_bytes, write_bytes
+
+Path = str | os.PathLike[str]
+_LARGEST = 16 << 20
+"""Bytes of a receipt, a signature or published rules: far more than any has."""
+
+
+def write_certificate(
+    certificate: Certificate, target: Path, openings: Path, *, overwrite: bool = False
+) -> None:
+    """Write the certificate and, to a new file that only its owner can read, the confidential openings.
+
+    The openings come first and are never overwritten: without its own openings no receipt of a certificate
+    can be made.
+
+    Parameters
+    ----------
+    certificate
+        From ``certify`` or ``make_certificate``.
+    target, openings
+        Two different files, no streams.
+    overwrite
+        Whether an existing ``target`` is replaced; without it, it is refused.
+
+    Raises
+    ------
+    InvalidInput
+        If both are the same file, or one is a stream.
+    FileProblem
+        If a file exists that must not, or cannot be written.
+    """
+    for path in (target, openings):
+        if os.fspath(path) == "-":
+            raise InvalidInput("expected files for certificate and openings, got a stream.")
+    if os.path.realpath(target) == os.path.realpath(openings):
+        raise InvalidInput("expected two files: the certificate is public, the openings are not.")
+    private_bytes(openings, certificate.openings())
+    write_bytes(target, bytes(certificate), overwrite=overwrite)
+
+
+def read_certificate(source: Path, openings: Path) -> Certificate:
+    """Read a certificate and its openings back, for making receipts.
+
+    Parameters
+    ----------
+    source, openings
+        The two files that :func:`write_certificate` made.
+
+    Returns
+    -------
+    Certificate
+        The same, byte by byte.
+
+    Raises
+    ------
+    FileProblem
+        If a file cannot be read, or the two do not belong together.
+    """
+    data = read_bytes(source)
+    try:
+        opened = parse_json(read_bytes(openings))
+        lines = Lines(
+            ids=opened["id"],
+            values=np.array([opened[name] for name in VALUES], dtype=np.float64).T.copy(),
+            withdrew=np.array(opened["withdrew"], dtype=np.bool_),
+            parts=np.array(opened["part"], dtype=np.int64),
+            groups=np.array(opened["group"], dtype=np.int64),
+            rules=opened["rules"],
+            salts=bytes.fromhex("".join(opened["salt"])),
+        )
+        body = data[len(b'{"body":') : data.index(b',\n"commitments"')]
+        certificate = Certificate(body, lines, commit(lines), opened["secrets"])
+        stated = (opened["schema"], opened["certificate"])
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError, InvalidInput):
+        raise FileProblem(f"expected a certificate in {source} and its openings in {openings}.") from None
+    if bytes(certificate) != data or stated != (OPENINGS, certificate.digest):
+        raise FileProblem(f"the openings in {openings} do not belong to the certificate in {source}.")
+    return certificate
+
+
+def check_certificate(
+    certificate: Path,
+    *,
+    receipt: Path | None = None,
+    cost: float | None = None,
+    digest: str | None = None,
+    signature: Path | None = None,
+    public_key: str | None = None,
+    openings: Path | None = None,
+    reports: Path | None = None,
+    commitment: Path | None = None,
+) -> Verification:
+    """Check all that can be checked with the files given.
+
+    Parameters
+    ----------
+    certificate, receipt, openings, reports
+        Files as :func:`~dpmarket.certificates.verifier.certificate.verify` takes their bytes.
+    cost, digest
+        The cost that the receipt's holder reported; the digest as known from elsewhere.
+    signature, public_key
+        A signature file, and the signer's public key in hexadecimal digits. It must be known from elsewhere:
+        a signature file names a key, but anybody can make one.
+    commitment
+        The rules as they were published before anybody reported.
+
+    Returns
+    -------
+    Verification
+        Every check, as :func:`~dpmarket.certificates.verifier.certificate.verify` makes them.
+
+    Raises
+    ------
+    InvalidInput
+        For things that need one another and are not given together.
+    FileProblem
+        If a file cannot be read.
+    """
+    if cost is not None and receipt is None:
+        raise InvalidInput("expected a receipt with a cost: it says which payment to compare with.")
+    if (signature is None) != (public_key is None):
+        raise InvalidInput("expected a signature together with the signer's public key.")
+    if reports is not None and openings is None:
+        raise InvalidInput("expected openings with the reports: they say what each report was quoted.")
+    # Everything is read once: a file that changes, or a stream, must not be seen in two states.
+    opened = None if openings is None else read_bytes(openings)
+    whole = receipt is None or opened is not None
+    if not whole and not os.path.isfile(certificate):
+        raise FileProblem(f"cannot read {certificate}: there is no such file.")
+    return verify(
+        read_bytes(certificate) if whole else certificate,
+        receipt=None if receipt is None else read_bytes(receipt, _LARGEST),
+        cost=cost,
+        digest=digest,
+        openings=opened,
+        reports=None if reports is None else read_bytes(reports),
+        signature=None if signature is None else read_signature(read_bytes(signature, _LARGEST))[0],
+        public_key=None if public_key is None else _key(public_key),
+        commitment=None if commitment is None else read_bytes(commitment, _LARGEST),
+    )
+
+
+def _key(text: str) -> bytes:
+    try:
+        key = bytes.fromhex(text)
+    except ValueError:
+        key = b""
+    if len(key) != 32:
+        raise InvalidInput("expected public_key to be 64 hexadecimal digits.")
+    return key
