@@ -139,11 +139,11 @@ def privacy(
         )
     rows, names = audit.people(), ["sampled, at least", "exact density", "recomputed spending"]
     if figure is not None:
-        from dpmarket.figures import draw_promises, new_figure, save
+        from dpmarket.report.figures import draw_epsilons, new_figure, save
 
         canvas, (axes,) = new_figure()
         series = [(name, [row[k + 2] for row in rows]) for k, name in enumerate(names)]
-        draw_promises(axes, [row[1] for row in rows], series)  # type: ignore[arg-type]
+        draw_epsilons(axes, [row[1] for row in rows], series)  # type: ignore[arg-type]
         save(canvas, figure, overwrite=force)
     if not as_json:
         cells = [[str(row[0]), *("" if x is None else number(x) for x in row[1:])] for row in rows]
