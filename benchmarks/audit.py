@@ -41,7 +41,7 @@ def truthfulness():
 
 
 def privacy():
-    promises = dpm.audit.promises_around(2.0)
+    promises = dpm.audit.epsilons_around(2.0)
     learner = dpm.PrivateLogisticRegression(fit_intercept=False, classes=(0, 1))
     pair = neighbours_of(0, 3)[0]
     learner.fit(pair.features, pair.labels, promises)
@@ -50,7 +50,7 @@ def privacy():
         learner.fit(pair.features, pair.labels, promises)
     plain = time.perf_counter() - start
     start = time.perf_counter()
-    findings = dpm.audit_privacy_sampled(learner, promises, people=[0], fits=2_000)
+    findings = dpm.audit_privacy(learner, promises, people=[0], fits=2_000).sampled
     audit = time.perf_counter() - start
     yield Table(
         "Sampled privacy audit of one person among three, 2,000 models",
@@ -62,7 +62,7 @@ def privacy():
                 f"{plain:.1f} s",
                 f"{audit / plain:.2f}",
                 f"{findings.found[0]:.2f}",
-                f"{findings.promises[0]:g}",
+                f"{findings.epsilons[0]:g}",
             ]
         ],
     )

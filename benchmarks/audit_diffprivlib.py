@@ -55,7 +55,7 @@ def audit(python: Path, norm: float, fits: int) -> dpm.audit.PrivacyFindings:
     tell(f"rows of norm {norm:g}, {fits:,} models")
     command = [str(python), str(Path(__file__).with_name("_diffprivlib_fits.py"))]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as worker:
-        return dpm.audit_privacy_sampled(Diffprivlib(worker, norm), [1.0] * 3, people=[0], fits=fits)
+        return dpm.audit_privacy(Diffprivlib(worker, norm), [1.0] * 3, people=[0], fits=fits).sampled
 
 
 def claims() -> Iterator[Table]:

@@ -6,8 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from dpmarket.figures import new_figure, save
-from dpmarket.figures.market import draw_rule
+from dpmarket.report.figures import draw_rule, new_figure, save
 from dpmarket.files import read_json
 
 TARGET = Path(__file__).parent / "_static" / "market.svg"

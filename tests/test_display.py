@@ -17,11 +17,11 @@ def outcome():
 
 
 def audits(outcome):
-    yield dpm.audit_participation(outcome, [1.5, 2.0, 4.9])
+    yield dpm.audit_participation(outcome.epsilons, outcome.payments, [1.5, 2.0, 4.9])
     schedule = dpm.posted_price(2.0, 1.0)
     yield dpm.audit_truthfulness(schedule, dpm.Uniform(1, 5), 2, 1, 20, np.random.default_rng(0))
     people, promises = np.array([0, 2]), np.array([1.0, 2.0])
-    yield PrivacyFindings("exact", people, promises, promises / 2, 0, 0.0, {})
+    yield PrivacyFindings("density", people, promises, promises / 2, 0, 0.0, {})
 
 
 def plan():

@@ -18,7 +18,7 @@ LIBRARY = "costs privacy learning learning.reference statistics mechanisms audit
 # Made by other functions, whose examples show them; or they need files, which the how-to pages have.
 SHOWN_ELSEWHERE = """
 Loss Misreport CrossPrices NoiseDraw NoiseSource ReleasePlan Minimum Rows Audit
-PrivacyFindings Books books_of Check Purchase ReleasedModel certify_purchase CertifiedStatistic
+PrivacyFindings PrivacyAudit claim_of Check Purchase ReleasedModel certify_purchase CertifiedStatistic
 ReleasedStatistics check_certificate new_signing_key read_certificate read_signature sign
 write_certificate PublishedRules RulesReference publishable_rules read_rules Statistic affairs
 german_health health_insurance batters diamonds football free_light_chain unemployment_benefits

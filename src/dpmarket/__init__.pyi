@@ -11,7 +11,7 @@ from . import privacy as privacy
 from . import report as report
 from . import statistics as statistics
 from .audit import audit_participation as audit_participation
-from .audit import audit_privacy_sampled as audit_privacy_sampled
+from .audit import audit_privacy as audit_privacy
 from .audit import audit_truthfulness as audit_truthfulness
 from .certificates import certify as certify
 from .certificates import verify as verify

@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.optimize import brentq
 
-from dpmarket.audit import Books
+from dpmarket.audit import Claim
 from dpmarket.costs import Uniform
 from dpmarket.mechanisms import exact
 from dpmarket.mechanisms.cheapest_k import CheapestK
@@ -173,9 +173,9 @@ class LessNoise:
 
 def without_slack(epsilons, l2):
     usable = epsilons - 1e-6
-    return Books(release_of(l2), usable / usable.sum(), float(usable.sum()), 1e-6)
+    return Claim(release_of(l2), usable / usable.sum(), float(usable.sum()))
 
 
 def one_person_five_percent_over(epsilons, l2):
-    weights, rate = release_of(l2).weights(epsilons, 1e-6)
-    return Books(release_of(l2), weights * [1.05, *[1.0] * (len(weights) - 1)], rate, 1e-6)
+    weights, rate = release_of(l2).weights(epsilons)
+    return Claim(release_of(l2), weights * [1.05, *[1.0] * (len(weights) - 1)], rate)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dpmarket.audit import audit_accounting, audit_privacy_sampled, books_of
+from dpmarket.audit import audit_privacy, audit_spending, claim_of
 from dpmarket.learning import PrivateLogisticRegression
 from dpmarket.privacy import SecureNoise
 
@@ -13,11 +13,11 @@ def test_a_fitted_model_opens_its_books_for_many_classes():
     x = rng.normal(size=(30, 2)) / 5.0
     promises = rng.uniform(0.5, 2.0, 30)
     model = PrivateLogisticRegression(classes=(0, 1, 2)).fit(x, rng.integers(0, 3, 30), epsilons=promises)
-    findings = audit_accounting(books_of(model), promises)
+    findings = audit_spending(claim_of(model), promises)
     assert findings.passed
     assert findings.found == pytest.approx(model.epsilons_, rel=1e-9)
     plan = model.release_plan_
-    assert findings.details["release_cost"] == pytest.approx(plan.numerical_epsilon, rel=1e-6)
+    assert findings.details["grid_cost"] == pytest.approx(plan.numerical_epsilon, rel=1e-6)
 
 
 class TooQuiet(SecureNoise):
@@ -32,7 +32,7 @@ def test_the_black_box_audit_tells_little_noise_from_enough():
     promises = np.array([0.5, 1.0, 2.0])
     good = PrivateLogisticRegression(classes=(0, 1, 2))
     bad = PrivateLogisticRegression(classes=(0, 1, 2), noise_source=TooQuiet())
-    kept = audit_privacy_sampled(good, promises, people=[2], fits=400, false_alarm=1e-6)
-    broken = audit_privacy_sampled(bad, promises, people=[2], fits=800, false_alarm=1e-6)
+    kept = audit_privacy(good, promises, people=[2], fits=400, false_alarm=1e-6)
+    broken = audit_privacy(bad, promises, people=[2], fits=800, false_alarm=1e-6)
     assert kept.passed
     assert not broken.passed

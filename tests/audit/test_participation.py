@@ -1,12 +1,11 @@
 """Nobody loses by taking part: the audit finds a payment below cost, and shows no cost."""
 
-import dataclasses
 import json
 
 import numpy as np
 import pytest
 
-from dpmarket.audit import audit_paid_amounts, audit_participation
+from dpmarket.audit import audit_participation
 from dpmarket.costs import Uniform
 from dpmarket.errors import InvalidInput
 from dpmarket.mechanisms.epsilon_cost import EpsilonCost
@@ -19,35 +18,34 @@ OUTCOME = OfflineMechanism(Uniform(1, 5), Objective(0.2, 40.0, 1e-2)).run(COSTS)
 
 
 def test_the_offline_mechanism_passes_with_linear_and_with_quadratic_costs():
-    assert audit_participation(OUTCOME, COSTS).passed
+    assert audit_participation(OUTCOME.epsilons, OUTCOME.payments, COSTS).passed
     quadratic = OfflineMechanism(Uniform(1, 5), Objective(0.2, 40.0, 1e-2), epsilon_cost=QUADRATIC).run(COSTS)
-    assert audit_participation(quadratic, COSTS, epsilon_cost=QUADRATIC).passed
-    assert not audit_participation(quadratic, COSTS).passed  # a linear loss is another one
-    amounts = np.round(OUTCOME.rounded_payments(0.01) * 100)
-    assert audit_paid_amounts(OUTCOME.epsilons, amounts, COSTS).passed
+    assert audit_participation(quadratic.epsilons, quadratic.payments, COSTS, epsilon_cost=QUADRATIC).passed
+    assert not audit_participation(quadratic.epsilons, quadratic.payments, COSTS).passed
+    assert audit_participation(OUTCOME.epsilons, OUTCOME.rounded_payments(0.01), COSTS).passed
 
 
 def test_one_payment_a_millionth_of_a_cent_below_cost_is_caught():
     payments = OUTCOME.payments.copy()
     k = int(COSTS.argmin())
     payments[k] = COSTS[k] * OUTCOME.epsilons[k]
-    assert audit_participation(dataclasses.replace(OUTCOME, payments=payments), COSTS).passed
+    assert audit_participation(OUTCOME.epsilons, payments, COSTS).passed
     payments[k] -= 1e-8
-    audit = audit_participation(dataclasses.replace(OUTCOME, payments=payments), COSTS)
+    audit = audit_participation(OUTCOME.epsilons, payments, COSTS)
     assert not audit.passed
     assert (audit.losers, audit.positions) == (1, (k,))
     assert audit.largest_loss == pytest.approx(1e-8, rel=1e-3)
 
 
-def test_amounts_of_a_quotes_file_are_checked_in_whole_units():
-    assert audit_paid_amounts([0.5], [100], [2.0]).passed
-    assert not audit_paid_amounts([0.5], [99], [2.0]).passed
-    assert audit_paid_amounts([0.5], [50], [2.0], epsilon_cost=QUADRATIC).losers == 1  # above by its chord
-    assert audit_paid_amounts([0.5], [51], [2.0], epsilon_cost=QUADRATIC).passed
+def test_a_payment_covers_the_cost_to_the_cent():
+    assert audit_participation([0.5], [1.0], [2.0]).passed
+    assert not audit_participation([0.5], [0.99], [2.0]).passed
+    assert audit_participation([0.5], [0.50], [2.0], epsilon_cost=QUADRATIC).losers == 1  # above by its chord
+    assert audit_participation([0.5], [0.51], [2.0], epsilon_cost=QUADRATIC).passed
 
 
 def test_no_cost_is_shown():
-    audit = audit_participation(OUTCOME, 10.0 * COSTS)
+    audit = audit_participation(OUTCOME.epsilons, OUTCOME.payments, 10.0 * COSTS)
     assert audit.losers > 0
     shown = json.dumps(audit.to_dict(), allow_nan=False) + str(audit.summary())
     assert audit.to_dict()["schema"] == "dpmarket.audit.participation/2"
@@ -61,13 +59,11 @@ def test_no_cost_is_shown():
 )
 def test_costs_that_make_no_sense_are_refused(costs, words):
     with pytest.raises(InvalidInput, match=words):
-        audit_participation(OUTCOME, costs)
+        audit_participation(OUTCOME.epsilons, OUTCOME.payments, costs)
 
 
 def test_other_nonsense_is_refused():
-    with pytest.raises(InvalidInput, match="Outcome"):
-        audit_participation({}, [1.0])
-    with pytest.raises(InvalidInput, match="whole"):
-        audit_paid_amounts([0.5], [1.5], [2.0])
-    with pytest.raises(InvalidInput, match="scale"):
-        audit_paid_amounts([0.5], [1], [2.0], scale=0)
+    with pytest.raises(InvalidInput, match="epsilons"):
+        audit_participation([-0.5], [1.5], [2.0])
+    with pytest.raises(InvalidInput, match="minor_unit"):
+        audit_participation([0.5], [1.0], [2.0], minor_unit=0.0)

@@ -15,7 +15,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_diabetes, load_iris
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from dpmarket.audit.worst_case import Group, log_ratio
+from dpmarket.audit.density import Group, log_ratio
 from dpmarket.errors import Infeasible, InvalidInput
 from dpmarket.learning import PublicEncoder, PublicScaler
 from dpmarket.learning.linear import (

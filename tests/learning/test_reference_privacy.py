@@ -6,11 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
-from dpmarket.audit.worst_case import log_density
+from dpmarket.audit.density import Group, log_density
 from dpmarket.learning import Rows, minimise
 from dpmarket.learning.reference import OutputPerturbation, PersonalisedSampling
 from dpmarket.learning.reference.sampling import chosen, keep_probabilities
-from dpmarket.privacy import NoiseNorm, SeededNoise, default_l2, logistic_loss
+from dpmarket.privacy import NoiseNorm, Release, SeededNoise, default_l2, logistic_loss
 
 PEOPLE = 100_000
 
@@ -28,11 +28,10 @@ def log_densities(threshold, records):
     l2 = default_l2(logistic_loss(), NoiseNorm.euclidean(2), PEOPLE * threshold)
     return [
         log_density(
-            outputs,
-            np.stack([up, np.asarray(record) * up]),
-            np.array([0.5, 1.0 / PEOPLE]),
+            Release(logistic_loss(), NoiseNorm.euclidean(2), l2),
             PEOPLE * threshold,
-            l2,
+            outputs[:, None, :],
+            Group(np.stack([up, np.asarray(record) * up]), np.ones(2), np.array([0.5, 1.0 / PEOPLE])),
         )
         for record in records
     ]

@@ -9,7 +9,7 @@ from scipy import stats
 from scipy.integrate import quad
 from scipy.optimize import minimize
 
-from dpmarket.audit.worst_case import log_density
+from dpmarket.audit.density import Group, log_density
 from dpmarket.costs import CostDistribution, Mixture, Uniform
 from dpmarket.costs.virtual_cost import VirtualCost
 from dpmarket.errors import InvalidInput
@@ -253,20 +253,22 @@ REPLACED = np.where(np.arange(11) == 10, -1.0, LABELS)
 SMALL = dataclasses.replace(BASE, mu=0.5, gamma=1e-3, l2=0.5, mean_epsilons=[10 / 11])
 
 
+def density(w, labels, weights, rate):
+    release = Release(logistic_loss(), NoiseNorm.euclidean(1), SMALL.l2)
+    return log_density(release, rate, w[:, None, :], Group(ONES, (labels > 0.0).astype(float), weights))
+
+
 def test_weights_chosen_from_records_lose_several_times_the_privacy_that_they_claim():
     w = np.linspace(-100.0, 100.0, 4001)[:, None]
     densities, claims = [], []
     for labels in (LABELS, REPLACED):
         outcome = SMALL.with_records(ONES, labels).run(REPORTS)
-        signed = labels[:, None] * ONES
-        densities.append(log_density(w, signed, outcome.weights, outcome.total, SMALL.l2))
+        densities.append(density(w, labels, outcome.weights, outcome.total))
         claims.append(charged(outcome.weights, outcome.total, SMALL.l2)[10])
         fixed = outcome.weights
     assert np.abs(densities[0] - densities[1]).max() > 3.5 * max(claims)
     # Weights that stay what they were keep the claim: it is the choice that leaks.
-    first, second = (
-        log_density(w, labels[:, None] * ONES, fixed, 10.0, 0.5) for labels in (LABELS, REPLACED)
-    )
+    first, second = (density(w, labels, fixed, 10.0) for labels in (LABELS, REPLACED))
     assert np.abs(first - second).max() <= charged(fixed, 10.0, 0.5)[10]
 
 

@@ -4,8 +4,6 @@ Everything is seen through ``run``, ``respond`` and ``quote``; the second implem
 quadrature and scipy's distributions.
 """
 
-import dataclasses
-
 import cvxpy
 import numpy as np
 import pytest
@@ -21,7 +19,6 @@ from dpmarket import (
     PaperObjective,
     Uniform,
 )
-from dpmarket.audit import audit_paid_amounts
 from dpmarket.mechanisms import CheapestK
 
 U = Uniform(1, 5)
@@ -191,7 +188,8 @@ def test_the_audits_pass_the_right_mechanisms():
         mechanism, dist = MECHANISMS[name]
         assert truthfulness(mechanism).passed
         costs = dist.sample(20, np.random.default_rng(1))
-        assert dpm.audit_participation(mechanism.run(costs), costs).passed
+        outcome = mechanism.run(costs)
+        assert dpm.audit_participation(outcome.epsilons, outcome.payments, costs).passed
     assert truthfulness(dpm.posted_price(3.0, 0.5)).misreports_tried > 60
 
 
@@ -211,13 +209,13 @@ def test_the_participation_audit_catches_payments_below_cost():
     k = int(outcome.epsilons.argmax())
     payments = outcome.payments.copy()
     payments[k] = costs[k] * outcome.epsilons[k] - 1e-7
-    audit = dpm.audit_participation(dataclasses.replace(outcome, payments=payments), costs)
+    audit = dpm.audit_participation(outcome.epsilons, payments, costs)
     assert not audit.passed
     assert audit.positions == (k,)
     cents = np.round(100 * outcome.rounded_payments(0.01))
     assert (cents >= 100 * outcome.payments - 1e-7).all()
-    assert audit_paid_amounts(outcome.epsilons, cents, costs).passed
-    assert not audit_paid_amounts(outcome.epsilons, cents // 2, costs).passed
+    assert dpm.audit_participation(outcome.epsilons, cents / 100, costs).passed
+    assert not dpm.audit_participation(outcome.epsilons, cents // 2 / 100, costs).passed
 
 
 # --- costs ---

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpmarket.audit.worst_case import log_density
+from dpmarket.audit.density import Group, log_density
 from dpmarket.errors import Infeasible, InvalidInput
 from dpmarket.privacy import NoiseNorm, Release, logistic_loss
 from dpmarket.privacy.grid import round_to_grid
@@ -49,17 +49,21 @@ def test_rounding_adds_less_than_one_per_cent_to_the_mean_square_of_the_noise():
         assert plan.grid > smallest / 8.0
 
 
+def density(w, rows, weights, rate, l2):
+    return log_density(release_of(1, l2), rate, w[:, None, None], Group(rows, np.ones(len(rows)), weights))
+
+
 def cell_probability(centre, half_width, rows, weights, rate, l2):
     w = np.linspace(centre - half_width, centre + half_width, 2_001)
-    return np.trapezoid(np.exp(log_density(w[:, None], rows, weights, rate, l2)), w)
+    return np.trapezoid(np.exp(density(w, rows, weights, rate, l2)), w)
 
 
 def test_the_cost_bounds_the_worst_release_of_one_coefficient():
     """The solver may be as wrong as the plan allows, always in the direction that tells most."""
     rate, l2, weights = 4.0, 0.2, np.array([0.3, 0.7])
     mine, other = np.array([[1.0], [0.4]]), np.array([[-1.0], [0.4]])
-    w = np.linspace(-200.0, 200.0, 400_001)[:, None]
-    densities = [log_density(w, rows, weights, rate, l2) for rows in (mine, other)]
+    w = np.linspace(-200.0, 200.0, 400_001)
+    densities = [density(w, rows, weights, rate, l2) for rows in (mine, other)]
     exact = float((densities[0] - densities[1]).max())
     release = release_of(1, l2)
     assert exact <= release.epsilons(weights, rate)[0]

@@ -10,7 +10,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from dpmarket.audit.worst_case import Group, log_ratio, longest, worst_of_one_output, worst_of_softmax
+from dpmarket.audit.density import Group, log_ratio, longest, worst_of_one_output, worst_of_softmax
 from dpmarket.errors import Infeasible, InvalidInput
 from dpmarket.privacy.loss import (
     SigmoidLoss,

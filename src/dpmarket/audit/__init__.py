@@ -1,9 +1,9 @@
-"""Let an outsider check truthfulness, participation and privacy: nobody has to believe the software.
+"""Audits of truthfulness, participation and privacy, as an outsider would make them.
 
-:func:`audit_truthfulness` searches for a misreport that gains, :func:`audit_participation` looks for
-sellers who lost by taking part, and :func:`audit_privacy` for promises that are broken: by the exact density
-(:func:`audit_privacy_exact`), by sampled models (:func:`audit_privacy_sampled`) and by recomputed
-spending (:func:`audit_accounting`). Every result has ``passed``, ``summary()`` and ``to_dict()``.
+:func:`audit_truthfulness` searches for a misreport that gains, :func:`audit_participation` for sellers who
+are paid less than their cost, and :func:`audit_privacy` for privacy budgets that are exceeded: by sampled
+models, by the exact density (:func:`audit_density`) and by recomputed spending (:func:`audit_spending`).
+Every result has ``passed``, ``summary()`` and ``to_dict()``.
 """
 
 import lazy_loader

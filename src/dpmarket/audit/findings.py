@@ -1,4 +1,4 @@
-"""What audits find: a verdict with its evidence; for privacy, person by person, and for which people."""
+"""Results of audits: a verdict with its evidence."""
 
 from __future__ import annotations
 
@@ -17,6 +17,12 @@ from dpmarket.errors import InvalidInput
 if TYPE_CHECKING:
     import polars as pl
 
+_TITLES = {
+    "sampled": "lower bound from sampled models",
+    "density": "exact log density ratio",
+    "spending": "recomputed spending",
+}
+
 
 class Audit(Protocol):
     """The result of an audit, whatever was audited.
@@ -26,7 +32,7 @@ class Audit(Protocol):
 
     @property
     def passed(self) -> bool:
-        """Whether nothing was found that breaks the promise under audit."""
+        """Whether no violation was found."""
         ...
 
     def summary(self) -> list[tuple[str, str]]:
@@ -34,7 +40,7 @@ class Audit(Protocol):
         ...
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain data, ready for JSON, with the schema's name and version."""
+        """Return everything as plain data, ready for JSON."""
         ...
 
 
@@ -43,39 +49,31 @@ def verdict(*, passed: bool) -> str:
     return "passed" if passed else "FAILED"
 
 
-SCHEMA = "dpmarket.audit.privacy-findings/1"
-_TITLES = {
-    "exact": "exact log density ratio",
-    "sampled": "lower bound from sampled models",
-    "accounting": "recomputed spending",
-}
-
-
 @dataclass(frozen=True, eq=False)
 class PrivacyFindings:
-    """Promises, and the epsilon that the audit could show for each audited person.
+    """Privacy budgets, and the epsilon that one kind of evidence shows for each audited person.
 
     Attributes
     ----------
     method
-        ``exact``, ``sampled`` or ``accounting``.
+        ``sampled``, ``density`` or ``spending``.
     people
         Positions of the audited people.
-    promises
-        What they were promised (epsilon).
+    epsilons
+        Their privacy budgets.
     found
-        The epsilon shown: attained (exact), a lower bound (sampled), or spent (accounting).
+        The epsilon shown: a lower bound (sampled), attained (density), or spent (spending).
     broken
-        How many of them have more than promised.
+        How many of them are above the budget.
     false_alarm
-        Probability that ``broken`` is above 0 although every promise is kept; 0 where nothing is random.
+        Probability that ``broken`` is above 0 although every budget is respected; 0 where nothing is random.
     details
         How it was found, as plain data.
     """
 
     method: str
     people: IntArray
-    promises: FloatArray
+    epsilons: FloatArray
     found: FloatArray
     broken: int
     false_alarm: float
@@ -83,7 +81,7 @@ class PrivacyFindings:
 
     @property
     def passed(self) -> bool:
-        """Whether no promise was seen broken."""
+        """Whether no budget was seen exceeded."""
         return self.broken == 0
 
     @property
@@ -93,13 +91,13 @@ class PrivacyFindings:
 
     def summary(self) -> list[tuple[str, str]]:
         """Return the evidence as rows of a table."""
-        shares = [f / p for f, p in zip(self.found.tolist(), self.promises.tolist(), strict=True) if p > 0.0]
+        shares = self.found[self.epsilons > 0.0] / self.epsilons[self.epsilons > 0.0]
         return [
             ("verdict", verdict(passed=self.passed)),
             ("method", self.title),
             ("people audited", f"{self.people.size:,}"),
-            ("promises broken", f"{self.broken:,}"),
-            ("largest share of a promise", f"{max(shares):.4g}" if shares else "none promised"),
+            ("budgets exceeded", f"{self.broken:,}"),
+            ("largest share of a budget", f"{shares.max():.4g}" if shares.size else "no budget above 0"),
             ("false-alarm rate", f"{self.false_alarm:.1e}"),
         ]
 
@@ -110,22 +108,21 @@ class PrivacyFindings:
         return html_table("Audit of privacy", self.summary())
 
     def to_frame(self) -> pl.DataFrame:
-        """Return a row per audited person: method, person, promise, found."""
+        """Return a row per audited person: method, person, epsilon, found."""
         import polars as pl
 
         method = [self.method] * self.people.size
         return pl.DataFrame(
-            {"method": method, "person": self.people, "promise": self.promises, "found": self.found}
+            {"method": method, "person": self.people, "epsilon": self.epsilons, "found": self.found}
         )
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain data."""
         return {
-            "schema": SCHEMA,
             "passed": self.passed,
             "method": self.method,
             "people": self.people.tolist(),
-            "promises": self.promises.tolist(),
+            "epsilons": self.epsilons.tolist(),
             "found": [value if math.isfinite(value) else None for value in self.found.tolist()],
             "broken": self.broken,
             "false_alarm": self.false_alarm,
@@ -133,8 +130,8 @@ class PrivacyFindings:
         }
 
 
-def audited_people(promises: FloatArray, people: object) -> IntArray:
-    """Return positions: those given, checked; or the smallest, the middle and the largest promise above 0.
+def audited_people(epsilons: FloatArray, people: object) -> IntArray:
+    """Return positions: those given, checked; or the smallest, the middle and the largest budget above 0.
 
     Examples
     --------
@@ -142,15 +139,14 @@ def audited_people(promises: FloatArray, people: object) -> IntArray:
     [0, 4, 2]
     """
     if people is None:
-        positive = np.flatnonzero(promises > 0.0)
+        positive = np.flatnonzero(epsilons > 0.0)
         if not positive.size:
-            raise InvalidInput("expected at least one promise above 0, found none.")
-        ranked = positive[np.argsort(promises[positive], kind="stable")]
-        places = dict.fromkeys([0, (ranked.size - 1) // 2, ranked.size - 1])
-        return np.array([ranked[place] for place in places], dtype=np.int64)
+            raise InvalidInput("expected at least one epsilon above 0, found none.")
+        ranked = positive[np.argsort(epsilons[positive], kind="stable")]
+        return np.asarray(ranked[np.unique([0, (ranked.size - 1) // 2, ranked.size - 1])])
     chosen = [checks.whole("people", person) for person in np.atleast_1d(np.asarray(people)).tolist()]
-    if not chosen or max(chosen) >= promises.size or len(set(chosen)) < len(chosen):
+    if not chosen or max(chosen) >= epsilons.size or len(set(chosen)) < len(chosen):
         raise InvalidInput(
-            f"expected people to be different positions below {promises.size}, at least one of them."
+            f"expected people to be different positions below {epsilons.size}, at least one of them."
         )
     return np.array(chosen, dtype=np.int64)

@@ -1,13 +1,12 @@
-r"""Turn one person into pairs of data sets that give them away.
+r"""Pairs of neighbouring data sets that give one person away.
 
-The auditor chooses everybody's records. What a model gives away of a person depends on them: least if the
-person's record is lost among random ones, most if the others' records leave the model nothing else to
-say. With u the row times its label's sign, replacing u by u' moves the noise that is needed by ``a (s u -
-s' u')``, where s and s' are the person's errors: long where both records are wrong about the model and
-yet opposite to each other. Hence the first design, that of :func:`~dpmarket.privacy.closed_form_case` with
-records that make its output likely: the others, all alike, pull the coefficients far in one direction; the
-person contradicts them both times, but leans to one side or to the other. The last ones compare a record
-with an empty one, which changes the curvature.
+What a model gives away of a person depends on everybody's records: least if the person's record is lost
+among random ones, most if the others' records leave the model nothing else to say. With u the row times its
+label's sign, replacing u by u' moves the noise that is needed by ``a (s u - s' u')``, where s and s' are the
+person's errors: long where both records are wrong about the model and yet opposite to each other. Hence the
+first pair: the others, all alike, pull the coefficients far in one direction; the person contradicts them
+both times, but leans to one side or to the other. The last pairs compare a record with an empty one, which
+changes the curvature.
 """
 
 from __future__ import annotations
@@ -16,14 +15,12 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.optimize import brentq
 from scipy.special import expit
 
 from dpmarket.arrays import FloatArray, IntArray
-from dpmarket.audit.books import Books
-from dpmarket.privacy.release import Release
 
 N_FEATURES = 2
-_LEAN = 0.45
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +36,7 @@ class Neighbours:
     labels, replaced_labels
         0 or 1, shape (people,).
     person
-        Whose record differs.
+        The position of the record that differs.
     """
 
     name: str
@@ -54,8 +51,13 @@ class Neighbours:
         """Whether the record is replaced by an empty one."""
         return not self.replaced_features[self.person].any()
 
+    @property
+    def labels_only(self) -> bool:
+        """Whether both data sets have the same features."""
+        return bool((self.features == self.replaced_features).all())
 
-def neighbours_of(person: int, n_people: int, lean: float = _LEAN) -> list[Neighbours]:
+
+def neighbours_of(person: int, n_people: int, lean: float = 0.45) -> list[Neighbours]:
     """Return the pairs that the sampled audit tries, each with ``n_people`` records.
 
     From three people on both labels occur in every data set, as some learners demand.
@@ -63,9 +65,9 @@ def neighbours_of(person: int, n_people: int, lean: float = _LEAN) -> list[Neigh
     Parameters
     ----------
     person
-        Whose record differs.
+        The position of the record that differs.
     n_people
-        How many there are.
+        How many records there are.
     lean
         How far the person of the first pair leans against the others, in (0, 1): :func:`best_lean`.
 
@@ -99,30 +101,14 @@ def neighbours_of(person: int, n_people: int, lean: float = _LEAN) -> list[Neigh
     return pairs
 
 
-def best_lean(books: Books, person: int) -> float:
-    r"""Return how far the person should lean against the others, for a model of these books.
+def best_lean(loss_weights: FloatArray, l2: float, person: int) -> float:
+    r"""Return how far the person should lean against the others, for a logistic model of these weights.
 
     The others pull the coefficients to the length W at which :math:`\Lambda W = A s(W)`, A their weight and
     s the error. A record (-x, y) of norm 1 then has the error :math:`s(-x W)`, and moves the noise across by
     that times y: the best x makes the product largest.
-
-    Examples
-    --------
-    >>> from dpmarket.privacy import NoiseNorm, logistic_loss
-    >>> release = Release(logistic_loss(), NoiseNorm.euclidean(2), l2=1e-6)
-    >>> best_lean(Books(release, *release.weights([1.0, 1e6, 1e6])), 0)
-    0.305
     """
-    others, l2 = float(np.delete(books.loss_weights, person).sum()), l2_of(books)
-    low, high = 0.0, others / l2
-    for _ in range(200):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if l2 * middle < others * expit(-middle) else (low, middle)
+    others = float(np.delete(loss_weights, person).sum())
+    pull = brentq(lambda w: l2 * w - others * expit(-w), 0.0, others / l2 + 1e-300)
     lean = np.round(np.linspace(0.05, 0.95, 181), 3)
-    return float(lean[int((expit(lean * low) * np.sqrt(1.0 - lean**2)).argmax())])
-
-
-def l2_of(books: Books) -> float:
-    """Return the penalty of books without a delta."""
-    assert isinstance(books.release, Release)
-    return books.release.l2
+    return float(lean[int((expit(lean * pull) * np.sqrt(1.0 - lean**2)).argmax())])

@@ -1,103 +1,109 @@
-"""Turn a learner and its promises into one privacy audit: every way of looking that the learner allows.
+"""The privacy audit: every kind of evidence that a learner allows, by one path for every release.
 
-Sampled models need nothing but ``fit``. A fitted model that opens its books (its weights and public
-constants) is also held against the exact density, for up to two coefficients' worth of worst cases, and
-its spending is recomputed for everybody. Both believe the books, which must therefore be the same whatever
-the records are: they are compared between models of neighbouring records.
+*Sampled models* need nothing but ``fit``: many models are trained on pairs of neighbouring data sets
+(:mod:`dpmarket.audit.neighbours`). A part of them chooses the pair and a rule that guesses the side from the
+model (:mod:`dpmarket.audit.guesses`): three in eight of 16,000, less of more. The others, trained afresh on
+that pair alone, each on the side that a coin says, test the rule. The false-alarm rate is divided among
+people and rules (Bonferroni).
+
+A model that states its release and its weights (:mod:`dpmarket.audit.claim`) is also compared with the exact
+density, where guarantees have no delta, and everybody's spending is recomputed. Both believe the claim, which
+must therefore be the same whatever the records are: claims are compared between neighbouring records.
 """
 
 from __future__ import annotations
 
-from concurrent.futures import Executor
+import os
+import pickle
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
+from secrets import randbits
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from dpmarket import checks
-from dpmarket.audit.accounting import audit_accounting
-from dpmarket.audit.books import Books, books_of
-from dpmarket.audit.findings import PrivacyFindings, verdict
-from dpmarket.audit.neighbours import neighbours_of
-from dpmarket.audit.privacy_exact import audit_privacy_exact, has_densities
-from dpmarket.audit.privacy_sampled import audit_privacy_sampled
+from dpmarket.arrays import FloatArray, IntArray, read_only
+from dpmarket.audit.claim import Claim, claim_of
+from dpmarket.audit.density import Group, audit_density, has_density, log_ratio
+from dpmarket.audit.findings import PrivacyFindings, audited_people, verdict
+from dpmarket.audit.guesses import Guess, Score, best_guesses, epsilon_bound
+from dpmarket.audit.neighbours import N_FEATURES, Neighbours, best_lean, neighbours_of
+from dpmarket.audit.spending import audit_spending
 from dpmarket.display import html_table, short_repr
+from dpmarket.errors import InvalidInput
 from dpmarket.learning import Learner
+from dpmarket.privacy.loss import logistic_loss
+from dpmarket.privacy.noise_norm import NoiseNorm
+from dpmarket.privacy.release import Release
 from dpmarket.progress import Progress
 
 if TYPE_CHECKING:
     import polars as pl
 
-SCHEMA = "dpmarket.audit.privacy/1"
+SCHEMA = "dpmarket.audit.privacy/2"
+_CHUNK = 250
+_EACH, _AGAIN = 1_000, 4_000  # most models a side for choosing: of every pair, and more of the best
+_WORTH_PROCESSES = 4_000
+_FEWEST, _MOST = 16_000, 128_000
+_TAILS = 0.1  # the share of the false-alarm rate for the rule about tails
+_Task = tuple[Learner, FloatArray, IntArray, FloatArray, int]
+_Train = Callable[[FloatArray, IntArray, int], FloatArray]  # outputs of so many models of a data set
 
 
 @dataclass(frozen=True)
 class PrivacyAudit:
-    """What every way of looking found.
+    """What every kind of evidence shows.
 
     Attributes
     ----------
     sampled
         Lower bounds from sampled models, for the audited people.
-    exact
-        The largest exact log density ratios of the same people; None if the model keeps its books shut.
-    accounting
-        Everybody's spending, recomputed; None if the model keeps its books shut.
-    books_agree
-        Whether models of neighbouring records showed the same books. If not, weights or constants depend on
-        records, no promise follows from them, and the audit fails.
-
-    Examples
-    --------
-    A learner that looks at no record keeps every promise, and opens no books.
-
-    >>> import numpy as np
-    >>> class Guesses:
-    ...     rng = np.random.default_rng(0)
-    ...     def fit(self, X, y, epsilons):
-    ...         self.coef_ = self.rng.normal(size=2)
-    ...         return self
-    >>> audit = audit_privacy(Guesses(), [0.5, 1.0, 4.0], people=[2], fits=400)
-    >>> audit.passed, audit.sampled.broken, audit.exact is None
-    (True, 0, True)
+    density
+        The largest exact log density ratios of the same people; None without a claim or with a delta.
+    spending
+        Everybody's recomputed spending; None if the model makes no claim.
+    claims_agree
+        Whether models of neighbouring records made the same claim. If not, weights or constants depend on
+        records, no guarantee follows from them, and the audit fails.
     """
 
     sampled: PrivacyFindings
-    exact: PrivacyFindings | None
-    accounting: PrivacyFindings | None
-    books_agree: bool = True
+    density: PrivacyFindings | None
+    spending: PrivacyFindings | None
+    claims_agree: bool = True
 
     @property
     def findings(self) -> tuple[PrivacyFindings, ...]:
         """All findings that there are."""
-        parts = (self.sampled, self.exact, self.accounting)
+        parts = (self.sampled, self.density, self.spending)
         return tuple(part for part in parts if part is not None)
 
     @property
     def passed(self) -> bool:
-        """Whether no promise was seen broken, in any way of looking, and no record changed the books."""
-        return self.books_agree and all(part.passed for part in self.findings)
+        """Whether no evidence shows a budget exceeded, and no record changed the claim."""
+        return self.claims_agree and all(part.passed for part in self.findings)
 
     def people(self) -> list[tuple[int, float, float, float | None, float | None]]:
-        """Return one row per audited person: position, promise, lower bound, exact ratio, spent."""
+        """Return one row per audited person: position, epsilon, lower bound, density ratio, spending."""
         rows = []
         for k, person in enumerate(self.sampled.people.tolist()):
-            exact = None if self.exact is None else float(self.exact.found[k])
-            spent = None if self.accounting is None else float(self.accounting.found[person])
-            promise, bound = float(self.sampled.promises[k]), float(self.sampled.found[k])
-            rows.append((person, promise, bound, exact, spent))
+            exact = None if self.density is None else float(self.density.found[k])
+            spent = None if self.spending is None else float(self.spending.found[person])
+            rows.append((person, float(self.sampled.epsilons[k]), float(self.sampled.found[k]), exact, spent))
         return rows
 
     def summary(self) -> list[tuple[str, str]]:
         """Return the evidence as rows of a table."""
         rows = [("verdict", verdict(passed=self.passed))]
         for part in self.findings:
-            rows.append((part.title, f"{part.broken:,} of {part.people.size:,} promises broken"))
+            rows.append((part.title, f"{part.broken:,} of {part.people.size:,} budgets exceeded"))
         rows.append(("models trained", f"{self.sampled.details['fits']:,}"))
         rows.append(("false-alarm rate", f"{self.sampled.false_alarm:.1e}"))
-        if self.exact is None:
-            rows.append(("books", "shut: the model tells neither weights nor constants"))
-        else:
-            same = "the same for neighbours" if self.books_agree else "not the same for neighbours"
-            rows.append(("books", same))
+        claims = "the same for neighbours" if self.claims_agree else "not the same for neighbours"
+        rows.append(("claims", "none" if self.spending is None else claims))
         return rows
 
     def __repr__(self) -> str:
@@ -107,47 +113,79 @@ class PrivacyAudit:
         return html_table("Audit of privacy", self.summary())
 
     def to_frame(self) -> pl.DataFrame:
-        """Return a row per way of auditing and audited person: method, person, promise, found."""
+        """Return a row per kind of evidence and audited person: method, person, epsilon, found."""
         import polars as pl
 
         return pl.concat([findings.to_frame() for findings in self.findings])
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain data."""
-        parts = {"sampled": self.sampled, "exact": self.exact, "accounting": self.accounting}
-        plain = {name: None if part is None else part.to_dict() for name, part in parts.items()}
-        return {"schema": SCHEMA, "passed": self.passed, **plain, "books_agree": self.books_agree}
+        parts = {part.method: part.to_dict() for part in self.findings}
+        return {"schema": SCHEMA, "passed": self.passed, **parts, "claims_agree": self.claims_agree}
+
+
+def epsilons_around(epsilon: float) -> FloatArray:
+    """Return budgets with which one person's can be audited best: the person's, first, and two others'.
+
+    The others' are so large that their records decide the model, and hide nothing of the person's.
+
+    Parameters
+    ----------
+    epsilon
+        The privacy budget of the audited person, > 0.
+
+    Returns
+    -------
+    FloatArray
+        Three epsilons; the person's position is 0.
+
+    Raises
+    ------
+    InvalidInput
+        For an epsilon that is not above 0.
+
+    Examples
+    --------
+    >>> epsilons_around(0.5).tolist()
+    [0.5, 10000000.0, 10000000.0]
+    """
+    return np.array([checks.positive("epsilon", epsilon), 1e7, 1e7])
 
 
 def audit_privacy(
     learner: Learner,
-    promises: object,
+    epsilons: object,
     *,
     people: object = None,
     fits: int | None = None,
+    delta: float | None = None,
     false_alarm: float = 1e-3,
     executor: Executor | None = None,
     progress: Progress | None = None,
 ) -> PrivacyAudit:
-    """Audit a learner's promises in every way that it allows.
+    """Search for privacy budgets that a learner exceeds, by every kind of evidence that it allows.
 
     Parameters
     ----------
     learner
-        Anything with ``fit(X, y, epsilons)``; see
-        :func:`~dpmarket.audit.privacy_sampled.audit_privacy_sampled`. Learners that need two classes to occur
-        see both.
-    promises
-        The promise to each person (epsilon), one record each, shape (people,), at least 3 people.
+        Anything with ``fit(X, y, epsilons)``. What it releases is read from ``coef_`` and ``intercept_`` or,
+        where it has none, from the probabilities that it predicts.
+    epsilons
+        The privacy budget of each person, one record each, shape (people,), at least 3 people.
     people
-        Positions of the people to audit by sampling and by the exact density; None: up to three. Spending is
-        recomputed for everybody.
+        Positions of the people to audit by samples and by the exact density; None: up to three with the
+        smallest, middle and largest budget. Spending is recomputed for everybody.
     fits
-        Models trained for each audited person; None: as many as the promise needs, 16,000 to 128,000.
+        Models trained for each audited person, at least 400. None: 16,000 to 128,000, which show three
+        quarters of an epsilon of 0.5 or more that is just respected. With few, only a gross violation can
+        be told from chance; half the epsilon needs four times as many.
+    delta
+        The delta of the guarantees; None: what the model states, or 0.
     false_alarm
-        The probability that the sampled part calls a kept promise broken.
+        The probability, over all samples, of a lower bound above an epsilon that is respected.
     executor
-        Where to train; None: on all cores, if noise cannot be repeated there.
+        Where to train, for instance a process pool; the learner must then be picklable. None: by processes on
+        all cores, if models say that their noise cannot be repeated (``certifiable_``); else here.
     progress
         Called with the models trained and all of them.
 
@@ -158,52 +196,220 @@ def audit_privacy(
     Raises
     ------
     InvalidInput
-        Arguments that are not these, or a learner whose output is not finite numbers.
+        Arguments that are not these, a learner whose output is not finite numbers, or one that draws the same
+        noise in different processes.
+
+    Notes
+    -----
+    Guaranteed: If the noise of different fits is independent and every guarantee holds, the probability of
+    ``sampled.passed`` being false is at most ``false_alarm``.
 
     Examples
     --------
-    >>> from dpmarket.learning import PrivateLogisticRegression
-    >>> learner = PrivateLogisticRegression(classes=(0, 1), fit_intercept=False)
-    >>> audit = audit_privacy(learner, [0.5, 1.0, 4.0], people=[2], fits=400)
-    >>> audit.passed, bool(audit.exact.found[0] <= 4.0), audit.accounting.broken
-    (True, True, 0)
+    A learner that adds too little noise is caught.
+
+    >>> class Careless:
+    ...     rng = np.random.default_rng(0)
+    ...     def fit(self, X, y, epsilons):
+    ...         self.coef_ = y @ X + self.rng.normal(scale=0.1, size=X.shape[1])
+    ...         return self
+    >>> audit = audit_privacy(Careless(), [0.1, 0.5, 1.0], people=[0], fits=400)
+    >>> audit.passed, bool(audit.sampled.found[0] > 1.0), audit.spending is None
+    (False, True, True)
     """
-    promised = checks.non_negative_vector("promises", promises)
-    sampled = audit_privacy_sampled(
-        learner,
-        promised,
-        people=people,
-        fits=fits,
-        false_alarm=false_alarm,
-        executor=executor,
-        progress=progress,
+    if not callable(getattr(learner, "fit", None)):
+        raise InvalidInput(f"expected a learner with a method fit, got {type(learner).__name__}.")
+    budgets = checks.non_negative_vector("epsilons", epsilons)
+    if budgets.size < 3:
+        raise InvalidInput(f"expected epsilons of at least 3 people, got {budgets.size}.")
+    chosen = audited_people(budgets, people)
+    totals = [
+        _fits_for(float(budgets[person])) if fits is None else checks.whole("fits", fits, minimum=400)
+        for person in chosen
+    ]
+    alarm = checks.strictly_between("false_alarm", false_alarm, 0.0, 1.0)
+    pair = neighbours_of(0, budgets.size)[0]
+    model = learner.fit(pair.features, pair.labels, budgets)
+    claim = claim_of(model)
+    if delta is None:
+        delta = 0.0 if claim is None else claim.delta
+    small = checks.non_negative("delta", delta)
+    assumed = _Assumed.of(model, claim, budgets)
+    with _processes(learner, executor, sum(totals), model) as place:
+        train = _trainer(learner, budgets, place, progress, sum(totals))
+        evidence = [
+            _sampled_bound(train, assumed, person, total, alarm / chosen.size, small)
+            for person, total in zip(chosen.tolist(), totals, strict=True)
+        ]
+    bounds = np.array([bound for bound, _ in evidence])
+    sampled = PrivacyFindings(
+        method="sampled",
+        people=read_only(chosen),
+        epsilons=read_only(budgets[chosen]),
+        found=read_only(bounds),
+        broken=int((bounds > budgets[chosen]).sum()),
+        false_alarm=alarm,
+        details={"fits": sum(totals), "delta": small, "guesses": [guess for _, guess in evidence]},
     )
-    first = neighbours_of(0, promised.size)[0]
-    model = learner.fit(first.features, first.labels, promised)
-    books = books_of(model)
-    if books is None:
+    if claim is None:
         return PrivacyAudit(sampled, None, None)
-    shown, agree = _shown(books), True  # before the next fit: a learner may return itself
-    for person in sampled.people.tolist():
-        for pair in neighbours_of(person, promised.size):
-            before = learner.fit(pair.features, pair.labels, promised)
-            agree = agree and _shown(books_of(before)) == shown
-            after = learner.fit(pair.replaced_features, pair.replaced_labels, promised)
-            agree = agree and _shown(books_of(after)) == shown
-    # No ratio of densities is bounded where guarantees have a delta.
-    exact = audit_privacy_exact(books, promised, people=sampled.people) if has_densities(books) else None
-    return PrivacyAudit(sampled, exact, audit_accounting(books, promised), agree)
+    agree = all(_same_claims(learner, budgets, claim, person, assumed) for person in chosen.tolist())
+    density = audit_density(claim, budgets, people=chosen) if has_density(claim) else None
+    return PrivacyAudit(sampled, density, audit_spending(claim, budgets), agree)
 
 
-def _shown(books: Books | None) -> tuple[object, ...] | None:
-    """Return what books say, to be compared: no two records may differ in it."""
-    if books is None:
-        return None
-    return (
-        books.release,
-        books.loss_weights.tobytes(),
-        books.noise_rate,
-        books.numerical_epsilon,
-        books.plan,
-        books.weight_total,
-    )
+def _fits_for(epsilon: float) -> int:
+    """Return how many models show three quarters of an epsilon: the error is about one over their root."""
+    return int(np.clip(32_000.0 / max(epsilon, 1e-9) ** 2, _FEWEST, _MOST))
+
+
+@dataclass(frozen=True)
+class _Assumed:
+    """The release that a learner is assumed to make, for choosing pairs and scores; no bound relies on it."""
+
+    claim: Claim
+    release: Release
+    correction: float  # by which released coefficients are multiplied
+    labels_only: bool
+
+    @classmethod
+    def of(cls, model: Any, claim: Claim | None, budgets: FloatArray) -> _Assumed:
+        if claim is not None and isinstance(claim.release, Release):
+            correction = float(getattr(model, "shrinkage_correction_", 1.0))
+            return cls(claim, claim.release, correction, claim.release.private == "labels")
+        release = Release(logistic_loss(), NoiseNorm.euclidean(N_FEATURES), 2.0 / float(budgets.sum()))
+        return cls(Claim(release, *release.weights(budgets)), release, 1.0, labels_only=False)
+
+    def pairs(self, person: int) -> list[Neighbours]:
+        """Return the pairs of data sets between which this release guarantees privacy."""
+        weights = self.claim.loss_weights
+        pairs = neighbours_of(person, weights.size, best_lean(weights, self.release.l2, person))
+        return [pair for pair in pairs if pair.labels_only or not self.labels_only]
+
+    def ratio(self, pair: Neighbours, outputs: FloatArray) -> Score | None:
+        """Return the log likelihood ratio, if outputs are the coefficients of such a release."""
+        constant, k = self.release.norm.constant, self.release.loss.outputs
+        if outputs.shape[1] != k * (N_FEATURES + 1):
+            return None
+        if constant is None and outputs[:, k * N_FEATURES :].any():
+            return None
+
+        def group(x: FloatArray, y: IntArray, people: Any) -> Group:
+            rows = x if constant is None else np.column_stack([x, np.full(len(x), constant)])
+            return Group(rows[people], y[people].astype(float), self.claim.loss_weights[people])
+
+        own, others = [pair.person], np.arange(len(pair.labels)) != pair.person
+        groups = (
+            group(pair.features, pair.labels, own),
+            group(pair.replaced_features, pair.replaced_labels, own),
+            group(pair.features, pair.labels, others),
+        )
+
+        def score(outputs: FloatArray) -> FloatArray:
+            w = outputs[:, : k * N_FEATURES].reshape(-1, k, N_FEATURES)
+            if constant is not None:
+                w = np.concatenate([w, outputs[:, k * N_FEATURES :, None] / constant], axis=2)
+            return log_ratio(self.release, self.claim.noise_rate, w / self.correction, *groups)
+
+        return score
+
+
+def _same_claims(learner: Learner, budgets: FloatArray, claim: Claim, person: int, assumed: _Assumed) -> bool:
+    for pair in assumed.pairs(person):
+        for x, y in ((pair.features, pair.labels), (pair.replaced_features, pair.replaced_labels)):
+            other = claim_of(learner.fit(x, y, budgets))
+            if other is None or other.stated != claim.stated:
+                return False
+    return True
+
+
+def _sampled_bound(
+    train: _Train, assumed: _Assumed, person: int, fits: int, alpha: float, delta: float
+) -> tuple[float, dict[str, Any]]:
+    """Choose a pair and its rules on some of the models, and test them on others."""
+    pairs = assumed.pairs(person)
+    each, again = min(fits // (8 * len(pairs)), _EACH), min(fits // 16, _AGAIN)
+    tests = fits - 2 * (len(pairs) * each + again)
+
+    def drawn(pair: Neighbours, first: int, second: int) -> tuple[FloatArray, FloatArray]:
+        before = train(pair.features, pair.labels, first)
+        return before, train(pair.replaced_features, pair.replaced_labels, second)
+
+    def rules(pair: Neighbours, first: FloatArray, second: FloatArray) -> list[Guess]:
+        return best_guesses(pair, first, second, assumed.ratio(pair, first), tests, alpha)
+
+    looks = [(pair, *drawn(pair, each, each)) for pair in pairs]
+    pair, *seen = max(looks, key=lambda look: max(rule.expected for rule in rules(*look)))
+    more = drawn(pair, again, again)
+    chosen = rules(pair, *(np.concatenate(parts) for parts in zip(seen, more, strict=True)))
+    heads = randbits(tests).bit_count()
+    outputs = drawn(pair, heads, tests - heads)
+    counts = [rule.count(*outputs) for rule in chosen]
+    levels = ((1.0 - _TAILS) * alpha, _TAILS * alpha)
+    bounds = [epsilon_bound(*count, level, delta, tests) for count, level in zip(counts, levels, strict=True)]
+    k = int(np.argmax(bounds))
+    right, made = counts[k]
+    return bounds[k], {"neighbours": pair.name, "tested": tests, "guesses": made, "right": right}
+
+
+@contextmanager
+def _processes(
+    learner: Learner, executor: Executor | None, fits: int, model: Any
+) -> Iterator[Executor | None]:
+    """Give the executor, or a pool on all cores if that is safe and worth its start, or None."""
+    cores = os.cpu_count() or 1
+    repeats = not getattr(model, "certifiable_", False)
+    if executor is not None or repeats or cores == 1 or fits < _WORTH_PROCESSES:
+        yield executor
+        return
+    try:
+        pickle.dumps(learner)
+    except (AttributeError, TypeError, pickle.PicklingError):
+        yield None
+        return
+    with ProcessPoolExecutor(cores) as pool:
+        yield pool
+
+
+def _trainer(
+    learner: Learner, budgets: FloatArray, executor: Executor | None, progress: Progress | None, total: int
+) -> _Train:
+    """Return a function that trains models in chunks, here or elsewhere, and counts them."""
+    done = 0
+
+    def train(x: FloatArray, y: IntArray, count: int) -> FloatArray:
+        nonlocal done
+        sizes = [min(_CHUNK, count - start) for start in range(0, count, _CHUNK)]
+        tasks: Sequence[_Task] = [(learner, x, y, budgets, size) for size in sizes]
+        parts: list[FloatArray] = []
+        for part in (map if executor is None else executor.map)(_chunk, tasks):
+            parts.append(part)
+            done += len(part)
+            if progress is not None:
+                progress(min(done, total), total)
+        # No bound holds without independent noise.
+        starts = [part[:20].tobytes() for part in parts if len(part) >= 20]
+        varied = any(np.ptp(part[:20], axis=0).any() for part in parts)
+        if varied and len(set(starts)) < len(starts):
+            raise InvalidInput("expected noise that is drawn afresh in every process; it is repeated.")
+        return np.concatenate(parts)
+
+    return train
+
+
+def _chunk(task: _Task) -> FloatArray:
+    learner, x, y, budgets, count = task
+    outputs = np.array([_released(learner.fit(x, y, budgets)) for _ in range(count)])
+    if outputs.dtype.kind != "f" or not np.isfinite(outputs).all():
+        raise InvalidInput("expected finite coefficients or probabilities from the learner, got others.")
+    return outputs
+
+
+def _released(model: Any) -> FloatArray:
+    """Return a model's coefficients or, if it has none, its log odds at the origin and at unit rows."""
+    if hasattr(model, "coef_"):
+        constant = np.ravel(np.asarray(getattr(model, "intercept_", 0.0), dtype=np.float64))
+        return np.concatenate([np.ravel(np.asarray(model.coef_, dtype=np.float64)), constant])
+    points = np.vstack([np.eye(N_FEATURES), np.zeros(N_FEATURES), -np.eye(N_FEATURES)])
+    odds = np.clip(np.asarray(model.predict_proba(points), dtype=np.float64)[:, 1], 1e-15, 1.0 - 1e-15)
+    return np.log(odds) - np.log1p(-odds)

@@ -25,6 +25,7 @@ import numpy as np
 from dpmarket import checks
 from dpmarket.arrays import FloatArray
 from dpmarket.audit.findings import verdict
+from dpmarket.costs.distribution import CostDistribution
 from dpmarket.display import html_table, short_repr
 from dpmarket.errors import Infeasible, InvalidInput, NotConverged
 from dpmarket.mechanisms.epsilon_cost import EpsilonCost
@@ -33,32 +34,15 @@ from dpmarket.progress import Progress
 
 SCHEMA = "dpmarket.audit.truthfulness/2"
 _SHARE_OF_FIRST = 0.625  # of the misreports, before the search narrows
-_TINY = 5e-324
+_TINY = 1e-300
 
 
 @runtime_checkable
 class Mechanism(Protocol):
-    """All that the audit asks of a mechanism."""
+    """All that the audit needs of a mechanism."""
 
     def respond(self, reported_costs: object, i: int, report: float) -> tuple[float, float]:
         """Return seller ``i``'s epsilon and payment for a report, the others' reports as given."""
-        ...
-
-
-class Costs(Protocol):
-    """All that the audit asks of a distribution of costs."""
-
-    @property
-    def support(self) -> tuple[float, float]:
-        """Lowest and highest cost."""
-        ...
-
-    def quantile(self, probabilities: Any) -> Any:
-        """Return the lowest cost whose cdf is at least this."""
-        ...
-
-    def sample(self, size: int, rng: np.random.Generator) -> FloatArray:
-        """Draw costs."""
         ...
 
 
@@ -152,7 +136,7 @@ class TruthfulnessAudit:
 
 def audit_truthfulness(
     mechanism: Mechanism | PriceSchedule,
-    dist: Costs,
+    dist: CostDistribution,
     sellers: int,
     markets: int,
     misreports: int,
@@ -219,7 +203,7 @@ def audit_truthfulness(
 
 def audit_truthfulness_at(
     mechanism: Mechanism | PriceSchedule,
-    dist: Costs,
+    dist: CostDistribution,
     profiles: list[FloatArray],
     misreports: int,
     *,
@@ -228,19 +212,7 @@ def audit_truthfulness_at(
     minor_unit: float = 0.0,
     progress: Progress | None = None,
 ) -> TruthfulnessAudit:
-    """Search given markets, as :func:`audit_truthfulness` does.
-
-    Parameters
-    ----------
-    mechanism, dist, misreports, epsilon_cost, tolerance, minor_unit, progress
-        As there.
-    profiles
-        The true costs of each market.
-
-    Returns
-    -------
-    TruthfulnessAudit
-        With the worst misreport of all markets.
+    """Search given markets, each the true costs of its sellers, as :func:`audit_truthfulness` does.
 
     Examples
     --------
@@ -259,25 +231,26 @@ def audit_truthfulness_at(
     tried = refused = refused_truths = done = 0
     for market, profile in enumerate(profiles):
         costs = checks.non_negative_vector("costs", profile)
-        for i in range(costs.size):
-            cost = float(costs[i])
+        for i, cost in enumerate(costs.tolist()):
             reports = _first(costs, i, dist, count)
-            found = [_answer(respond, costs, i, report) for report in reports]
-            more = _second(cost, reports, found, table, dist, count)
+            answers = np.array([_answer(respond, costs, i, report) for report in reports])
+            more = _second(cost, reports, answers, table, dist, count)
             reports = np.concatenate((reports, more))
-            found += [_answer(respond, costs, i, report) for report in more]
-            truth, lies = found[0], reports[1:]
-            tried += int((lies != cost).sum())
-            refused += sum(answer is None for answer in found)
-            if truth is None:
-                refused_truths += any(answer is not None for answer in found)
-            else:
-                best = _worst(cost, truth, lies, found[1:], table, unit)
-                if best is not None and best[0] > excess:
-                    excess, report, answer = best
-                    loss = cost * _amount(table, answer[0]), cost * _amount(table, truth[0])
-                    gain = (answer[1] - loss[0]) - (truth[1] - loss[1])
-                    worst = Misreport(market, i, cost, report, *answer, *truth, gain)
+            answers = np.array([*answers, *(_answer(respond, costs, i, report) for report in more)])
+            misreport, answered = reports != cost, np.isfinite(answers[:, 0])
+            tried += int(misreport.sum())
+            refused += int((~answered).sum())
+            if not answered[0]:
+                refused_truths += bool(answered.any())
+            elif (misreport & answered).any():
+                paid, loss = answers[:, 1], cost * _cost_of(table, answers[:, 0])
+                gains = (paid - loss) - (paid[0] - loss[0])
+                relative = (gains - unit) / np.maximum(paid + paid[0] + loss + loss[0], _TINY)
+                k = int(np.where(misreport & answered, relative, -np.inf).argmax())
+                if relative[k] > excess:
+                    excess = float(relative[k])
+                    values = (*answers[k].tolist(), *answers[0].tolist(), float(gains[k]))
+                    worst = Misreport(market, i, cost, float(reports[k]), *values)
             done += 1
             if progress is not None:
                 progress(done, sum(len(each) for each in profiles))
@@ -306,39 +279,24 @@ def _respond(mechanism: object) -> _Respond:
     return mechanism.respond
 
 
-def _answer(respond: _Respond, costs: FloatArray, i: int, report: float) -> _Answer | None:
+def _answer(respond: _Respond, costs: FloatArray, i: int, report: float) -> _Answer:
+    """Return epsilon and payment, both NaN for a report that is refused."""
     try:
         epsilon, payment = respond(costs, i, float(report))
     except (Infeasible, NotConverged):
-        return None
+        return math.nan, math.nan
     if not (math.isfinite(epsilon) and math.isfinite(payment) and epsilon >= 0.0):
         raise InvalidInput("expected finite payments and epsilons >= 0 from the mechanism, got others.")
     return float(epsilon), float(payment)
 
 
-def _amount(table: EpsilonCost, epsilon: float) -> float:
-    return float(table.cost_of_epsilon(np.array([epsilon]))[0])
+def _cost_of(table: EpsilonCost, epsilons: FloatArray) -> FloatArray:
+    """Return H, NaN where a report was refused."""
+    found = table.cost_of_epsilon(np.nan_to_num(epsilons))
+    return np.where(np.isfinite(epsilons), found, np.nan)
 
 
-def _worst(
-    cost: float, truth: _Answer, reports: FloatArray, answers: list[_Answer | None], table: EpsilonCost,
-    unit: float,
-) -> tuple[float, float, _Answer] | None:  # fmt: skip
-    """Return the largest gain beyond the unit relative to the money in play, its report and its answer."""
-    own = cost * _amount(table, truth[0])
-    best: tuple[float, float, _Answer] | None = None
-    for report, answer in zip(reports, answers, strict=True):
-        if answer is None or report == cost:
-            continue
-        loss = cost * _amount(table, answer[0])
-        gain = (answer[1] - loss) - (truth[1] - own)
-        relative = (gain - unit) / max(answer[1] + truth[1] + loss + own, _TINY)
-        if best is None or relative > best[0]:
-            best = relative, float(report), answer
-    return best
-
-
-def _first(costs: FloatArray, i: int, dist: Costs, count: int) -> FloatArray:
+def _first(costs: FloatArray, i: int, dist: CostDistribution, count: int) -> FloatArray:
     """Return the truth and five eighths of the misreports: ends, ties, near the truth, and a grid."""
     wanted = max(8, math.ceil(_SHARE_OF_FIRST * count))
     low, top = dist.support[0], _top(dist)
@@ -358,31 +316,32 @@ def _first(costs: FloatArray, i: int, dist: Costs, count: int) -> FloatArray:
 
 
 def _second(
-    cost: float, reports: FloatArray, found: list[_Answer | None], table: EpsilonCost, dist: Costs,
+    cost: float,
+    reports: FloatArray,
+    answers: FloatArray,
+    table: EpsilonCost,
+    dist: CostDistribution,
     count: int,
-) -> FloatArray:  # fmt: skip
+) -> FloatArray:
     """Return the rest of the misreports: around the best so far, and within the largest fall of epsilon."""
     wanted = max(4, count - max(8, math.ceil(_SHARE_OF_FIRST * count)))
-    answered = np.array([answer is not None for answer in found])
+    answered = np.isfinite(answers[:, 0])
     if not answered.any():
         return np.empty(0)
-    pairs = np.array([answer for answer in found if answer is not None])
-    reports = reports[answered]
-    utilities = pairs[:, 1] - cost * table.cost_of_epsilon(pairs[:, 0])
+    reports, answers = reports[answered], answers[answered]
     order = np.argsort(reports, kind="stable")
-    falls = -np.diff(pairs[order, 0])
+    falls = -np.diff(answers[order, 0])
     inside = np.empty(0)
     if falls.size and falls.max() > 0.0:
         k = int(falls.argmax())
         inside = np.linspace(reports[order[k]], reports[order[k + 1]], wanted // 2 + 2)[1:-1]
-    lies = np.flatnonzero(reports != cost)
-    best = float(reports[lies[utilities[lies].argmax()]]) if lies.size else cost
-    around = _near(best, _top(dist) - dist.support[0], wanted - inside.size)
+    utilities = np.where(reports == cost, -np.inf, answers[:, 1] - cost * _cost_of(table, answers[:, 0]))
+    around = _near(float(reports[utilities.argmax()]), _top(dist) - dist.support[0], wanted - inside.size)
     chosen = np.concatenate((inside, around))
     return chosen[chosen >= 0.0]
 
 
-def _top(dist: Costs) -> float:
+def _top(dist: CostDistribution) -> float:
     high = dist.support[1]
     return float(high) if math.isfinite(high) else float(dist.quantile(1.0 - 1e-6))
 

@@ -1,10 +1,10 @@
-"""``dpmarket audit``: look for profitable misreports, for sellers who lost, for broken promises."""
+"""``dpmarket audit``: search for profitable misreports, payments below cost, exceeded privacy budgets."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -21,7 +21,7 @@ from dpmarket.cli.arguments import (
 )
 
 if TYPE_CHECKING:
-    from dpmarket.audit import Audit, ParticipationAudit
+    from dpmarket.audit import Audit
 
 app = typer.Typer(help="Check truthfulness, participation and privacy as an outsider would.")
 FigureOption = Annotated[
@@ -91,24 +91,7 @@ def truthfulness(
             audited, dist, sellers, markets, misreports, np.random.default_rng(seed), epsilon_cost=tables,
             progress=progress,
         )  # fmt: skip
-    _tell("Truthfulness: does a misreport gain?", audit, as_json, None)
-
-
-@app.command(epilog="Example: dpmarket audit participation quotes.csv reports.csv")
-def participation(
-    quotes: Annotated[Path, typer.Argument(help="The quotes that 'dpmarket quote' wrote.")],
-    costs: Annotated[Path, typer.Argument(help="CSV or Parquet file with seller ids and true costs.")],
-    id_column: Annotated[str, typer.Option(help="The column with the sellers' ids.")] = "seller",
-    cost_column: Annotated[str, typer.Option(help="The column with the costs.")] = "cost",
-    rules: RulesOption = RULES,
-    as_json: JsonFlag = False,
-) -> None:
-    """Check that everybody is paid at least what they sell costs them; exit code 1 if anybody is not.
-
-    The rules file says how epsilon costs a seller, costs.shape. No cost is shown.
-    """
-    audit = _participation(quotes, costs, id_column, cost_column, rules)
-    _tell("Participation: did anybody lose by taking part?", audit, as_json, None)
+    _print("Truthfulness: does a misreport gain?", audit, as_json, None)
 
 
 @app.command(epilog="Example: dpmarket audit privacy 0.5 1 4 --fits 4000")
@@ -116,8 +99,8 @@ def privacy(
     epsilons: Annotated[
         list[float],
         typer.Argument(
-            help="The promise (epsilon) to each person, at least three; or one, which is then audited among "
-            "people whose promises leave it no shelter."
+            help="The privacy budget of each person, at least three; or one, which is then audited among "
+            "people whose budgets are so large that they hide nothing of it."
         ),
     ],
     l2: Annotated[
@@ -134,99 +117,85 @@ def privacy(
         ),
     ] = None,
     false_alarm: Annotated[
-        float, typer.Option(help="Probability, at most, of calling a kept promise broken.")
+        float, typer.Option(help="Probability, at most, of calling a respected budget exceeded.")
     ] = 1e-3,
-    processes: Annotated[
-        int | None, typer.Option(help="How many processes train models; left out: one on every core.")
-    ] = None,
     figure: FigureOption = None,
     as_json: JsonFlag = False,
     force: ForceFlag = False,
 ) -> None:
-    """Look for promises that the private estimator breaks, in three ways; exit code 1 if one is found.
+    """Search for privacy budgets that the estimator exceeds, in three ways; exit code 1 if one is found.
 
-    Sampled models show a lower bound on what is given away of a person; the exact density shows the worst
-    case found; and what was spent is recomputed by other code.
+    Sampled models show a lower bound on a person's privacy loss, the exact density shows the worst case
+    found, and everybody's spending is recomputed by other code.
     """
-    from concurrent.futures import ProcessPoolExecutor
-    from contextlib import nullcontext
-
-    from dpmarket.audit import audit_privacy, promises_around
+    from dpmarket.audit import audit_privacy, epsilons_around
     from dpmarket.cli.render import number, print_table, progress_bar
-    from dpmarket.errors import InvalidInput
     from dpmarket.learning import PrivateLogisticRegression
 
-    if processes is not None and processes < 1:
-        raise InvalidInput(f"expected processes >= 1, got {processes}.")
     learner = PrivateLogisticRegression(l2=l2, fit_intercept=intercept, classes=(0, 1))
-    promises, people = (promises_around(epsilons[0]), [0]) if len(epsilons) == 1 else (epsilons, None)
-    pool: Any = nullcontext(None) if processes is None else ProcessPoolExecutor(processes)
-    with pool as executor, progress_bar("Training models") as progress:
+    budgets, people = (epsilons_around(epsilons[0]), [0]) if len(epsilons) == 1 else (epsilons, None)
+    with progress_bar("Training models") as progress:
         audit = audit_privacy(
-            learner,
-            promises,
-            people=people,
-            fits=fits,
-            false_alarm=false_alarm,
-            executor=executor,
-            progress=progress,
+            learner, budgets, people=people, fits=fits, false_alarm=false_alarm, progress=progress
         )
-    audited = audit.people()
+    rows, names = audit.people(), ["sampled, at least", "exact density", "recomputed spending"]
     if figure is not None:
-        from dpmarket.figures import draw_promises, new_figure, save
+        from dpmarket.report.figures import draw_epsilons, new_figure, save
 
         canvas, (axes,) = new_figure()
-        names = ("sampled, at least", "exact density", "recomputed spending")
-        series = [(name, [row[k + 2] for row in audited]) for k, name in enumerate(names)]
-        draw_promises(axes, [row[1] for row in audited], series)  # type: ignore[arg-type]
+        series = [(name, [row[k + 2] for row in rows]) for k, name in enumerate(names)]
+        draw_epsilons(axes, [row[1] for row in rows], series)  # type: ignore[arg-type]
         save(canvas, figure, overwrite=force)
     if not as_json:
-        print_table(
-            "Audited people",
-            ["person", "promised", "sampled, at least", "exact density", "recomputed spending"],
-            [
-                [str(row[0]), *(number(value) if value is not None else "" for value in row[1:])]
-                for row in audited
-            ],
-        )
-    _tell("Privacy: is a promise broken?", audit, as_json, figure)
+        cells = [[str(row[0]), *("" if x is None else number(x) for x in row[1:])] for row in rows]
+        print_table("Audited people", ["person", "epsilon", *names], cells)
+    _print("Privacy: is a privacy budget exceeded?", audit, as_json, figure)
 
 
-def _participation(
-    path: Path, costs: Path, id_column: str, cost_column: str, rules: Path
-) -> ParticipationAudit:
-    """Match costs to sellers by id, and audit a quotes file."""
-    from dpmarket.audit import audit_paid_amounts
+@app.command(epilog="Example: dpmarket audit participation quotes.csv reports.csv")
+def participation(
+    quotes: Annotated[Path, typer.Argument(help="The quotes that 'dpmarket quote' wrote.")],
+    costs: Annotated[Path, typer.Argument(help="CSV or Parquet file with seller ids and true costs.")],
+    id_column: Annotated[str, typer.Option(help="The column with the sellers' ids.")] = "seller",
+    cost_column: Annotated[str, typer.Option(help="The column with the costs.")] = "cost",
+    rules: RulesOption = RULES,
+    as_json: JsonFlag = False,
+) -> None:
+    """Check that every seller is paid at least the cost of what they sell; exit code 1 otherwise.
+
+    The rules file says how epsilon costs a seller, costs.shape. No cost is shown.
+    """
+    from dpmarket.audit import audit_participation
     from dpmarket.campaign.rules.pricing import terms_of
     from dpmarket.campaign.rules.rules_file import read_rules
     from dpmarket.core.file_reports import normal_ids
+    from dpmarket.errors import FileProblem
     from dpmarket.files import number_column, read_table
 
     table = read_table(costs, [id_column, cost_column], texts=[id_column])
     names = normal_ids(table, id_column)[0].to_list()
     own = dict(zip(names, number_column(table, cost_column, costs), strict=True))
-    quotes = read_table(path, [id_column, "epsilon", "payment_minor_units"], texts=[id_column])
-    ordered = _in_order(own, normal_ids(quotes, id_column)[0].to_list(), table.height, costs)
-    epsilons = number_column(quotes, "epsilon", path)
-    amounts = number_column(quotes, "payment_minor_units", path).astype("int64")
-    found = read_rules(rules)
-    units, tables = found.money.minor_units, terms_of(found).epsilon_cost
-    return audit_paid_amounts(epsilons, amounts, ordered, units, tables)
-
-
-def _in_order(own: dict[str, float], ids: list[str], rows: int, source: Path) -> list[float]:
-    from dpmarket.errors import FileProblem
-
+    quoted = read_table(quotes, [id_column, "epsilon", "payment_minor_units"], texts=[id_column])
+    ids = normal_ids(quoted, id_column)[0].to_list()
     missing = sum(name not in own for name in ids)
-    if missing or len(own) != rows:
+    if missing or len(own) != table.height:
         raise FileProblem(
-            f"expected one cost for every seller in {source}, found {missing} sellers without one and "
-            f"{rows - len(own)} repeated."
+            f"expected one cost for every seller in {costs}, found {missing} sellers without one and "
+            f"{table.height - len(own)} repeated."
         )
-    return [own[name] for name in ids]
+    found = read_rules(rules)
+    unit = 1.0 / found.money.minor_units
+    audit = audit_participation(
+        number_column(quoted, "epsilon", quotes),
+        number_column(quoted, "payment_minor_units", quotes) * unit,
+        [own[name] for name in ids],
+        epsilon_cost=terms_of(found).epsilon_cost,
+        minor_unit=unit,
+    )
+    _print("Participation: was a seller paid less than the cost?", audit, as_json, None)
 
 
-def _tell(title: str, audit: Audit, as_json: bool, figure: Path | None) -> None:
+def _print(title: str, audit: Audit, as_json: bool, figure: Path | None) -> None:
     """Print the verdict and its evidence; a failed audit is exit code 1."""
     from dpmarket.cli.render import print_table
     from dpmarket.files import to_json

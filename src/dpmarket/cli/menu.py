@@ -70,7 +70,7 @@ def menu(
         schedule = population_schedule(read_distribution(costs), objective, sellers, epsilon_cost=table)
     offers = [column.tolist() for column in schedule.menu(points)]
     if figure is not None:
-        from dpmarket.figures import new_figure, save
+        from dpmarket.report.figures import new_figure, save
 
         canvas, (left, right) = new_figure(2)
         dense_costs, epsilons, payments = schedule.menu(400)

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from dpmarket.figures import inline_svg, new_figure
-from dpmarket.figures.market import draw_groups, draw_guesses, draw_options, draw_rule, with_unit
+from dpmarket.report.figures import (
+    draw_groups,
+    draw_guesses,
+    draw_options,
+    draw_rule,
+    inline_svg,
+    new_figure,
+    with_unit,
+)
 from dpmarket.report.groups import Group
 from dpmarket.report.promise import guess_after
 from dpmarket.report.summary import Summary

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dpmarket.arrays import FloatArray, IntArray
-from dpmarket.audit import Audit, Books, audit_accounting, audit_paid_amounts, audit_truthfulness
+from dpmarket.audit import Audit, Claim, audit_participation, audit_spending, audit_truthfulness
 from dpmarket.campaign.rules.released import ModelFile
 from dpmarket.certificates import Verification
 from dpmarket.costs import distribution_from_dict
@@ -43,7 +43,9 @@ def participation_of(
     """Check that sellers who were bought from are paid what epsilon costs them, if they told the truth."""
     bought = epsilons > 0.0
     losses = epsilons[bought] ** (2 if rules["epsilon_cost"]["shape"] == "quadratic" else 1)
-    audit = audit_paid_amounts(losses, amounts[bought], costs[bought], minor_units)
+    audit = audit_participation(
+        losses, amounts[bought] / minor_units, costs[bought], minor_unit=1.0 / minor_units
+    )
     return LOSS, audit
 
 
@@ -54,7 +56,7 @@ def accounting_of(
     used = np.flatnonzero(loss_weights > 0.0)
     if used.size > _ACCOUNTS:
         used = rng.choice(used, _ACCOUNTS, replace=False)
-    return KEPT, audit_accounting(Books.of(model.description, loss_weights[used]), promises[used])
+    return KEPT, audit_spending(Claim.of(model.description, loss_weights[used]), promises[used])
 
 
 class Verified:

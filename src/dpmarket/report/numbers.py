@@ -103,9 +103,9 @@ def spending_of(statistics: StatisticsFile, weights: FloatArray, promises: Float
     lost = sum(map(Fraction, weights.tolist()), Fraction(0)) > told * (1 + Fraction(1, 1 << 40))
     used = np.flatnonzero(weights > 0.0)
     return KEPT, PrivacyFindings(
-        method="accounting",
+        method="spending",
         people=read_only(used),
-        promises=read_only(promises[used].copy()),
+        epsilons=read_only(promises[used].copy()),
         found=read_only(weights[used].copy()),
         broken=exceeded + lost,
         false_alarm=0.0,

@@ -1,4 +1,4 @@
-"""Figures as part of a page."""
+"""Figures as files and as part of a page."""
 
 import re
 import xml.etree.ElementTree as ElementTree
@@ -7,8 +7,21 @@ from itertools import pairwise
 import pytest
 
 from dpmarket import InvalidInput
-from dpmarket.figures import COLOURS, inline_svg, new_figure
-from dpmarket.figures.market import draw_buyers, draw_groups, draw_guesses, draw_options, draw_rule
+from dpmarket.errors import FileProblem
+from dpmarket.report.figures import (
+    COLOURS,
+    MARKERS,
+    STYLES,
+    draw_buyers,
+    draw_epsilons,
+    draw_groups,
+    draw_guesses,
+    draw_options,
+    draw_rule,
+    inline_svg,
+    new_figure,
+    save,
+)
 
 DRAWINGS = [
     lambda axes: draw_rule(axes, [1, 2], [1, 0], [1.5], [0.5], cutoff=1.8, unit="payment", worth=[0.5, 0.0]),
@@ -18,6 +31,7 @@ DRAWINGS = [
     lambda axes: draw_options(axes, [10.0, 20.0, 40.0], [0.4, 0.3, 0.2], (20.0, 0.3)),
     lambda axes: draw_buyers(axes, ["ours", "<theirs>"], [0.1, 0.2], [0.01, 0.02]),
     lambda axes: draw_guesses(axes, [0, 0.5, 1], [[0, 0.6, 1], [0, 0.9, 1]], ["one", "two"]),
+    lambda axes: draw_epsilons(axes, [0.5, 1.0], [("sampled", [0.3, 0.7]), ("spent", [0.5, 1.0])]),
 ]
 
 
@@ -58,3 +72,29 @@ def test_a_name_that_is_no_id_is_refused():
     figure, _ = new_figure()
     with pytest.raises(InvalidInput, match="hyphens"):
         inline_svg(figure, "a b", "title", "words")
+
+
+@pytest.mark.parametrize("ending", ["svg", "png", "pdf"])
+def test_a_figure_gives_the_same_bytes_every_time(tmp_path, ending):
+    for name in ("one", "two"):
+        figure, (axes,) = new_figure()
+        axes.plot([0, 1], [0, 1], label="line")
+        axes.legend()
+        save(figure, tmp_path / f"{name}.{ending}")
+    one, two = ((tmp_path / f"{name}.{ending}").read_bytes() for name in ("one", "two"))
+    assert one == two
+    assert len(one) > 1000
+
+
+def test_an_unknown_ending_and_an_existing_file_are_refused(tmp_path):
+    figure, _ = new_figure(panels=2)
+    with pytest.raises(InvalidInput, match="svg"):
+        save(figure, tmp_path / "figure.bmp")
+    save(figure, tmp_path / "figure.svg")
+    with pytest.raises(FileProblem, match="exists"):
+        save(figure, tmp_path / "figure.svg")
+    save(figure, tmp_path / "figure.svg", overwrite=True)
+
+
+def test_series_differ_in_more_than_colour():
+    assert len(set(COLOURS)) == len(COLOURS) == len(set(STYLES)) == len(set(MARKERS))

@@ -1,4 +1,4 @@
-"""Books of a fitted model: its weights, and the public constants that its privacy losses follow from."""
+"""What a fitted model claims about its training, which its privacy losses follow from."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from dpmarket.privacy.release import Release
 
 
 @dataclass(frozen=True, eq=False)
-class Books:
-    """What a model states about its training. Believed, not checked: audits do that.
+class Claim:
+    """A release, everybody's weight in it, and how it was rounded. Stated, not checked: audits do that.
 
     Parameters
     ----------
@@ -29,17 +29,20 @@ class Books:
         Weight of each person, shape (people,): shares, or whole numbers for a descent.
     noise_rate
         The rate of the noise; not used for a descent.
-    numerical_epsilon
-        What releasing on a grid is said to cost everybody with a weight.
     plan, weight_total
-        How a model was rounded, and the bound on the sum of weights that this was planned with; None charges
-        ``numerical_epsilon`` as stated.
+        How the model was rounded, and the sum of weights that this was planned with. None: not rounded.
+
+    Examples
+    --------
+    >>> from dpmarket.privacy import NoiseNorm, logistic_loss
+    >>> release = Release(logistic_loss(), NoiseNorm.euclidean(2), l2=0.3)
+    >>> Claim(release, *release.weights([0.5, 1.0, 2.5])).delta
+    0.0
     """
 
     release: Release | Descent
     loss_weights: FloatArray
     noise_rate: float = 1.0
-    numerical_epsilon: float = 0.0
     plan: ReleasePlan | None = None
     weight_total: float | None = None
 
@@ -49,31 +52,25 @@ class Books:
         checks.positive("noise_rate", self.noise_rate)
         if self.plan is not None:
             checks.positive("grid", self.plan.grid)
-        checks.non_negative("numerical_epsilon", self.numerical_epsilon)
 
     @classmethod
-    def of(cls, description: Mapping[str, Any], loss_weights: ArrayLike) -> Books:
-        """Return the books that a description (``description_`` of an estimator) and shares make.
+    def of(cls, description: Mapping[str, Any], loss_weights: ArrayLike) -> Claim:
+        """Return the claim that a description (``description_`` of an estimator) and shares make.
 
         Raises
         ------
         InvalidInput
-            The description is none of a release.
+            The description is not one of a release.
         """
         try:
+            shares = np.asarray(loss_weights, dtype=np.float64)
             if "coefficients" in description:
-                whole = np.rint(np.asarray(loss_weights, dtype=np.float64) * description["weight_total"])
+                whole = np.rint(shares * description["weight_total"])
                 return cls(Descent.from_dict(description["release"]), whole)
             names = ("grid", "gradient_bound", "noise_accuracy", "numerical_epsilon")
             plan = ReleasePlan(*(float(description[name]) for name in names))
-            return cls(
-                Release.from_dict(description["release"]),
-                np.asarray(loss_weights, dtype=np.float64),
-                float(description["noise_rate"]),
-                plan.numerical_epsilon,
-                plan,
-                float(description["weight_total"]),
-            )
+            rate, total = float(description["noise_rate"]), float(description["weight_total"])
+            return cls(Release.from_dict(description["release"]), shares, rate, plan, total)
         except (KeyError, TypeError, ValueError):
             raise InvalidInput("expected the description of a release, as estimators give it.") from None
 
@@ -82,24 +79,20 @@ class Books:
         """The delta of every guarantee; 0.0 without one."""
         return self.release.delta if isinstance(self.release, Descent) else 0.0
 
+    @property
+    def stated(self) -> tuple[object, ...]:
+        """Everything that is claimed, as a value to compare: no record may change it."""
+        return (self.release, self.loss_weights.tobytes(), self.noise_rate, self.plan, self.weight_total)
 
-def books_of(model: Any) -> Books | None:
-    """Return the books of a fitted model: its ``description_`` and ``loss_weights_``; None without them.
 
-    Parameters
-    ----------
-    model
-        Anything, fitted.
-
-    Returns
-    -------
-    Books or None
+def claim_of(model: Any) -> Claim | None:
+    """Return the claim of a fitted model: its ``description_`` and ``loss_weights_``; None without them.
 
     Raises
     ------
     InvalidInput
-        What the model states are no weights or no description.
+        These are not a description and weights.
     """
     if not hasattr(model, "description_") or not hasattr(model, "loss_weights_"):
         return None
-    return Books.of(model.description_, model.loss_weights_)
+    return Claim.of(model.description_, model.loss_weights_)

@@ -1,9 +1,0 @@
-from .audits import draw_promises as draw_promises
-from .canvas import COLOURS as COLOURS
-from .canvas import MARKERS as MARKERS
-from .canvas import STYLES as STYLES
-from .canvas import Axes as Axes
-from .canvas import Figure as Figure
-from .canvas import new_figure as new_figure
-from .canvas import save as save
-from .inline import inline_svg as inline_svg
