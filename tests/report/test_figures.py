@@ -12,7 +12,6 @@ from dpmarket.report.figures import (
     COLOURS,
     MARKERS,
     STYLES,
-    draw_buyers,
     draw_epsilons,
     draw_groups,
     draw_guesses,
@@ -29,7 +28,6 @@ DRAWINGS = [
     lambda axes: draw_groups(axes, [(1.0, 2.0, 30)], [(2.0, 4.0, 12)], 2.0),
     lambda axes: draw_groups(axes, [(1.0, 2.0, 30)], [], None),
     lambda axes: draw_options(axes, [10.0, 20.0, 40.0], [0.4, 0.3, 0.2], (20.0, 0.3)),
-    lambda axes: draw_buyers(axes, ["ours", "<theirs>"], [0.1, 0.2], [0.01, 0.02]),
     lambda axes: draw_guesses(axes, [0, 0.5, 1], [[0, 0.6, 1], [0, 0.9, 1]], ["one", "two"]),
     lambda axes: draw_epsilons(axes, [0.5, 1.0], [("sampled", [0.3, 0.7]), ("spent", [0.5, 1.0])]),
 ]
