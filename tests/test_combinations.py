@@ -251,9 +251,9 @@ class LivePurchase:
 
     @functools.cached_property
     def _released(self):
-        service, mechanism = self._service(), "offline" if self._mechanism == "offline" else "online"
-        expected = POSTED if self._mechanism == "posted price" else len(self.ids)
-        rules = self._good.rules(expected, **objective_of(self._mechanism))
+        service, mechanism = self._service(), self._mechanism.removesuffix(" price")
+        expected = POSTED if mechanism == "posted" else len(self.ids)
+        rules = self._good.rules(expected, **({"budget": 90.0} if mechanism == "posted" else {}))
         LivePurchase.number += 1
         day = 20 * LivePurchase.number
         service.ahead(days=day)
@@ -264,9 +264,9 @@ class LivePurchase:
             person.sell(cost, record, mechanism)
         if mechanism == "offline":
             service.ahead(days=day + 7.5)
-            service.until_state(campaign, "deciding")
+            service.until_state(campaign, "offered")
             for person, record in zip(people, self._records, strict=True):
-                if person.get("/me/quote").json()["epsilon"]:
+                if person.quote()["epsilon"]:
                     person.deliver(record)
         service.ahead(days=day + 9.5)
         service.until_state(campaign, "released")
@@ -304,9 +304,7 @@ class LivePurchase:
 
     def account(self):
         seller = self._released[2]
-        account = seller.get("/me/statement").json()
-        assert account["spent"] == account["campaign"]["spent"]
-        return seller.get("/me/quote").json()["epsilon"], account["spent"]
+        return seller.quote()["epsilon"], seller.limits()["spent"]
 
 
 class LibraryPurchase:

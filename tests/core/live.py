@@ -8,8 +8,9 @@ import numpy as np
 import polars as pl
 
 from dpmarket.core import campaigns, line, quoting, sellers, training, worker
-from dpmarket.core.acts import OWNER, WORKER, Caller, participation_of
+from dpmarket.core.acts import OWNER, WORKER, Caller, campaign_of
 from dpmarket.core.checks import books
+from dpmarket.core.consent import consent_page
 from dpmarket.core.database import open_market
 from dpmarket.mechanisms.price_schedule import PriceSchedule
 
@@ -62,7 +63,7 @@ def decoded(rows):
 
 
 METHODS = worker.Methods(
-    decide=lambda campaign: half_price,
+    decide=lambda market, campaign: half_price,
     records=lambda market, campaign: training.SealedRecords(market, campaign.id, decoded),
     release=lambda campaign: release,
 )
@@ -103,9 +104,8 @@ class Live:
         return [one.participation for one in self.market.run(sellers.invite, OWNER, self.campaign, list(ids))]
 
     def page(self, participation):
-        return self.market.transact(
-            lambda tx: sellers.consent_digest(tx, participation_of(tx, participation), "en")
-        )
+        with self.market.look() as c:
+            return consent_page(c, campaign_of(c, self.campaign), "en").page
 
     def consent(self, participation):
         return self.act(sellers.consent, participation, self.page(participation))

@@ -125,30 +125,30 @@ def test_what_other_campaigns_use_of_a_limit_is_told_in_tenths(market):
     live, other = Live(market, rules=rules), Live(market, name="other", rules=rules)
     me = live.join("a")
     with market.look() as c:
-        assert views.show_limits(c, Caller(participation=me)) == views.MyLimits(10.0, 2.0, 0)
+        assert views.show_limits(c, Caller(participation=me)) == views.MyLimits(10.0, 2.0, 0.0, 0.0, 8.0)
     other.join("a")
     with market.look() as c:
-        assert views.show_limits(c, Caller(participation=me)).elsewhere_tenths == 2
+        assert views.show_limits(c, Caller(participation=me)).elsewhere == 2.0
 
 
 def test_tokens_are_stored_as_digests_and_end(live):
     from datetime import timedelta
 
     (made,) = live.market.run(sellers.invite, OWNER, live.campaign, ["a"])
-    session = live.market.transact(lambda tx: access.sign_in(tx, made.token, timedelta(hours=1)))
+    session = live.market.transact(lambda tx: access.sign_in(tx, made.token, "invitation", timedelta(hours=1)))
     now = live.market.transact(lambda tx: tx.now)
     with live.market.look() as c:
         assert access.caller_of(c, session, ("session",), now) == Caller(participation=made.participation)
         assert unknown(access.caller_of, c, session, ("api",), now) == NOTHING
         assert unknown(access.caller_of, c, session, ("session",), "2030") == NOTHING
-    live.market.run(sellers.reissue_link, OWNER, live.campaign, made.participation)
+    live.market.run(sellers.reissue_links, OWNER, live.campaign, ["a"])
     with live.market.look() as c:
         assert unknown(access.caller_of, c, session, ("session",), now) == NOTHING
     login = live.market.transact(
         lambda tx: access.issue_token(tx, "login", member_in(live.market, tx), timedelta(hours=1))
     )
-    live.market.transact(lambda tx: access.sign_in(tx, login, timedelta(hours=1)))
-    assert unknown(live.market.transact, lambda tx: access.sign_in(tx, login, timedelta(hours=1))) == NOTHING
+    live.market.transact(lambda tx: access.sign_in(tx, login, "login", timedelta(hours=1)))
+    assert unknown(live.market.transact, lambda tx: access.sign_in(tx, login, "login", timedelta(hours=1))) == NOTHING
 
 
 def member_in(market, tx):

@@ -23,7 +23,7 @@ from core.live import (
     table_release,
 )
 from dpmarket.core import account, campaigns, line, payouts, quoting, sellers, training, worker
-from dpmarket.core.acts import OWNER, WORKER, Caller
+from dpmarket.core.acts import OWNER, WORKER, Caller, campaign_of
 from dpmarket.core.checks import findings
 from dpmarket.core.people import epsilon_units
 from dpmarket.core.seal import has_key
@@ -160,7 +160,7 @@ def test_an_offline_campaign_clears_all_at_once(market, clock):
 
 def key_of(live):
     with live.market.look() as c:
-        return show_campaign(c, OWNER, live.campaign).public_key
+        return campaign_of(c, live.campaign).public_key
 
 
 def test_a_debt_is_paid_before_sellers_are_asked_for_anything(market, clock):
@@ -389,7 +389,7 @@ def test_a_training_that_is_refused_before_noise_returns_everything(live):
     with live.market.look() as c:
         from dpmarket.core.views import show_limits
 
-        assert show_limits(c, Caller(participation=me)).here == 0.0
+        assert show_limits(c, Caller(participation=me)).held == 0.0
 
 
 def test_a_training_that_fails_after_noise_spends_the_promise_and_pays(live):
@@ -408,7 +408,7 @@ def test_a_training_that_fails_after_noise_spends_the_promise_and_pays(live):
     with live.market.look() as c:
         from dpmarket.core.views import show_limits
 
-        assert show_limits(c, Caller(participation=me)).here == 1.0
+        assert show_limits(c, Caller(participation=me)).spent == 1.0
     balanced(live.market)
 
 

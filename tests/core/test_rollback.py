@@ -129,7 +129,9 @@ def test_a_spent_campaign_is_not_spent_again(copies):
     assert (live.campaign_state(), live.state(me), live.state(other)) == ("failed", "spent", "spent")
     assert owed(live) == 650
     with live.market.look() as c:
-        assert show_limits(c, Caller(participation=me)).here == 1.0  # as promised: what was used is not known
+        assert (
+            show_limits(c, Caller(participation=me)).spent == 1.0
+        )  # as promised: what was used is not known
     live.market = copies.roll_back()
     assert copies.repair(released={live.campaign: document}) == ["spend"]
     live.market = copies.market

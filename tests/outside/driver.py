@@ -23,7 +23,7 @@ from outside.processes import Running, run
 
 NODE = shutil.which("node")
 API = "/api/v1"
-ENDED = ("released", "lost", "cancelled")
+ENDED = ("released", "failed", "cancelled")
 ROLES = ("operator", "buyer", "paymaster", "auditor")
 
 
@@ -138,24 +138,44 @@ class Caller:
         return ok(self.request("POST", path, body, key)).json()
 
     def consent(self):
-        return self.post("/me/consent", {"digest": self.get("/me/consent").json()["digest"]})
+        page = self.get("/me/consent").json()
+        return self.act("consent", page=page["page"], language=page["language"])
 
     def act(self, name, key=None, **body):
-        """Act as a seller: menu, quote, report, acceptance, decline, record, payee, withdrawal."""
+        """Act as a seller: reserve, choose, report, accept, decline, undo, deliver, set_payee, withdraw."""
         return self.post(f"/me/{name}", body or None, key)
+
+    def reserve(self):
+        """Ask for a reservation; return it with the menu, empty for somebody who waits."""
+        found = self.act("reserve")
+        menu = self.get("/me/menu").json() if found["state"] == "reserved" else []
+        return {**found, "menu": menu}
+
+    def me(self):
+        return self.get("/me").json()
+
+    def quote(self):
+        """Return epsilon and payment that were offered."""
+        me = self.me()
+        return {name: me[name] for name in ("epsilon", "payment")}
+
+    def limits(self):
+        return self.get("/me/limits").json()
 
     def sell(self, cost, record, mechanism="online"):
         """Do everything that sells a record as long as the campaign is open; offline, report the cost."""
         self.consent()
         if mechanism == "offline":
             return self.act("report", cost=cost)
-        self.act("menu")
-        quoted = self.act("quote", cost=cost)
-        return self.deliver(record) if quoted["epsilon"] else quoted
+        self.reserve()
+        quoted = self.act("choose", cost=cost)
+        if quoted["epsilon"]:
+            self.deliver(record)
+        return quoted
 
     def deliver(self, record):
-        self.act("acceptance")
-        return self.act("record", values=record)
+        self.act("accept")
+        self.act("deliver", values=record)
 
 
 def ok(answer):
@@ -170,12 +190,31 @@ class Service:
         self.folder, self.clock = Path(folder), Path(folder).parent / "clock"
         self.settings = {f"DPMARKET_{name.upper()}": str(value) for name, value in settings.items()}
         self.ahead(seconds=0)
-        made = [run("service", "init", self.folder, "--name", "operator", "--json", cwd=self.folder.parent)]
-        made += [
-            run("service", "invite-member", self.folder, role, role, "--json", cwd=self.folder.parent)
-            for role in ROLES[1:]
-        ]
+        made = [self.run("init", "--service", self.folder, "--name", "operator", "--json")]
+        made += [self.add_member(role, role) for role in ROLES[1:]]
         self.tokens = {role: done.json["token"] for role, done in zip(ROLES, made, strict=True)}
+
+    def add_member(self, name, *roles):
+        return self.run("member", "add", self.folder, name, *roles, "--json")
+
+    def link_member(self, name):
+        """Return a new API token and a new link of a member."""
+        return self.run("member", "link", self.folder, name, "--json").json
+
+    def environment(self):
+        return {
+            "DPMARKET_TESTING": "true",
+            "DPMARKET_CLOCK_FILE": str(self.clock),
+            "DPMARKET_STATE": str(self.folder / "state"),
+            **self.settings,
+        }
+
+    def launch(self, *arguments, **options):
+        return Running(*arguments, cwd=self.folder.parent, environment=self.environment(), **options)
+
+    def run(self, *arguments, code=0):
+        """Run a command on the service's folder, with its own state folder and clock."""
+        return self.launch(*arguments).wait(code)
 
     def ahead(self, **span):
         """Put the clock ahead of the machine's by a span, such as ``days=8``."""
@@ -184,16 +223,9 @@ class Service:
         aside.replace(self.clock)
 
     def start(self):
-        environment = {
-            "DPMARKET_TESTING": "true",
-            "DPMARKET_CLOCK_FILE": str(self.clock),
-            "DPMARKET_STATE": str(self.folder / "state"),
-            **self.settings,
-        }
-        place = {"cwd": self.folder.parent, "environment": environment}
         options = ("--port", 0, "--metrics-port", 0, "--no-worker")
-        self._serving = Running("serve", self.folder, *options, **place)
-        self._worker = Running("worker", self.folder, **place)
+        self._serving = self.launch("serve", self.folder, *options)
+        self._worker = self.launch("worker", self.folder)
         self.url = until(lambda: re.search(r"Serving on (http\S+?);?\s", self._serving.out()))[1]
         self.http = httpx.Client(base_url=self.url, timeout=120.0, trust_env=False)
         self.members = {role: self.caller(token) for role, token in self.tokens.items()}
@@ -208,33 +240,61 @@ class Service:
     def caller(self, token):
         return Caller(self.http, token)
 
-    def draft(self, rules, mechanism="online", title=None, closes=7, deliver=9):
+    def draft(self, rules, mechanism="online", name=None, closes=7, deliver=9):
         """Draft a campaign that closes and takes records until so many days from now; return its id."""
         days = (timedelta(days=number) for number in (0, closes, deliver))
         names = ("opens_at", "closes_at", "deliver_until")
         now = datetime.now(UTC) + timedelta(seconds=float(self.clock.read_text()))
         times = {name: (now + day).isoformat() for name, day in zip(names, days, strict=True)}
-        body = {"title": title or secrets.token_hex(8), "mechanism": mechanism, "market": rules, **times}
-        return self.members["buyer"].post("/campaigns", body)["id"]
+        called = {"campaign": {"name": name or secrets.token_hex(8), "mechanism": mechanism}}
+        few = {"sellers": {"minimum": 1, **rules["sellers"]}}
+        return self.members["buyer"].post("/campaigns", {"rules": {**rules, **called, **few}, **times})
+
+    def fund(self, campaign, amount, key=None):
+        return self.members["paymaster"].request(
+            "POST", f"/campaigns/{campaign}/fund", {"amount": amount}, key
+        )
 
     def open(self, rules, mechanism="online", amount=50_000, **options):
         campaign = self.draft(rules, mechanism, **options)
-        self.members["paymaster"].post(f"/campaigns/{campaign}/fund", {"amount": amount})
-        self.members["buyer"].post(f"/campaigns/{campaign}/open")
+        ok(self.fund(campaign, amount))
+        ok(self.ask_to_open(campaign))
         return campaign
 
-    def invite(self, campaign, *people, **body):
+    def ask_to_open(self, campaign):
+        """Open a campaign, also one that buys no more than noise."""
+        return self.members["buyer"].request("POST", f"/campaigns/{campaign}/open", {"confirmed": True})
+
+    def invite(self, campaign, *people):
         """Invite people; return a caller for each."""
-        asked = {"people": list(people), **body}
-        made = self.members["operator"].post(f"/campaigns/{campaign}/invitations", asked)
-        return [self.caller(one["token"]) for one in made["invitations"]]
+        made = self.members["operator"].post(f"/campaigns/{campaign}/invite", {"ids": list(people)})
+        return [self.caller(one["token"]) for one in made]
+
+    def campaign(self, campaign):
+        return self.members["buyer"].get(f"/campaigns/{campaign}").json()
 
     def state(self, campaign):
-        return self.members["buyer"].get(f"/campaigns/{campaign}").json()["state"]
+        return self.campaign(campaign)["state"]
 
     def paper(self, campaign, name, role="buyer"):
-        """Return one of certificate, model, openings, report, totals, market as bytes."""
+        """Return one of certificate, released, openings, report, sums, rules as bytes."""
         return self.members[role].get(f"/campaigns/{campaign}/{name}").content
+
+    def money(self, campaign):
+        """Return what is owed, on its way, and paid."""
+        found = self.members["paymaster"].get(f"/campaigns/{campaign}/money").json()
+        return found["owed"], found["sent"], found["confirmed"]
+
+    def pay(self, campaign, key=None):
+        """Make a payout; return it with its lines."""
+        paymaster = self.members["paymaster"]
+        made = paymaster.post(f"/campaigns/{campaign}/pay_out", None, key)
+        return paymaster.get(f"/payouts/{made['id']}").json()
+
+    def confirm(self, campaign, lines, act="confirm"):
+        """Enter that payments arrived, or that they were `returned`; return how many are new."""
+        body = {"references": [line["reference"] for line in lines]}
+        return self.members["paymaster"].post(f"/campaigns/{campaign}/{act}", body)
 
     def until_state(self, campaign, *states):
         """Wait until a campaign is in one of these states; fail at once where it ended in another one."""

@@ -3,22 +3,42 @@
 import contextlib
 import itertools
 import json
-import os
 import threading
 from datetime import UTC, datetime, timedelta
 
 import httpx
 
+from dpmarket.core.checks import books
+from dpmarket.core.worker import work
 from dpmarket.errors import DpmarketError
-from dpmarket.ledger import reading
-from dpmarket.market import check_market, do_errands, open_desk
 from dpmarket.web.client import Client
+from dpmarket.web.folder import new_member, opened, prepare
+from dpmarket.web.methods import methods_of
 from dpmarket.web.running import serving
 from dpmarket.web.settings import Settings
-from dpmarket.web.setup import new_member, prepare
-from support.live import MARKET, RECORD
 
 ROLES = ("buyer", "paymaster", "auditor", "operator")
+RECORD = {"age": 41, "income": 2.5e4, "bought": "yes"}
+RULES = {
+    "sellers": {"expected": 30, "minimum": 1},
+    "costs": {"distribution": "uniform(1, 5)"},
+    "objective": {"payment_weight": 1e-3, "max_epsilon": 1.0},
+    "money": {"currency": "EUR"},
+    "features": {"age": {"low": 18, "high": 90}, "income": {"low": 0, "high": 1e5}},
+    "label": {"column": "bought", "values": ["no", "yes"]},
+}
+ASKED = {
+    **{table: RULES[table] for table in ("sellers", "costs", "objective", "money")},
+    "statistics": {
+        "age": {"kind": "mean", "column": "age", "low": 18, "high": 90, "share": 2},
+        "median": {"kind": "quantile", "column": "age", "low": 0, "high": 120, "steps": 24},
+        "way": {"kind": "histogram", "column": "way", "categories": ["bus", "car", "train"]},
+        "member": {"kind": "share", "column": "member"},
+        "place": {"kind": "vector_mean", "columns": ["east", "north"], "bound": 2.0},
+    },
+}
+"""Rules that ask for five statistics in place of a model."""
+ANSWERS = {"age": 41, "way": "car", "member": True, "east": 0.5, "north": -1.0}
 
 
 class Clock:
@@ -37,23 +57,18 @@ class Clock:
 class Shop:
     """A service that answers."""
 
-    def __init__(self, desk, url, metrics, clock, tokens):
-        self.desk, self.url, self.metrics, self.clock, self.tokens = desk, url, metrics, clock, tokens
+    def __init__(self, market, settings, url, metrics, tokens):
+        self.market, self.settings, self.url, self.metrics, self.tokens = (
+            market,
+            settings,
+            url,
+            metrics,
+            tokens,
+        )
+        self.clock = market.clock
         self.http = httpx.Client(timeout=300.0, trust_env=False)
         self.members = {role: Client(url, token, self.http) for role, token in tokens.items()}
         self._numbers = itertools.count()
-
-    @property
-    def buyer(self):
-        return self.members["buyer"]
-
-    @property
-    def paymaster(self):
-        return self.members["paymaster"]
-
-    @property
-    def operator(self):
-        return self.members["operator"]
 
     def request(self, method, path, token=None, **options):
         """Send anything; return the answer, whatever it is."""
@@ -67,86 +82,77 @@ class Shop:
         moments = (start, start + timedelta(days=closes), start + timedelta(days=until))
         return [moment.isoformat() for moment in moments]
 
-    def draft(self, mechanism="online", market=MARKET):
-        title = f"campaign {next(self._numbers)}"
-        return self.buyer.draft(title, mechanism, market, *self.times())["id"]
+    def draft(self, mechanism="online", rules=RULES, name=None):
+        called = {"name": name or f"campaign {next(self._numbers)}", "mechanism": mechanism}
+        return self.members["buyer"].draft({**rules, "campaign": called}, *self.times())
 
-    def open(self, mechanism="online", amount=20_000, market=MARKET):
+    def open(self, mechanism="online", amount=20_000, rules=RULES, name=None):
         """Return the id of a campaign that is funded and open."""
-        made = self.draft(mechanism, market)
-        self.paymaster.fund(made, amount)
-        self.buyer.open_campaign(made)
+        made = self.draft(mechanism, rules, name)
+        self.members["paymaster"].act("fund", made, amount=amount)
+        self.members["buyer"].act("open", made, confirmed=True)
         return made
 
-    def invite(self, campaign, number=1, **options):
+    def invite(self, campaign, number=1):
         """Invite people; return their tokens."""
         names = [f"person {next(self._numbers)}" for _ in range(number)]
-        return [one["token"] for one in self.operator.invite(campaign, names, **options)]
+        return [one["token"] for one in self.members["operator"].invite(campaign, names)]
 
-    def seller(self, campaign, *steps, cost=2.0):
+    def seller(self, campaign, *steps, cost=2.0, record=RECORD):
         """Return a client of somebody who went so far."""
-        return self.with_token(self.invite(campaign)[0], *steps, cost=cost)
+        return self.with_token(self.invite(campaign)[0], *steps, cost=cost, record=record)
 
-    def with_token(self, token, *steps, cost=2.0):
+    def with_token(self, token, *steps, cost=2.0, record=RECORD):
         client = Client(self.url, token, self.http)
-        acts = {
-            "consent": client.consent,
-            "menu": client.menu,
-            "quote": lambda: client.quote(cost),
-            "accept": client.accept,
-            "deliver": lambda: client.deliver(RECORD),
-        }
-        for step in steps:
-            acts[step]()
         client.token = token
+        for step in steps:
+            if step == "consent":
+                client.consent()
+            else:
+                body = {"choose": {"cost": cost}, "report": {"cost": cost}, "deliver": {"values": record}}
+                client.act(step, **body.get(step, {}))
         return client
+
+    def work(self):
+        """Do everything that is due."""
+        return work(self.market, methods_of(self.settings), ("work", "mail"))
 
     def check(self):
         """Check all books."""
-        with reading(self.desk.ledger) as connection:
-            check_market(connection)
+        with self.market.look() as c:
+            assert books(c) == []
 
 
-SOLD = ("consent", "menu", "quote", "accept", "deliver")
+SOLD = ("consent", "reserve", "choose", "accept", "deliver")
 
 
 @contextlib.contextmanager
-def open_shop(folder, place=None, prepared=lambda desk: None, **settings):
-    """Open a service in a folder for a ``with`` block, with a state folder of its own.
+def open_shop(folder, prepared=lambda market: None, **settings):
+    """Open a service in a folder for a ``with`` block; nothing is done that nobody waits for.
 
-    ``prepared`` is called with its desk before anybody else uses it.
+    ``prepared`` is called with its market before anybody else uses it.
     """
-    before = os.environ.get("DPMARKET_STATE")
-    os.environ["DPMARKET_STATE"] = str(folder / "state")
-    clock = Clock()
-    chosen = Settings(folder=folder, **settings)
-    try:
-        with (
-            open_desk(place or folder / "market.ledger", folder / "keys", chosen.terms) as desk,
-            contextlib.nullcontext(prepared(desk)),
-            serving(desk, chosen, clock) as (url, metrics),
-        ):
-            prepare(desk)
-            tokens = {role: new_member(desk, f"A {role}", role, url).token for role in ROLES}
-            shop = Shop(desk, url, metrics, clock, tokens)
-            with shop.http, errands(desk, clock):
+    chosen = Settings(folder=folder, state=folder / "state", **settings)
+    with opened(chosen, make=True) as market:
+        market.clock = Clock()
+        prepared(market)
+        prepare(market, chosen)
+        with serving(market, chosen) as (url, metrics):
+            tokens = {role: new_member(market, f"A {role}", [role], url).token for role in ROLES}
+            shop = Shop(market, chosen, url, metrics, tokens)
+            with shop.http, answering(shop):
                 yield shop
-    finally:
-        if before is None:
-            os.environ.pop("DPMARKET_STATE", None)
-        else:
-            os.environ["DPMARKET_STATE"] = before
 
 
 @contextlib.contextmanager
-def errands(desk, clock):
-    """Have somebody with keys beside a service, who does nothing that is not asked for."""
-    ended = threading.Event()
+def answering(shop):
+    """Have a worker beside a service that makes keys and opens documents, and does nothing else."""
+    ended, methods = threading.Event(), methods_of(shop.settings)
 
     def run():
         while not ended.wait(0.03):
             with contextlib.suppress(DpmarketError):
-                do_errands(desk, clock())
+                work(shop.market, methods, ("now",))
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()

@@ -16,8 +16,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from dpmarket.web.app import make_routes
-from support.live import MARKET
-from support.shop import SOLD
+from support.shop import RULES, SOLD
 
 DOCUMENT = make_routes().state.document
 LABELS = [
@@ -29,7 +28,14 @@ LABELS = [
 CHECKS = [
     not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance,
 ]  # fmt: skip
-CALLS = {"fund": "paymaster", "refund": "paymaster", "invitations": "operator", "openings": "auditor"}
+PAYMASTER = ("fund", "refund", "pay_out", "confirm", "returned", "money")
+OPERATOR = ("invite", "reissue_links", "revoke_links", "withdraw_people", "members", "add_member", "grant")
+CALLS = {
+    **dict.fromkeys(PAYMASTER, "paymaster"),
+    **dict.fromkeys((*OPERATOR, "revoke_role", "link_member", "token_member", "add_consent"), "operator"),
+    "openings": "auditor",
+    "costs": "auditor",
+}
 
 
 RIGHT, WRONG = GenerationMode.POSITIVE, GenerationMode.NEGATIVE
@@ -39,10 +45,7 @@ TRIED = [(mode, label) for mode in (RIGHT, WRONG) for label in LABELS if mode is
 
 @pytest.fixture(scope="module")
 def operations():
-    document = copy.deepcopy(DOCUMENT)
-    # Letters and signs of money: right in the document, but the generator knows no such classes.
-    assert document["components"]["schemas"]["Money"]["properties"]["currency"].pop("pattern")
-    schema = schemathesis.openapi.from_dict(document)
+    schema = schemathesis.openapi.from_dict(copy.deepcopy(DOCUMENT))
     return {found.ok().label: found.ok() for found in schema.get_all_operations()}
 
 
@@ -79,13 +82,13 @@ def try_out(shop, campaign, operations, label, mode, examples):
         phases=[hypothesis.Phase.explicit, hypothesis.Phase.generate],
     )
     def run(case):
-        if mode is GenerationMode.POSITIVE and "campaign_id" in (case.path_parameters or {}):
-            case.path_parameters["campaign_id"] = campaign
+        if mode is GenerationMode.POSITIVE and "campaign" in (case.path_parameters or {}):
+            case.path_parameters["campaign"] = campaign
         headers = {"Authorization": f"Bearer {token}"}
         if mode is GenerationMode.POSITIVE and "Idempotency-Key" in str(operation.label) + str(case.headers):
             headers["Idempotency-Key"] = secrets.token_hex(16)
         if mode is GenerationMode.POSITIVE and label == "POST /api/v1/campaigns":
-            case.body["market"] = MARKET  # nobody invents a distribution of costs by chance
+            case.body["rules"] = RULES  # nobody invents a distribution of costs by chance
         shop.clock.pass_(seconds=7)  # no limit is in the way
         case.call_and_validate(base_url=shop.url, headers=headers, checks=CHECKS, timeout=60)
 
@@ -119,16 +122,5 @@ def test_the_document_says_what_every_route_and_field_is_for():
         assert schema.get("description"), name
 
 
-def test_the_market_file_is_drafted_from_its_own_model():
-    from dpmarket.campaign import Market
-
-    assert set(DOCUMENT["components"]["schemas"]["Market"]["properties"]) == set(Market.model_fields)
-
-
-def test_the_page_for_people_needs_no_other_host_and_no_script(shop):
-    page = shop.request("GET", "/api/v1/docs").text
-    assert "<script" not in page
-    assert "//" not in page.replace("<!doctype", "")
-    for label in LABELS:
-        assert f"<code>{label}</code>" in page
+def test_the_document_is_served(shop):
     assert shop.request("GET", "/api/v1/openapi.json").json() == json.loads(json.dumps(DOCUMENT))

@@ -1,12 +1,11 @@
 """What stands before the application: other sites, other hosts, strict headers, limits, sign-in links."""
 
 import re
+import secrets
 
 import pytest
 
-from dpmarket.market import acting, issue_token
-from dpmarket.market.views import Caller
-from dpmarket.web.setup import new_member
+from dpmarket.web.folder import new_member
 from support.shop import body_of, open_shop
 
 COOKIE = "__Host-dpmarket"
@@ -24,13 +23,13 @@ COOKIE = "__Host-dpmarket"
 def test_a_change_that_another_sites_page_asks_for_is_refused(shop, header, value):
     seller = shop.seller(shop.open(), "consent")
     key = {"Idempotency-Key": "0123456789abcdef-key"}
-    answer = shop.request("POST", "/api/v1/me/withdrawal", seller.token, headers={header: value, **key})
+    answer = shop.request("POST", "/api/v1/me/withdraw", seller.token, headers={header: value, **key})
     assert answer.status_code == 403
     assert body_of(answer)["problems"] == [{"where": f"header.{header}", "kind": "cross-site"}]
     assert seller.me()["state"] == "consented"
     answer = shop.request(
         "POST",
-        "/api/v1/me/withdrawal",
+        "/api/v1/me/withdraw",
         seller.token,
         headers={"Origin": shop.url, "Sec-Fetch-Site": "same-origin", **key},
     )
@@ -40,7 +39,7 @@ def test_a_change_that_another_sites_page_asks_for_is_refused(shop, header, valu
 def test_a_page_that_tells_nobody_where_it_was_can_ask_its_own_site(shop):
     seller = shop.seller(shop.open(), "consent")
     headers = {"Origin": "null", "Sec-Fetch-Site": "same-origin", "Idempotency-Key": "0123456789abcdef-key"}
-    answer = shop.request("POST", "/api/v1/me/withdrawal", seller.token, headers=headers)
+    answer = shop.request("POST", "/api/v1/me/withdraw", seller.token, headers=headers)
     assert answer.status_code == 200
 
 
@@ -50,7 +49,9 @@ def test_a_name_that_somebody_else_points_here_opens_nothing(shop, host):
     assert answer.status_code in (400, 421)
 
 
-@pytest.mark.parametrize("path", ["/healthz", "/api/v1/docs", "/nowhere", "/api/v1/me", "/login/" + "x" * 43])
+@pytest.mark.parametrize(
+    "path", ["/healthz", "/api/v1/openapi.json", "/nowhere", "/api/v1/me", "/login/" + "x" * 43]
+)
 def test_every_answer_is_strict(shop, path):
     answer = shop.request("GET", path)
     policy = answer.headers["content-security-policy"]
@@ -79,20 +80,25 @@ def test_what_is_not_there_is_a_problem_as_well(shop):
     assert "GET" in answer.headers["allow"]
 
 
+def reserve(shop, seller):
+    headers = {"Idempotency-Key": secrets.token_hex(16)}
+    return shop.request("POST", "/api/v1/me/reserve", seller.token, headers=headers)
+
+
 def test_quotes_are_limited_and_told_when_to_come_again(shop):
     seller = shop.seller(shop.open(), "consent")
-    answers = [shop.request("POST", "/api/v1/me/menu", seller.token) for _ in range(12)]
+    answers = [reserve(shop, seller) for _ in range(12)]
     assert [answer.status_code for answer in answers] == [200] * 10 + [429] * 2
     assert 1 <= int(answers[-1].headers["retry-after"]) <= 7
     assert body_of(answers[-1])["problems"] == [{"where": "request", "kind": "too often"}]
-    other = shop.seller(shop.open(), "consent", "menu")  # not limited by somebody else
-    assert other.me()["state"] == "seated"
+    other = shop.seller(shop.open(), "consent", "reserve")  # not limited by somebody else
+    assert other.me()["state"] == "reserved"
     shop.clock.pass_(seconds=int(answers[-1].headers["retry-after"]))
-    assert shop.request("POST", "/api/v1/me/menu", seller.token).status_code == 200
+    assert reserve(shop, seller).status_code == 200
 
 
 def link_of(shop):
-    made = new_member(shop.desk, "Somebody", "auditor", shop.url)
+    made = new_member(shop.market, "Somebody", ["auditor"], shop.url)
     return made.link.removeprefix(shop.url)
 
 
@@ -116,7 +122,7 @@ def test_a_mail_scanner_that_opens_a_link_does_not_use_it_up(shop):
 def test_a_session_shows_who_is_signed_in_until_they_sign_out(shop):
     cookie = shop.request("POST", link_of(shop)).headers["set-cookie"].split(";")[0]
     page = shop.request("GET", "/signed-in", headers={"Cookie": cookie})
-    assert (page.status_code, page.headers["location"]) == (303, "/b")
+    assert (page.status_code, page.headers["location"]) == (303, "/m")
     assert shop.request("GET", "/signed-in").status_code == 401
     out = shop.request("POST", "/sign-out", headers={"Cookie": cookie})
     assert re.search(rf'{COOKIE}="?"?;', out.headers["set-cookie"])
@@ -147,10 +153,3 @@ def test_guessing_links_is_limited(tmp_path):
     with open_shop(tmp_path) as other:
         answers = [other.request("POST", f"/i/{'x' * 42}{k}").status_code for k in range(12)]
     assert answers == [404] * 10 + [429] * 2
-
-
-def test_an_unknown_token_kind_is_not_issued(shop):
-    from dpmarket.errors import MarketRefusal
-
-    with pytest.raises(MarketRefusal, match="login, session or api"), acting(shop.desk) as connection:
-        issue_token(connection, "invitation", Caller("buyer", "x"), shop.clock())

@@ -2,8 +2,8 @@
 
 import re
 
+from dpmarket.web.folder import _WRITTEN
 from dpmarket.web.settings import Settings
-from dpmarket.web.setup import _WRITTEN
 
 
 def test_every_setting_has_a_description():

@@ -74,18 +74,8 @@ app.add_typer(costs.app, name="costs")
 app.add_typer(audit.app, name="audit")
 app.command(epilog="Example: dpmarket serve hospital")(serve.serve)
 app.command(epilog="Example: dpmarket worker hospital")(serve.worker)
-serve.app.command(epilog="Example: dpmarket service members hospital")(members.members)
-serve.app.command("new-link", epilog="Example: dpmarket service new-link hospital 'A clinic'")(
-    members.new_link
-)
-serve.app.command("revoke-member", epilog="Example: dpmarket service revoke-member hospital 'A clinic'")(
-    members.revoke_member
-)
-serve.app.command("retry", epilog="Example: dpmarket service retry hospital")(retrying.retry)
-serve.app.command("send-again", epilog="Example: dpmarket service send-again hospital CAMPAIGN")(
-    retrying.send_again
-)
-app.add_typer(serve.app, name="service")
+app.add_typer(members.app, name="member")
+app.command(epilog="Example: dpmarket retry hospital")(retrying.retry)
 app.command(epilog="Example: dpmarket demo")(demo.demo)
 
 

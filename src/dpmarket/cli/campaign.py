@@ -39,11 +39,20 @@ def init(
             help="A public sample, .csv or .parquet: its columns become the features, to be read over.",
         ),
     ] = None,
+    service: Annotated[
+        Path | None, typer.Option("--service", help="Make a service's folder and its first operator instead.")
+    ] = None,
+    name: Annotated[str, typer.Option("--name", help="With --service: the operator's name.")] = "operator",
     as_json: JsonFlag = False,
     quiet: QuietFlag = False,
     force: ForceFlag = False,
 ) -> None:
     """Write a rules file with every key and a comment to each, ready to be edited."""
+    if service is not None:
+        from dpmarket.cli.serve import init_service
+
+        init_service(service, name, as_json)
+        return
     from dpmarket.campaign.rules.template import rules_template, sample_template
     from dpmarket.cli.render import Voice
     from dpmarket.files import write_bytes

@@ -165,8 +165,13 @@ def check(
         rows = check_files(rules, files, database=database)
         voice.tell("These files can be used", rows, {"files": dict(rows)})
         return
-    with opened_market(rules, database) as market:
-        found = list(findings(market))
+    if rules.is_dir():
+        from dpmarket.web.checkup import check_service
+
+        found = check_service(rules)
+    else:
+        with opened_market(rules, database) as market:
+            found = list(findings(market))
     lines = [f"{one.kind}: {one.found} {one.todo}" for one in found] or ["nothing is wrong"]
     data = {"adds_up": not found, "findings": [vars(one) for one in found]}
     voice.list("The market needs attention" if found else "The market adds up", lines, data)
@@ -213,7 +218,7 @@ def backup(
     from dpmarket.core.backup import back_up
 
     place = located(rules, database)
-    back_up(place.url, target)
+    back_up(place.url, target, place.programs)
     note = "Keep the log and the keys elsewhere: a backup is put back with them as they are then."
     Voice(as_json, quiet).tell("A backup", [("written to", str(target))], {"backup": str(target)}, note)
 
@@ -231,7 +236,7 @@ def restore(
     from dpmarket.core.backup import restore as put_back
 
     place = located(rules, database)
-    done = put_back(source, place.url, place.state, place.keys)
+    done = put_back(source, place.url, place.state, place.keys, place.programs)
     counts = {kind: done.count(kind) for kind in dict.fromkeys(done)}
     rows = [("put back", str(place.url)), *((f"entered: {k}", f"{n:,}") for k, n in counts.items())]
     Voice(as_json, quiet).tell("Put back", rows, {"entered": counts})

@@ -1,4 +1,4 @@
-"""``dpmarket service members``, ``new-link``, ``revoke-member``: who is let in, and who is not any more."""
+"""``dpmarket member add``, ``list``, ``link``, ``end``: who works with a service, as what."""
 
 from __future__ import annotations
 
@@ -7,50 +7,62 @@ from typing import Annotated
 import typer
 
 from dpmarket.cli.arguments import JsonFlag
-from dpmarket.cli.serve import Folder, need_extra
+from dpmarket.cli.serve import Folder, need_extra, tell_member
 from dpmarket.files import to_json
 
+app = typer.Typer(help="Who works with a service, as what.")
 Who = Annotated[str, typer.Argument(help="The member's id, or a name that only one member has.")]
 
 
-def members(folder: Folder, as_json: JsonFlag = False) -> None:
-    """List who works with the service, and how many tokens, links and sessions let them in."""
+@app.command(epilog="Example: dpmarket member add hospital 'A clinic' buyer")
+def add(
+    folder: Folder,
+    name: Annotated[str, typer.Argument(help="The name that sellers are shown.")],
+    roles: Annotated[list[str], typer.Argument(help="buyer, paymaster, auditor or operator; several.")],
+    as_json: JsonFlag = False,
+) -> None:
+    """Enter a member with roles in all campaigns; token and link are shown once."""
     need_extra()
-    from dpmarket.web.setup import list_service_members
+    from dpmarket.web.folder import add_service_member
 
-    found = list_service_members(folder)
+    tell_member(add_service_member(folder, name, roles), as_json)
+
+
+@app.command("list", epilog="Example: dpmarket member list hospital")
+def list_(folder: Folder, as_json: JsonFlag = False) -> None:
+    """List members with their roles, and how many tokens, links and sessions are good."""
+    need_extra()
+    from dpmarket.web.folder import service_members
+
+    found = service_members(folder)
     if as_json:
         typer.echo(to_json([vars(one) for one in found]), nl=False)
         return
     for one in found:
-        typer.echo(f"{one.id}  {one.role:<10} {one.tokens:>3} tokens  {one.name}")
+        ended = "" if one.ended_at is None else f", ended {one.ended_at}"
+        typer.echo(f"{one.id:>5}  {', '.join(one.roles):<20} {one.tokens:>3} tokens  {one.name}{ended}")
 
 
-def new_link(
-    folder: Folder,
-    member: Who,
-    token: Annotated[bool, typer.Option("--token", help="Make a token for the API as well.")] = False,
-    as_json: JsonFlag = False,
-) -> None:
-    """Make a new link that signs a member in once, within a week; what they have stays good."""
+@app.command(epilog="Example: dpmarket member link hospital 'A clinic'")
+def link(folder: Folder, member: Who, as_json: JsonFlag = False) -> None:
+    """Make a new API token, and a link that signs a member in once, within a week; older ones stay good."""
     need_extra()
-    from dpmarket.web import setup
+    from dpmarket.web.folder import link_service_member
 
-    made = setup.new_token(folder, member) if token else None
-    link = setup.new_link(folder, member)
+    token, made = link_service_member(folder, member)
     if as_json:
-        typer.echo(to_json({"link": link} | ({} if made is None else {"token": made})), nl=False)
+        typer.echo(to_json({"token": token, "link": made}), nl=False)
         return
-    typer.echo("told once, keep it:")
-    if made is not None:
-        typer.echo(f"  API token  {made}")
-    typer.echo(f"  sign in    {link}")
+    typer.echo("shown once:")
+    typer.echo(f"  API token  {token}")
+    typer.echo(f"  sign in    {made}")
 
 
-def revoke_member(folder: Folder, member: Who, as_json: JsonFlag = False) -> None:
-    """End all tokens, links and sessions of a member at once: they are let in no more."""
+@app.command(epilog="Example: dpmarket member end hospital 'A clinic'")
+def end(folder: Folder, member: Who, as_json: JsonFlag = False) -> None:
+    """End a membership with all its tokens, links and sessions, at once."""
     need_extra()
-    from dpmarket.web import setup
+    from dpmarket.web.folder import end_service_member
 
-    ended = setup.revoke_member(folder, member)
-    typer.echo(to_json({"revoked": ended}) if as_json else f"{ended} tokens, links and sessions ended.")
+    end_service_member(folder, member)
+    typer.echo(to_json({"ended": member}) if as_json else "The membership has ended.", nl=not as_json)

@@ -12,12 +12,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Located:
-    """A market's database, its folder of logs, its folder of keys, and a file campaign's name in it."""
+    """A market's database, its folder of logs, its folder of keys, a file campaign's name in it, and the
+    folder of PostgreSQL's programs.
+    """
 
     url: str | Path
     state: Path
     keys: Path | None = None
     campaign: str | None = None
+    programs: Path | None = None
 
 
 def located(path: Path, database: str | None = None) -> Located:
@@ -25,10 +28,12 @@ def located(path: Path, database: str | None = None) -> Located:
     from dpmarket.core.place import place_of, state_folder
 
     if path.is_dir():
-        from dpmarket.web.settings import read_settings
+        from dpmarket.web.folder import name_master_key, settings_of
 
-        settings = read_settings(path)
-        return Located(settings.database, settings.state_folder, settings.keys)
+        settings = settings_of(path)
+        name_master_key(settings)
+        programs = settings.postgres_programs
+        return Located(settings.database, settings.state_folder, settings.keys, programs=programs)
     if path.suffix.lower() == ".db":
         return Located(path, state_folder())
     place = place_of(path, database)

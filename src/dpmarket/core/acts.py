@@ -18,6 +18,8 @@ that a caller has no role in, and one that does not exist, are refused in the sa
 
 from __future__ import annotations
 
+import base64
+import binascii
 import inspect
 import secrets
 import typing
@@ -42,6 +44,36 @@ ROLES = ("seller", *MEMBER_ROLES, "worker")
 LARGEST_AMOUNT = 2**53
 """Of all that a campaign has, in minor units."""
 
+
+def shown_id(identity: int) -> str:
+    """Return a random id as addresses and answers write it: 13 letters and digits.
+
+    Examples
+    --------
+    >>> shown_id(1), id_of(shown_id(2**62)) == 2**62
+    ('aaaaaaaaaaaac', True)
+    """
+    return base64.b32encode(identity.to_bytes(8, "big")).decode().rstrip("=").lower()
+
+
+def id_of(shown: object) -> object:
+    """Return the id that :func:`shown_id` wrote; what is none is left to be refused."""
+    if not isinstance(shown, str) or len(shown) != 13:
+        return shown
+    try:
+        return int.from_bytes(base64.b32decode(f"{shown.upper()}==="), "big")
+    except binascii.Error:
+        return shown
+
+
+Id = Annotated[
+    int,
+    pydantic.BeforeValidator(id_of),
+    pydantic.PlainSerializer(shown_id, return_type=str, when_used="json"),
+    pydantic.WithJsonSchema({"type": "string", "pattern": "^[a-z2-7]{13}$"}),
+    pydantic.Field(ge=0, lt=2**63),
+]
+"""A random id: a whole number in Python, 13 letters and digits in JSON."""
 Amount = Annotated[int, pydantic.Field(strict=True, gt=0, le=LARGEST_AMOUNT)]
 Cost = Annotated[float, pydantic.Field(ge=0, allow_inf_nan=False)]
 Text = Annotated[str, pydantic.Field(min_length=1, max_length=10_000, pattern=r"^[^\x00]*$")]
@@ -323,6 +355,26 @@ class Act:
     def adapter(self) -> pydantic.TypeAdapter[Any]:
         """Writes the answer as JSON and reads it again."""
         return pydantic.TypeAdapter(self.answer)
+
+    @cached_property
+    def request(self) -> type[pydantic.BaseModel]:
+        """The body as a caller sends it: without the campaign, which an address names, and strict."""
+        parts: dict[str, Any] = {
+            name: (field.rebuild_annotation(), field)
+            for name, field in self.body.model_fields.items()
+            if name != "campaign"
+        }
+        settings = pydantic.ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+        about = (inspect.getdoc(self.function) or "").split("\n")[0]
+        return pydantic.create_model(f"{self.name}_request", __config__=settings, __doc__=about, **parts)
+
+    @cached_property
+    def is_sendable(self) -> bool:
+        """Whether the body can be sent as JSON; tables and arrays come from programs on this machine."""
+        try:
+            return bool(self.request.model_json_schema())
+        except pydantic.errors.PydanticUserError:
+            return False
 
     def bind(self, args: tuple[Any, ...], options: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments by name, checked by the body's model.

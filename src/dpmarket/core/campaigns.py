@@ -18,6 +18,7 @@ from dpmarket.core.acts import (
     Amount,
     Caller,
     Campaign,
+    Id,
     Text,
     Tx,
     act,
@@ -26,6 +27,7 @@ from dpmarket.core.acts import (
     new_id,
     step,
 )
+from dpmarket.core.consent import last_version
 from dpmarket.core.log import canonical, digest_of
 from dpmarket.core.participations import (
     active,
@@ -43,7 +45,7 @@ MINIMUM = 20
 """So many people report, or are offered something, at least; else the campaign is cancelled."""
 LARGEST_RECORD = 2**20
 """Bytes of one person's record, all of whose rows together are of one width."""
-_own = schema.participation.c
+_own, _of = schema.participation.c, schema.campaign.c
 
 
 class SellersRules(pydantic.BaseModel, frozen=True, extra="ignore"):
@@ -139,7 +141,7 @@ def sellers_rules(campaign: Campaign) -> SellersRules:
 
 
 @act("buyer")
-def draft(tx: Tx, caller: Caller, plan: Draft) -> int:
+def draft(tx: Tx, caller: Caller, plan: Draft) -> Id:
     """Enter a campaign; its private key is made by a worker. Return its id."""
     identity, rules = new_id(), canonical(plan.rules)
     values = plan.model_dump(include={"name", "channel", "mechanism", "currency", "minor_units", "consent"})
@@ -148,6 +150,11 @@ def draft(tx: Tx, caller: Caller, plan: Draft) -> int:
         values[name] = None if moment is None else time_text(moment)
     if values["closes_at"] is not None and values["closes_at"] <= tx.now:
         raise MarketRefusal("invalid", "Expected closes_at in the future.")
+    if plan.channel == "live" and plan.consent is None:
+        values["consent"] = last_version(tx.c)
+    named = sa.and_(_of.name == plan.name, _of.owner.is_not_distinct_from(caller.member))
+    if tx.c.execute(sa.select(_of.id).where(named)).first() is not None:
+        raise MarketRefusal("invalid", "There is a campaign of this name already.")
     tx.c.execute(
         schema.campaign.insert(),
         {

@@ -65,6 +65,11 @@ def once(tx: Tx, owner: str, key: str, request: str, answer: Callable[[], bytes]
     return made
 
 
+def tidy_answers(tx: Tx, before: str) -> int:
+    """Delete answers from before a time."""
+    return tx.c.execute(schema.idempotency.delete().where(_columns.at < before)).rowcount
+
+
 def _cipher(key: str) -> AESGCM:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 

@@ -15,11 +15,21 @@ from datetime import datetime, timedelta
 import sqlalchemy as sa
 
 from dpmarket.core import schema
+from dpmarket.core.acts import Tx
 from dpmarket.core.database import Market
 from dpmarket.core.times import time_text
+from dpmarket.errors import DpmarketError
 
 _job = schema.job.c
 _LONGEST_PAUSE = timedelta(minutes=10)
+
+
+MOST_MAIL_ATTEMPTS = 8
+"""How often a mail is tried before it has failed."""
+
+
+class PerhapsSent(DpmarketError):
+    """A mail was handed over, and the answer was lost."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +62,9 @@ def claim_job(market: Market, lanes: Sequence[str], kinds: Sequence[str], now: d
         sa.and_(_job.state == "waiting", _job.due_at <= at),
         sa.and_(_job.state == "running", _job.lease_until <= at),
     )
+    with market.look() as c:  # most of the time there is none, and nobody is kept from writing
+        if c.execute(sa.select(_job.id).where(due, _job.lane.in_(lanes)).limit(1)).first() is None:
+            return None
     with market.writing() as c:
         c.execute(
             schema.job.update()
@@ -99,6 +112,17 @@ def put_off_job(market: Market, job: Job, error: str, now: datetime) -> bool:
 def fail_job(market: Market, job: Job, error: str) -> bool:
     """Enter that a job cannot be done; ``error`` is a class of errors, never a message."""
     return _change(market, job, state="failed", claim=None, lease_until=None, error=error)
+
+
+def lose_job(market: Market, job: Job, error: str) -> bool:
+    """Enter that nobody knows whether a mail was sent: it is never repeated unless somebody asks for it."""
+    return _change(market, job, state="unknown", claim=None, lease_until=None, error=error)
+
+
+def tidy_jobs(tx: Tx, before: str) -> int:
+    """Delete requests that nobody waits for any more: of the lane ``now``, due before a time."""
+    gone = tx.c.execute(schema.job.delete().where(_job.kind == "unseal", _job.due_at < before))
+    return gone.rowcount
 
 
 def retry_jobs(market: Market, now: datetime, *, perhaps_sent: bool = False) -> int:

@@ -89,6 +89,9 @@ def pay_all(tx: Tx, campaign: Campaign, condition: Any, charge: Any) -> int:
         What sellers are owed, in minor units.
     """
     parts = money.sums_by_pool(tx.c, condition, _own.money_held)
+    if campaign.channel == "live":
+        new = sa.select(_own.campaign, _own.id, sa.literal("spent"), sa.literal(tx.now)).where(condition)
+        tx.c.execute(schema.event.insert().from_select(["campaign", "participation", "kind", "at"], new))
     frees = isinstance(charge, int) and charge == 0
     spent = sa.literal(0) if frees else charge
     rows = (

@@ -18,7 +18,7 @@ import pydantic
 import sqlalchemy as sa
 
 from dpmarket.core import money, schema
-from dpmarket.core.acts import Caller, Campaign, Text, Tx, act, lock_campaign, new_id
+from dpmarket.core.acts import Caller, Campaign, Id, Text, Tx, act, lock_campaign, new_id
 from dpmarket.core.campaigns import describe
 from dpmarket.core.database import Market
 from dpmarket.errors import MarketRefusal
@@ -36,7 +36,7 @@ References = Annotated[list[Text], pydantic.Field(max_length=10**7)]
 class Payout:
     """One file of payments: its id, its number in the campaign, how many people, and how much."""
 
-    id: int
+    id: Id
     number: int
     people: int
     amount: int

@@ -156,16 +156,6 @@ def schedule_of(c: sa.Connection, me: Participation) -> Schedule:
     return found[me.pool] if me.pool in found else found[money.ESCROW]
 
 
-def menu(c: sa.Connection, me: Participation, points: int = 50) -> list[Quote]:
-    """Return a seller's menu: the offers of some costs, from the lowest cost up."""
-    schedule: Any = schedule_of(c, me)
-    _, epsilons, payments = schedule.menu(points)
-    amounts = minor_amounts(epsilons, payments, me.minor_units)
-    return [
-        Quote(float(epsilon), int(amount), None) for epsilon, amount in zip(epsilons, amounts, strict=True)
-    ]
-
-
 @act("seller")
 def choose(tx: Tx, me: Participation, cost: Cost) -> Quote:
     """Report a cost and get its quote; a quote of 0 ends the participation as priced out."""

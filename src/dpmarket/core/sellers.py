@@ -29,8 +29,8 @@ from dpmarket.core.acts import (
     move,
 )
 from dpmarket.core.campaigns import ENDED, describe, rules_of
+from dpmarket.core.consent import consent_page
 from dpmarket.core.line import refuse_outside
-from dpmarket.core.log import canonical, digest_of
 from dpmarket.core.participations import leave
 from dpmarket.core.seal import seal
 from dpmarket.errors import MarketRefusal
@@ -43,10 +43,14 @@ Ids = Annotated[list[Text], pydantic.Field(max_length=10**6)]
 
 @dataclass(frozen=True)
 class Invitation:
-    """A new participation and its link's token, which is shown once."""
+    """A new participation: the id as the operator wrote it, and the link's token, which is shown once.
 
+    Without a token the link goes to the person by mail, and to nobody else.
+    """
+
+    id: str
     participation: int
-    token: str
+    token: str | None
 
 
 def token_hash(token: str) -> str:
@@ -55,8 +59,18 @@ def token_hash(token: str) -> str:
 
 
 @act("operator")
-def invite(tx: Tx, caller: Caller, campaign: int, ids: Ids, group: str | None = None) -> list[Invitation]:
-    """Invite people by their ids; those who take part already or asked for no invitations are left out."""
+def invite(
+    tx: Tx,
+    caller: Caller,
+    campaign: int,
+    ids: Ids,
+    group: str | None = None,
+    mailed: bool = False,  # noqa: FBT001, FBT002
+) -> list[Invitation]:
+    """Invite people by their ids; those who take part already or asked for no invitations are left out.
+
+    With ``mailed``, people whose id is an e-mail address get their link by mail.
+    """
     found = campaign_of(tx.c, campaign)
     if found.channel != "live" or found.state not in ("draft", "open"):
         raise MarketRefusal("state", "People are invited to live campaigns that have not closed.")
@@ -68,7 +82,8 @@ def invite(tx: Tx, caller: Caller, campaign: int, ids: Ids, group: str | None = 
     if tx.c.execute(known).first() is None:
         raise MarketRefusal("invalid", "This campaign has no such group.")
     made = []
-    for digest in sorted(set(people.person_digests(tx.market_key, ids))):
+    named = dict(zip(people.person_digests(tx.market_key, ids), ids, strict=True))
+    for digest in sorted(named):
         person = people.enter_person(tx, digest)
         if not tx.c.execute(sa.select(_person.invitable).where(_person.id == person)).scalar_one():
             continue
@@ -77,13 +92,37 @@ def invite(tx: Tx, caller: Caller, campaign: int, ids: Ids, group: str | None = 
         )
         identity = tx.c.execute(new.on_conflict_do_nothing().returning(_own.id)).scalar()
         if identity is not None:
-            tx.c.execute(schema.seller.insert(), {"participation": identity})
-            made.append(Invitation(int(identity), _new_link(tx, int(identity))))
             tx.event(campaign, "invited", int(identity))
-    return made
+            made.append(_invitation(tx, int(identity), named[digest], mailed and is_address(named[digest])))
+    order = {name: place for place, name in enumerate(ids)}
+    return sorted(made, key=lambda one: order[one.id])
 
 
-def _new_link(tx: Tx, participation: int) -> str:
+def _invitation(tx: Tx, identity: int, name: str, mailed: bool) -> Invitation:  # noqa: FBT001
+    values: dict[str, Any] = {"participation": identity}
+    if mailed:
+        values["contact"] = _sealed_to_operator(tx, name, "contact", identity)
+        tx.job("invitation", identity, tx.now, lane="mail")
+    tx.c.execute(schema.seller.insert(), values)
+    return Invitation(name, identity, None if mailed else new_link(tx, identity))
+
+
+def is_address(text: str) -> bool:
+    """Whether a text is an e-mail address.
+
+    Examples
+    --------
+    >>> is_address("zoe@example.org"), is_address("panel 7")
+    (True, False)
+    """
+    return (
+        len(text) <= 254
+        and re.fullmatch(r"[^\s@<>,;:\"()\[\]\\]+@[^\s@<>,;:]+\.[^\s@<>,;:.]+", text) is not None
+    )
+
+
+def new_link(tx: Tx, participation: int) -> str:
+    """Return the token of a new link of a seller; it is shown once."""
     token = secrets.token_urlsafe(32)
     values = {"kind": "invitation", "participation": participation, "made_at": tx.now}
     tx.c.execute(schema.token.insert(), {"hash": token_hash(token), **values})
@@ -91,37 +130,35 @@ def _new_link(tx: Tx, participation: int) -> str:
 
 
 @act("operator")
-def reissue_link(tx: Tx, caller: Caller, campaign: int, participation: int) -> str:
-    """Revoke a seller's links and sessions, and return the token of a new link."""
-    revoke_link(tx, caller, campaign, participation)
-    return _new_link(tx, participation)
+def reissue_links(tx: Tx, caller: Caller, campaign: int, ids: Ids) -> list[Invitation]:
+    """Revoke sellers' links and sessions, and return new links; without their addresses nothing is mailed."""
+    revoke_links(tx, caller, campaign, ids)
+    return [Invitation(name, me.id, new_link(tx, me.id)) for name, me in _participations(tx, campaign, ids)]
 
 
 @act("operator")
-def revoke_link(tx: Tx, caller: Caller, campaign: int, participation: int) -> None:
-    """Revoke a seller's links and sessions."""
-    mine = sa.select(_own.id).where(_own.id == participation, _own.campaign == campaign)
-    if tx.c.execute(mine).first() is None:
-        raise MarketRefusal("unknown", "There is nothing here for this caller.")
+def revoke_links(tx: Tx, caller: Caller, campaign: int, ids: Ids) -> int:
+    """Revoke sellers' links and sessions; return how many sellers take part."""
+    found = _participations(tx, campaign, ids)
     token = schema.token.c
-    tx.c.execute(
-        schema.token.update()
-        .where(token.participation == participation, token.revoked_at.is_(None))
-        .values(revoked_at=tx.now)
-    )
+    for _, me in found:
+        mine = sa.and_(token.participation == me.id, token.revoked_at.is_(None))
+        tx.c.execute(schema.token.update().where(mine).values(revoked_at=tx.now))
+    return len(found)
 
 
-def consent_digest(tx: Tx, me: Participation, language: str) -> str:
-    """Return the digest of the page a seller agrees to: the text, the rules and the offer."""
-    version = campaign_of(tx.c, me.campaign).consent
-    text = schema.text_version.c
-    query = sa.select(text.digest).where(
-        text.kind == "consent", text.version == version, text.language == language
+def _participations(tx: Tx, campaign: int, ids: list[str]) -> list[tuple[str, Participation]]:
+    """Return the participations of people in a campaign, by their ids; others are left out."""
+    if len(ids) > MOST_AT_ONCE:
+        raise MarketRefusal("invalid", f"Name at most {MOST_AT_ONCE} people at once.")
+    named = dict(zip(people.person_digests(tx.market_key, ids), ids, strict=True))
+    query = (
+        PARTICIPATION.add_columns(_person.digest)
+        .join(schema.person, _person.id == _own.person)
+        .where(_own.campaign == campaign, _person.digest.in_(list(named)))
+        .order_by(_own.id)
     )
-    body = None if version is None else tx.c.execute(query).scalar()
-    if version is not None and body is None:
-        raise MarketRefusal("invalid", "There is no consent text in this language.")
-    return digest_of(canonical([version, language, body, me.rules_digest, me.offer_digest]))
+    return [(named[bytes(row[-1])], Participation(*row[:-1])) for row in tx.c.execute(query)]
 
 
 @act("seller")
@@ -130,7 +167,8 @@ def consent(tx: Tx, me: Participation, page: Text, language: str = "en") -> str:
     refuse_outside(tx, me, "open")
     if me.state != "invited":
         raise MarketRefusal("state", "This seller consented already, or has left.")
-    if not secrets.compare_digest(page.encode(), consent_digest(tx, me, language).encode()):
+    shown = consent_page(tx.c, campaign_of(tx.c, me.campaign), language)
+    if not secrets.compare_digest(page.encode(), shown.page.encode()):
         raise MarketRefusal("invalid", "The page has changed since it was shown; read it again.")
     tx.c.execute(
         schema.seller.update()
@@ -174,10 +212,10 @@ def _refuse_late(tx: Tx, me: Participation) -> None:
 
 @act("seller")
 def decline(tx: Tx, me: Participation) -> None:
-    """Decline a quote; it can be undone until the campaign closes."""
-    if me.state != "quoted":
-        raise MarketRefusal("state", "Only sellers with a quote can decline.")
-    if me.campaign_state not in ("open", "offered", "unpaid"):
+    """Decline to take part, or a quote; it can be undone until the campaign closes."""
+    if me.state not in ("invited", "consented", "waiting", "reserved", "quoted"):
+        raise MarketRefusal("state", "Only sellers who have not accepted can decline.")
+    if me.campaign_state not in ("draft", "open", "offered", "unpaid"):
         raise MarketRefusal("state", "The campaign has closed.")
     leave(tx, me, "declined")
 
@@ -188,7 +226,12 @@ def undo(tx: Tx, me: Participation) -> str:
     refuse_outside(tx, me, "open")
     if me.state != "declined":
         raise MarketRefusal("state", "Only sellers who declined can undo that.")
-    return _enter_with_limits(tx, me)
+    query = sa.select(_seller.consented_at).where(_seller.participation == me.id)
+    if tx.c.execute(query).scalar() is not None:
+        return _enter_with_limits(tx, me)
+    move(tx, me, "invited", since=tx.now)
+    tx.event(me.campaign, "undone", me.id)
+    return "invited"
 
 
 @act("seller")
@@ -236,6 +279,12 @@ def withdraw(tx: Tx, me: Participation, no_invitations: bool = False) -> None:  
     )
 
 
+@act("seller")
+def end_invitations(tx: Tx, me: Participation) -> None:
+    """Ask for no further invitations; what was sold stays sold."""
+    tx.c.execute(schema.person.update().where(_person.id == me.person).values(invitable=0))
+
+
 @act("operator")
 def withdraw_people(tx: Tx, caller: Caller, campaign: int, ids: Ids) -> int:
     """Take people out of a campaign before its training, by their ids; return how many left now."""
@@ -264,19 +313,23 @@ def set_payee(tx: Tx, me: Participation, payee: Text) -> None:
         raise MarketRefusal("state", "The payment is on its way; the payee can no longer be changed.")
     if looks_like_iban(payee) and not is_iban(payee):
         raise MarketRefusal("invalid", "This IBAN has a typing error: its check digits do not fit.")
-    if tx.row.operator_key is None:
-        raise MarketRefusal("early", "The operator's key is not set up yet.")
-    body = seal(bytes(tx.row.operator_key), payee.encode(), "payee", str(me.id))
+    body = _sealed_to_operator(tx, payee, "payee", me.id)
     tx.c.execute(schema.seller.update().where(_seller.participation == me.id).values(payee=body))
 
 
 @act("seller")
 def set_contact(tx: Tx, me: Participation, contact: Text) -> None:
-    """Name where mails go, sealed to the operator's key."""
+    """Name the e-mail address that mails go to, sealed to the operator's key."""
+    if not is_address(contact):
+        raise MarketRefusal("invalid", "Expected an e-mail address.")
+    body = _sealed_to_operator(tx, contact, "contact", me.id)
+    tx.c.execute(schema.seller.update().where(_seller.participation == me.id).values(contact=body))
+
+
+def _sealed_to_operator(tx: Tx, text: str, kind: str, participation: int) -> bytes:
     if tx.row.operator_key is None:
         raise MarketRefusal("early", "The operator's key is not set up yet.")
-    body = seal(bytes(tx.row.operator_key), contact.encode(), "contact", str(me.id))
-    tx.c.execute(schema.seller.update().where(_seller.participation == me.id).values(contact=body))
+    return seal(bytes(tx.row.operator_key), text.encode(), kind, str(participation))
 
 
 def looks_like_iban(payee: str) -> bool:

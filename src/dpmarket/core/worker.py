@@ -15,8 +15,8 @@ from datetime import datetime, timedelta
 import sqlalchemy as sa
 
 from dpmarket.core import schema
-from dpmarket.core.access import set_operator_key
-from dpmarket.core.acts import WORKER, Campaign, campaign_of
+from dpmarket.core.access import set_operator_key, tidy_tokens
+from dpmarket.core.acts import WORKER, Campaign, Tx, campaign_of
 from dpmarket.core.campaigns import (
     ENDED,
     cancel_deserted,
@@ -27,7 +27,19 @@ from dpmarket.core.campaigns import (
     set_key,
 )
 from dpmarket.core.database import Market
-from dpmarket.core.jobs import Job, claim_job, end_job, fail_job, put_off_job, renew_job
+from dpmarket.core.idempotency import tidy_answers
+from dpmarket.core.jobs import (
+    MOST_MAIL_ATTEMPTS,
+    Job,
+    PerhapsSent,
+    claim_job,
+    end_job,
+    fail_job,
+    lose_job,
+    put_off_job,
+    renew_job,
+    tidy_jobs,
+)
 from dpmarket.core.line import tidy_line
 from dpmarket.core.quoting import Decide, clear_campaign
 from dpmarket.core.seal import (
@@ -38,7 +50,9 @@ from dpmarket.core.seal import (
     keep_operator_key,
     new_key,
 )
+from dpmarket.core.times import time_text
 from dpmarket.core.training import RecordSource, Release, cancel_empty, recover, train
+from dpmarket.core.unseal import answer_unseal
 from dpmarket.errors import (
     DpmarketError,
     FileProblem,
@@ -67,7 +81,7 @@ class Methods:
         Functions for further kinds of jobs: mails, certificates.
     """
 
-    decide: Callable[[Campaign], Decide]
+    decide: Callable[[Market, Campaign], Decide]
     records: Callable[[Market, Campaign], RecordSource]
     release: Callable[[Campaign], Release]
     others: Mapping[str, Callable[[Market, Job], bytes | None]] = field(default_factory=dict)
@@ -80,7 +94,8 @@ def work(market: Market, methods: Methods, lanes: tuple[str, ...] = ("now", "wor
     database is due again later.
     """
     begun = []
-    sweep(market)
+    if "work" in lanes:
+        sweep(market)
     kinds = (*KINDS, *methods.others)  # others wait for a worker that knows them
     while (job := claim_job(market, lanes, kinds, market.clock())) is not None:
         begun.append(job)
@@ -91,8 +106,13 @@ def work(market: Market, methods: Methods, lanes: tuple[str, ...] = ("now", "wor
             # In another state than expected: somebody else has done it, or it can no longer be done.
             done = refusal.kind in ("state", "unknown")
             _ = end_job(market, job) if done else put_off_job(market, job, refusal.kind, market.clock())
+        except PerhapsSent as problem:
+            lose_job(market, job, type(problem).__name__)
         except FileProblem as problem:
-            put_off_job(market, job, type(problem).__name__, market.clock())
+            if job.lane == "mail" and job.attempts >= MOST_MAIL_ATTEMPTS:
+                fail_job(market, job, type(problem).__name__)
+            else:
+                put_off_job(market, job, type(problem).__name__, market.clock())
         except DpmarketError as problem:
             fail_job(market, job, type(problem).__name__)
         else:
@@ -100,12 +120,14 @@ def work(market: Market, methods: Methods, lanes: tuple[str, ...] = ("now", "wor
     return begun
 
 
-KINDS = ("key", "end_reports", "clear", "close", "train", "sweep_key")
+KINDS = ("key", "unseal", "end_reports", "clear", "close", "train", "sweep_key")
 
 
 def _do(market: Market, methods: Methods, job: Job) -> bytes | None:
     if job.kind in methods.others:
         return methods.others[job.kind](market, job)
+    if job.kind == "unseal":
+        return answer_unseal(market, job)
     if job.kind == "key":
         make_key(market, job.subject)
     elif job.kind == "end_reports":
@@ -115,7 +137,7 @@ def _do(market: Market, methods: Methods, job: Job) -> bytes | None:
     elif job.kind == "sweep_key":
         _sweep_key(market, _campaign(market, job.subject))
     elif job.kind == "clear":
-        clear_campaign(market, job.subject, methods.decide(_campaign(market, job.subject)))
+        clear_campaign(market, job.subject, methods.decide(market, _campaign(market, job.subject)))
     elif market.run(cancel_empty, WORKER, job.subject) == "closed":
         _train(market, methods, job.subject)
     return None
@@ -148,6 +170,24 @@ def sweep(market: Market) -> None:
         rows = c.execute(sa.select(_of.id, _of.state).where(_of.state.in_(("open", "unpaid")))).all()
     for campaign, state in rows:
         market.run(tidy_line if state == "open" else cancel_deserted, WORKER, campaign)
+
+
+ANSWERS_KEPT = TOKENS_KEPT = timedelta(days=30)
+"""For so long a repeated request is answered as before, and ended sign-ins are known."""
+
+
+def tidy(market: Market) -> int:
+    """Delete old answers of repeated requests, ended tokens and forgotten requests; return how many rows."""
+
+    def delete(tx: Tx) -> int:
+        moment = tx.moment
+        return (
+            tidy_answers(tx, time_text(moment - ANSWERS_KEPT))
+            + tidy_tokens(tx, time_text(moment - TOKENS_KEPT))
+            + tidy_jobs(tx, time_text(moment - tx.terms.job))
+        )
+
+    return int(market.transact(delete))
 
 
 def keep_keys(market: Market) -> None:

@@ -1,4 +1,4 @@
-"""Put HTTP in front of the live desk: an API, its guard, a client, and the processes that serve it.
+"""The live service: an API and pages over the acts of a market, a client, and the processes that serve it.
 
 Needs the extra ``service``: ``pip install 'dpmarket[service]'``.
 """

@@ -1,17 +1,16 @@
-"""Turn bearer tokens and session cookies into callers; what is not a caller's does not exist for them."""
+"""Bearer tokens and session cookies as callers; what is not a caller's does not exist for them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import timedelta
 from typing import Annotated
 
 from fastapi import Depends, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
+from dpmarket.core.access import caller_of
+from dpmarket.core.acts import Caller
 from dpmarket.errors import MarketRefusal
-from dpmarket.ledger import reading
-from dpmarket.market import Caller, caller_with
 from dpmarket.web.problems import NotSignedIn
 from dpmarket.web.service import Service
 
@@ -48,32 +47,36 @@ def bearer(
 AnyCaller = Annotated[Caller, Depends(bearer)]
 
 
-def only(*roles: str) -> Callable[[AnyCaller], Caller]:
-    """Return a dependency that gives callers of some roles; for all others there is nothing here."""
-
-    def chosen(caller: AnyCaller) -> Caller:
-        if caller.role not in roles:
-            raise MarketRefusal("unknown", "there is nothing here for this caller.")
-        return caller
-
-    return chosen
-
-
-Seller = Annotated[Caller, Depends(only("seller"))]
-Buyer = Annotated[Caller, Depends(only("buyer"))]
-Paymaster = Annotated[Caller, Depends(only("paymaster"))]
-
-
 def session(request: Request, service: TheService) -> Caller:
     """Return who looks at a page, by their session's cookie."""
     return _caller(service, request.cookies.get(COOKIE, ""), "session")
+
+
+def signed_in_seller(request: Request, service: TheService) -> Caller:
+    """Return the seller who is signed in; for members there is nothing here."""
+    caller = session(request, service)
+    if caller.participation is None:
+        raise MarketRefusal("unknown", "There is nothing here for this caller.")
+    return caller
+
+
+def signed_in_member(request: Request, service: TheService) -> Caller:
+    """Return the member who is signed in; for sellers there is nothing here."""
+    caller = session(request, service)
+    if caller.member is None:
+        raise MarketRefusal("unknown", "There is nothing here for this caller.")
+    return caller
+
+
+SignedSeller = Annotated[Caller, Depends(signed_in_seller)]
+SignedMember = Annotated[Caller, Depends(signed_in_member)]
 
 
 def _caller(service: Service, token: str, *kinds: str) -> Caller:
     if not 0 < len(token) <= _LONGEST or not token.isascii():
         raise NotSignedIn("no token")
     try:
-        with reading(service.desk.ledger) as connection:
-            return caller_with(connection, token, kinds, service.clock())
+        with service.market.look() as c:
+            return caller_of(c, token, kinds, service.now)
     except MarketRefusal:
         raise NotSignedIn("no token that is known") from None

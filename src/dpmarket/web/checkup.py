@@ -1,4 +1,4 @@
-"""Find whatever is wrong with a service before it harms anybody, and say what to do about each."""
+"""Checks of a service's folder: modes, keys, disk and address, then the market itself."""
 
 from __future__ import annotations
 
@@ -9,67 +9,58 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from dpmarket.core.checks import Finding, findings
+from dpmarket.core.database import is_address, open_market
 from dpmarket.errors import FileProblem
-from dpmarket.ledger.engine import is_address
-from dpmarket.ledger.outside import state_folder
-from dpmarket.market.condition import Finding, desk_findings
-from dpmarket.web.running import name_folders
-from dpmarket.web.service import Clock, clock
-from dpmarket.web.settings import SETTINGS_FILE, Settings, read_settings
+from dpmarket.web.folder import SIGNING_KEY, name_master_key, settings_of
+from dpmarket.web.settings import SETTINGS_FILE, Settings
 
 _LEAST = 500_000_000
-"""Bytes that must be free: a ledger that cannot be written answers 503 to everybody."""
+"""Bytes that must be free: a database that cannot be written answers 503 to everybody."""
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
-def check_service(folder: Path, tells_time: Clock = clock) -> list[Finding]:
-    """Look for wrong modes, missing keys, other tables, wrong books, a wrong clock, a full disk.
+def check_service(folder: Path) -> list[Finding]:
+    """Look for missing keys, wrong modes, wrong books, a log ahead, a wrong clock, a full disk.
 
     Nothing is changed, and a service may run meanwhile.
-
-    Parameters
-    ----------
-    folder
-        The service's folder.
-    tells_time
-        Returns the time.
-
-    Returns
-    -------
-    list of Finding
-        Empty if all is well.
 
     Raises
     ------
     FileProblem
         There is no service in the folder, or its settings cannot be used.
     """
-    if not (folder / SETTINGS_FILE).is_file():
-        raise FileProblem(f"there is no service in {folder}: 'dpmarket service init' makes one.")
-    settings = read_settings(folder)
-    name_folders(settings)
-    return [
-        *_modes(settings),
-        *_disk(settings),
-        *_address(settings),
-        *desk_findings(settings.database, settings.keys, tells_time()),
-    ]
+    settings = settings_of(folder)
+    name_master_key(settings)
+    return [*_market(settings), *_modes(settings), *_disk(settings), *_address(settings)]
+
+
+def _market(settings: Settings) -> Iterator[Finding]:
+    """Look at keys, books, log, clock and jobs."""
+    if not settings.keys.is_dir():
+        yield Finding("keys", f"{settings.keys} is not there.", "Put it back, or name the right one.")
+    try:
+        with open_market(settings.database, settings.state_folder) as market:
+            market.keys = settings.keys  # its folder is looked at and not changed
+            yield from findings(market)
+    except FileProblem as problem:
+        yield Finding("database", str(problem), "Put it back, or name the right one.")
 
 
 def _private_paths(settings: Settings) -> Iterator[Path]:
     """Give everything that is for its owner only."""
     yield settings.folder
-    yield settings.folder / SETTINGS_FILE
+    yield from (settings.folder / name for name in (SETTINGS_FILE, SIGNING_KEY))
     if settings.master_key_file is not None:
         yield settings.master_key_file
     if not is_address(settings.database):
-        ledger = Path(settings.database)
-        yield from (ledger.parent, ledger)
-        yield from (ledger.with_name(ledger.name + end) for end in ("-wal", "-shm"))
-    for folder in dict.fromkeys((settings.keys, state_folder())):
+        database = Path(settings.database)
+        yield from (database.parent, database)
+        yield from (database.with_name(database.name + end) for end in ("-wal", "-shm"))
+    for folder in dict.fromkeys((settings.keys, settings.state_folder)):
         yield folder
         if os.access(folder, os.R_OK | os.X_OK):
-            yield from sorted(folder.iterdir())
+            yield from sorted(folder.rglob("*"))
 
 
 def _modes(settings: Settings) -> Iterator[Finding]:
@@ -77,8 +68,8 @@ def _modes(settings: Settings) -> Iterator[Finding]:
         try:
             found = path.stat()
         except FileNotFoundError:
-            if path in (settings.keys, settings.master_key_file):
-                yield Finding("keys", f"{path} is not there.", "put it back, or name the right one.")
+            if path == settings.master_key_file:
+                yield Finding("keys", f"{path} is not there.", "Put it back, or name the right one.")
             continue
         except OSError as problem:
             reason = problem.strerror or problem
@@ -97,7 +88,7 @@ def _modes(settings: Settings) -> Iterator[Finding]:
 
 
 def _disk(settings: Settings) -> Iterator[Finding]:
-    folders = {state_folder(), settings.keys}
+    folders = {settings.state_folder, settings.keys}
     if not is_address(settings.database):
         folders.add(Path(settings.database).parent)
     for folder in sorted(folders):

@@ -1,4 +1,4 @@
-"""Call a service from Python: one method for each act, with idempotency keys and retries of their own.
+"""A client of the service in Python, with idempotency keys and retries of its own.
 
 An answer that was lost on its way is asked for again with the same key, so that nothing is done twice.
 """
@@ -89,7 +89,7 @@ class Client:
         Parameters
         ----------
         path, body
-            Of the API, such as ``/me/quote``, and the request as plain data.
+            Of the API, such as ``/me/choose``, and the request as plain data.
         key
             At least 16 random characters; None: new ones.
 
@@ -101,104 +101,52 @@ class Client:
         headers = {"Idempotency-Key": key or secrets.token_urlsafe(24)}
         return self._send("POST", path, body, headers).json()
 
-    def draft(
-        self, title: str, mechanism: str, market: Mapping[str, Any], opens_at: str, closes_at: str,
-        deliver_until: str,
-    ) -> Any:  # fmt: skip
-        """Draft a campaign; times are texts such as ``2026-03-01T09:00:00+00:00``."""
-        body = {"title": title, "mechanism": mechanism, "market": market}
+    def act(self, act: str, campaign: str | None = None, key: str | None = None, **body: Any) -> Any:
+        """Run an act: on a campaign, or, without one, a seller's own.
+
+        ``client.act("fund", campaign, amount=1000)``, ``client.act("choose", cost=2.5)``.
+        """
+        place = "/me" if campaign is None else f"/campaigns/{campaign}"
+        return self.post(f"{place}/{act}", body or None, key)
+
+    def draft(self, rules: Mapping[str, Any], opens_at: str, closes_at: str, deliver_until: str) -> str:
+        """Draft a campaign; return its id. Times are texts such as ``2026-03-01T09:00:00+00:00``."""
         times = {"opens_at": opens_at, "closes_at": closes_at, "deliver_until": deliver_until}
-        return self.post("/campaigns", {**body, **times})
+        return str(self.post("/campaigns", {"rules": rules, **times}))
 
     def campaign(self, campaign: str) -> Any:
-        """Show a campaign."""
+        """Return a campaign."""
         return self.get(f"/campaigns/{campaign}")
 
-    def fund(self, campaign: str, amount: int, key: str | None = None) -> Any:
-        """Enter that money arrived, in minor units."""
-        return self.post(f"/campaigns/{campaign}/fund", {"amount": amount}, key)
+    def invite(self, campaign: str, ids: Sequence[str]) -> Any:
+        """Invite people; return ids and tokens."""
+        return self.act("invite", campaign, ids=list(ids))
 
-    def open_campaign(self, campaign: str) -> Any:
-        """Freeze the rules and let sellers come."""
-        return self.post(f"/campaigns/{campaign}/open")
-
-    def invite(self, campaign: str, people: Sequence[str], lifetime_epsilon: float | None = None) -> Any:
-        """Invite people; return who has which token."""
-        body: dict[str, Any] = {"people": list(people)}
-        if lifetime_epsilon is not None:
-            body["lifetime_epsilon"] = lifetime_epsilon
-        return self.post(f"/campaigns/{campaign}/invitations", body)["invitations"]
-
-    def totals(self, campaign: str) -> Any:
-        """Tell what a campaign has come to."""
-        return self.get(f"/campaigns/{campaign}/totals")
-
-    def certificate(self, campaign: str) -> bytes:
-        """Return a campaign's certificate."""
-        return self.read(f"/campaigns/{campaign}/certificate")
-
-    def model(self, campaign: str) -> Any:
-        """Return a campaign's model."""
-        return self.get(f"/campaigns/{campaign}/model")
-
-    def figures(self, campaign: str) -> Any:
-        """Tell a released campaign in figures, with what the verifier says about its certificate."""
-        return self.get(f"/campaigns/{campaign}/figures")
-
-    def report(self, campaign: str) -> bytes:
-        """Return a released campaign's report, a page."""
-        return self.read(f"/campaigns/{campaign}/report")
+    def document(self, campaign: str, kind: str) -> bytes:
+        """Return a document of a campaign: released, certificate, signature, report, openings, costs."""
+        return self.read(f"/campaigns/{campaign}/{kind}")
 
     def me(self) -> Any:
-        """Tell where a seller stands."""
+        """Return where a seller's participation stands."""
         return self.get("/me")
 
     def consent(self) -> Any:
         """Read the consent page and agree to it."""
-        return self.post("/me/consent", {"digest": self.get("/me/consent")["digest"]})
-
-    def menu(self, key: str | None = None) -> Any:
-        """Take a seat and see the menu, or get a place in line."""
-        return self.post("/me/menu", None, key)
-
-    def quote(self, cost: float, key: str | None = None) -> Any:
-        """Choose by one's cost."""
-        return self.post("/me/quote", {"cost": cost}, key)
-
-    def accept(self, key: str | None = None) -> Any:
-        """Accept one's offer."""
-        return self.post("/me/acceptance", None, key)
+        page = self.get("/me/consent")
+        return self.act("consent", page=page["page"], language=page["language"])
 
     def deliver(self, values: Mapping[str, Any] | Sequence[Mapping[str, Any]], key: str | None = None) -> Any:
-        """Send one's record: a row by names, or a list of rows."""
+        """Send a record: a row by names, or a list of rows."""
         plain = dict(values) if isinstance(values, Mapping) else [dict(row) for row in values]
-        return self.post("/me/record", {"values": plain}, key)
-
-    def set_payee(self, payee: str) -> Any:
-        """Say whom to pay."""
-        return self.post("/me/payee", {"payee": payee})
-
-    def withdraw(self) -> Any:
-        """Leave."""
-        return self.post("/me/withdrawal")
-
-    def events(self) -> list[str]:
-        """Return what happened to one's data, in words."""
-        return [one["kind"] for one in self.get("/me/events")["events"]]
+        return self.act("deliver", key=key, values=plain)
 
     def receipt(self) -> bytes:
-        """Return one's receipt."""
+        """Return a seller's receipt."""
         return self.read("/me/receipt")
 
     def pay_out(self, campaign: str) -> Any:
         """Enter all that is owed as a payout; return it with its lines."""
-        made = self.post("/payouts", {"campaign": campaign})
-        return self.get(f"/payouts/{made['id']}")
-
-    def confirm(self, payout: str, references: Sequence[str], kind: str = "confirmed") -> int:
-        """Enter that payments were made or came back; return how many are new."""
-        body = {"kind": kind, "references": list(references)}
-        return int(self.post(f"/payouts/{payout}/confirmation", body)["entered"])
+        return self.get(f"/payouts/{self.act('pay_out', campaign)['id']}")
 
     def _send(
         self, method: str, path: str, body: Mapping[str, Any] | None, headers: Mapping[str, str]

@@ -1,15 +1,22 @@
-"""Tell a service's time: the machine's, or, in tests only, one that a file shifts."""
+"""A service's time: the machine's, or, in tests only, one that a file shifts."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from dpmarket.errors import FileProblem
 from dpmarket.web.guard import LOOPBACK
-from dpmarket.web.service import Clock, clock
 from dpmarket.web.settings import Settings
+
+Clock = Callable[[], datetime]
+
+
+def clock() -> datetime:
+    """Return the time."""
+    return datetime.now(UTC)
 
 
 def clock_of(settings: Settings) -> Clock:
@@ -22,7 +29,7 @@ def clock_of(settings: Settings) -> Clock:
     """
     if settings.clock_file is None:
         return clock
-    # Whoever moves the clock decides when promises end.
+    # Whoever moves the clock decides when quotes end.
     called = {settings.host, urlsplit(settings.public_url).hostname}
     if not settings.testing or not called <= set(LOOPBACK):
         raise FileProblem("clock_file is for tests on loopback only: expected testing = true there, or none.")

@@ -1,27 +1,35 @@
-"""Say whether the service lives, and whether it can work."""
+"""Whether the service lives, and whether it can work."""
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from typing import Literal
 
-from dpmarket.ledger import reading
-from dpmarket.market import job_counts
-from dpmarket.web.api.models import State
+from fastapi import APIRouter
+from pydantic import BaseModel
+
+from dpmarket.core.views import job_counts
 from dpmarket.web.auth import TheService
 from dpmarket.web.problems import documented
 
 router = APIRouter(tags=["health"])
 
 
+class Health(BaseModel):
+    """The state of the service."""
+
+    state: Literal["alive", "ready"]
+
+
 @router.get("/healthz")
-async def healthz() -> State:
-    """Say that the process lives. Asks nobody else."""
-    return State(state="alive")
+async def healthz() -> Health:
+    """Say that the process lives; nothing else is looked at."""
+    return Health(state="alive")
 
 
 @router.get("/readyz", responses=documented(503))
-def readyz(service: TheService) -> State:
-    """Say that the database can be read and has the desk's tables."""
-    with reading(service.desk.ledger) as connection:
-        job_counts(connection)
-    return State(state="ready")
+def readyz(service: TheService) -> Health:
+    """Say that the database can be read and agrees with the log."""
+    service.market.verify()
+    with service.market.look() as c:
+        job_counts(c)
+    return Health(state="ready")

@@ -15,7 +15,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
-from dpmarket.errors import DpmarketError, FileProblem, LedgerRefusal, MarketRefusal
+from dpmarket.errors import DpmarketError, FileProblem, MarketRefusal
 
 PROBLEM = "application/problem+json"
 STATUS = {
@@ -26,6 +26,7 @@ STATUS = {
     "expired": 410,
     "invalid": 422,
     "funds": 402,
+    "confirm": 409,
 }
 TITLES = {
     400: "This is not a request that can be read.",
@@ -70,6 +71,14 @@ class TooOften(DpmarketError):
         self.seconds = seconds
 
 
+class WrongRules(DpmarketError):
+    """Rules that cannot be used; ``details`` are lines such as ``objective.budget: missing``."""
+
+    def __init__(self, details: Sequence[str]) -> None:
+        super().__init__("the rules cannot be used.")
+        self.details = list(details)
+
+
 class NotSignedIn(DpmarketError):
     """There is no token, or none that is known."""
 
@@ -110,9 +119,12 @@ def tell_problems(app: FastAPI, known: Iterable[str]) -> None:
         title = None if status == 404 else str(refusal)
         return problem(status, [("request", refusal.kind)], title)
 
-    def ledger(request: Request, _: Exception) -> Response:
-        _note(request, "ledger")
-        return problem(409, [("request", "ledger")])
+    def rules(request: Request, refusal: Exception) -> Response:
+        assert isinstance(refusal, WrongRules)
+        _note(request, "rules")
+        paths = dict.fromkeys(line.split(":")[0] for line in refusal.details)
+        places = (".".join(part if part in names else "*" for part in path.split(".")) for path in paths)
+        return problem(422, [(f"body.rules.{place}", "rules") for place in dict.fromkeys(places)])
 
     def file(request: Request, _: Exception) -> Response:
         _note(request, "unavailable")
@@ -145,7 +157,7 @@ def tell_problems(app: FastAPI, known: Iterable[str]) -> None:
     handlers: Mapping[Any, Any] = {
         RequestValidationError: not_valid,
         MarketRefusal: market,
-        LedgerRefusal: ledger,
+        WrongRules: rules,
         FileProblem: file,
         TooOften: often,
         NotSignedIn: stranger,

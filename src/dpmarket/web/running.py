@@ -1,4 +1,4 @@
-"""Run a service: open its desk, answer on a socket, have workers beside it, and stop all of it cleanly."""
+"""A running service: it answers on a socket, has workers beside it, and stops cleanly."""
 
 from __future__ import annotations
 
@@ -11,111 +11,37 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from datetime import timedelta
 
 import uvicorn
 from prometheus_client import start_http_server
 
+from dpmarket.core.database import Market
+from dpmarket.core.mail import enter_reminders
+from dpmarket.core.worker import Methods, tidy, work
 from dpmarket.errors import DpmarketError, FileProblem
-from dpmarket.ledger.engine import is_address, is_empty_file, without_password
-from dpmarket.ledger.postgres import is_empty_database
-from dpmarket.market import Desk, do_errands, open_desk, tidy, work
-from dpmarket.report import make_reports
 from dpmarket.web.app import make_app
-from dpmarket.web.clocks import clock_of
+from dpmarket.web.folder import opened
 from dpmarket.web.guard import Application
-from dpmarket.web.mailing import check_smtp, has_smtp, send_due
-from dpmarket.web.service import Clock, clock
-from dpmarket.web.settings import SETTINGS_FILE, Settings
-from dpmarket.web.warming import compile_kernels
-from dpmarket.web.watching import Metrics, log_event
+from dpmarket.web.methods import methods_of
+from dpmarket.web.metrics import Metrics, log_event
+from dpmarket.web.settings import Settings
+from dpmarket.web.smtp import check_smtp
 
 _PAUSE = 1.0  # seconds between a worker's rounds
-_ERRANDS_PAUSE = 0.25
+_NOW_PAUSE = 0.1
 _HOUR = 3600.0
 _WORKER_SECONDS = 60.0  # for a worker that is asked to stop, and may be training
 _WORKER = "from dpmarket.cli import main; main()"
 
 
 @contextlib.contextmanager
-def opened(settings: Settings, *, is_new: bool = False) -> Iterator[Desk]:
-    """Open the desk of a service with its private keys for a ``with`` block, as a worker does.
-
-    Its tables are brought up to date. The log outside of the ledger goes to the folder ``state``, unless
-    ``DPMARKET_STATE`` names another.
-
-    Parameters
-    ----------
-    settings
-        How the service is set up.
-    is_new
-        Whether its database is made if there is none. Else that is refused: a disk that is not mounted would
-        become a service that has forgotten everybody.
-
-    Raises
-    ------
-    FileProblem, LedgerRefusal
-        There is no database, or as for :func:`~dpmarket.market.open_desk`.
-    """
-    if not is_new:
-        _refuse_lost(settings)
-    with _opened(settings, settings.keys) as desk:
-        yield desk
-
-
-@contextlib.contextmanager
-def opened_without_keys(settings: Settings) -> Iterator[Desk]:
-    """Open the desk of a service for a ``with`` block, as who answers requests does: without private keys."""
-    _refuse_lost(settings)
-    with _opened(settings, None) as desk:
-        yield desk
-
-
-@contextlib.contextmanager
-def _opened(settings: Settings, keys: Path | None) -> Iterator[Desk]:
-    name_folders(settings)
-    for folder in (settings.folder, Path(os.environ["DPMARKET_STATE"])):
-        make_folder(folder)
-    if not is_address(settings.database):
-        make_folder(Path(settings.database).parent)
-    with open_desk(settings.database, keys, settings.terms) as desk:
-        yield desk
-
-
-def _refuse_lost(settings: Settings) -> None:
-    """Refuse a service whose database is gone, or has nothing in it."""
-    place = settings.database
-    if is_empty_database(place) if is_address(place) else is_empty_file(Path(place)):
-        raise FileProblem(
-            f"the service's database is not there: {without_password(place)}; see that its disk is mounted "
-            "and its name is right, or put a backup there ('dpmarket service restore'). If it was never "
-            f"used, delete {settings.folder / SETTINGS_FILE} and run 'dpmarket service init' with the same "
-            "environment as 'serve'."
-        )
-
-
-def name_folders(settings: Settings) -> None:
-    """Name the state folder and the master key to all of this process, unless the environment does."""
-    os.environ.setdefault("DPMARKET_STATE", str((settings.folder / "state").absolute()))
-    if settings.master_key_file is not None:
-        os.environ.setdefault("DPMARKET_MASTER_KEY_FILE", str(settings.master_key_file.absolute()))
-
-
-@contextlib.contextmanager
-def held_open(desk: Desk) -> Iterator[None]:
+def held_open(market: Market) -> Iterator[None]:
     """Hold a SQLite file open: it would be tidied up whenever its last user leaves, after every request."""
     with contextlib.ExitStack() as stack:
-        if desk.ledger.path is not None:
-            stack.enter_context(desk.ledger.engine.connect())
+        if market.is_file:
+            stack.enter_context(market.engine.connect())
         yield
-
-
-def make_folder(folder: Path) -> None:
-    """Make a folder for its owner only, if there is none."""
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as problem:
-        raise FileProblem(f"cannot make the folder {folder}: {problem.strerror or problem}.") from None
 
 
 def listening(host: str, port: int) -> socket.socket:
@@ -149,7 +75,8 @@ def make_server(app: Application, settings: Settings) -> uvicorn.Server:
             server_header=False,
             lifespan="off",
             ws="none",
-            proxy_headers=settings.behind_proxy,
+            proxy_headers=bool(settings.trusted_proxies),
+            forwarded_allow_ips=settings.trusted_proxies,
             timeout_keep_alive=15,
             timeout_graceful_shutdown=10,
             limit_concurrency=500,
@@ -158,22 +85,21 @@ def make_server(app: Application, settings: Settings) -> uvicorn.Server:
 
 
 @contextlib.contextmanager
-def serving(desk: Desk, settings: Settings, tells_time: Clock = clock) -> Iterator[tuple[str, Metrics]]:
-    """Serve a desk on a free port of loopback in a thread of this process; for a ``with`` block.
+def serving(market: Market, settings: Settings) -> Iterator[tuple[str, Metrics]]:
+    """Serve a market on a free port of loopback in a thread of this process; for a ``with`` block.
 
     Gives the address, and what is counted.
     """
     taken = listening("127.0.0.1", 0)
     url = f"http://127.0.0.1:{taken.getsockname()[1]}"
     metrics = Metrics()
-    app = make_app(desk, settings.model_copy(update={"public_url": url}), metrics, tells_time)
-    server = make_server(app, settings)
+    server = make_server(make_app(market, settings.model_copy(update={"public_url": url}), metrics), settings)
     thread = threading.Thread(
         target=server.run, kwargs={"sockets": [taken]}, name="dpmarket-serve", daemon=True
     )
     thread.start()
     try:
-        with held_open(desk):
+        with held_open(market):
             _wait_for(lambda: server.started or not thread.is_alive(), 30.0)
             yield url, metrics
     finally:
@@ -183,11 +109,11 @@ def serving(desk: Desk, settings: Settings, tells_time: Clock = clock) -> Iterat
 
 
 @contextlib.contextmanager
-def working(desk: Desk, tells_time: Clock = clock, pause: float = 0.05) -> Iterator[None]:
+def working(market: Market, settings: Settings, pause: float = 0.05) -> Iterator[None]:
     """Have a worker in a thread of this process; for a ``with`` block."""
     stopped = threading.Event()
     thread = threading.Thread(
-        target=run_worker, args=(desk, stopped.is_set, tells_time, pause), name="dpmarket-worker", daemon=True
+        target=run_worker, args=(market, settings, stopped.is_set, pause), name="dpmarket-worker", daemon=True
     )
     thread.start()
     try:
@@ -198,60 +124,60 @@ def working(desk: Desk, tells_time: Clock = clock, pause: float = 0.05) -> Itera
 
 
 def run_worker(
-    desk: Desk,
-    stopped: Callable[[], bool],
-    tells_time: Clock = clock,
-    pause: float = _PAUSE,
-    settings: Settings | None = None,
+    market: Market, settings: Settings, stopped: Callable[[], bool], pause: float = _PAUSE
 ) -> None:
     """Do what is due, again and again, until it is to stop; a job that was begun is ended first.
 
-    Mails are sent where settings name a server for them.
+    Each lane has a thread: a person waits for a key or a document however long a training takes, and a slow
+    mail server holds no job up.
     """
-    errands = threading.Thread(
-        target=_run_errands, args=(desk, stopped, tells_time), name="dpmarket-errands", daemon=True
-    )
-    errands.start()
-    mails = threading.Thread(
-        target=_run_mails, args=(desk, stopped, tells_time, settings), name="dpmarket-mails", daemon=True
-    )
-    if settings is not None and has_smtp(settings):
-        mails.start()
-    tidied = 0.0
+    methods = methods_of(settings)
+    lanes = {"now": min(pause, _NOW_PAUSE), "mail": pause}
+    threads = [
+        threading.Thread(
+            target=_run_lane,
+            args=(market, methods, lane, stopped, rest),
+            name=f"dpmarket-{lane}",
+            daemon=True,
+        )
+        for lane, rest in lanes.items()
+    ]
+    for thread in threads:
+        thread.start()
+    reminding = timedelta(hours=settings.reminder_hours)
+    tidied = -_HOUR
     while not stopped():
-        try:
-            for job in work(desk, tells_time()):
-                log_event("job", kind=job.kind, attempts=job.attempts)
-            make_reports(desk, tells_time())
+        with _going_on():
+            _work(market, methods, "work")
+            if settings.smtp_url is not None:
+                enter_reminders(market, reminding)
             if time.monotonic() - tidied > _HOUR:
                 tidied = time.monotonic()
-                tidy(desk, tells_time())
-        except DpmarketError as problem:  # a full disk, a server that is away: they come back
-            log_event("worker failed", error=type(problem).__name__)
+                tidy(market)
         _rest(stopped, pause)
-    errands.join(10.0)
-    if mails.is_alive():
-        mails.join(40.0)
+    for thread in threads:
+        thread.join(40.0)
 
 
-def _run_mails(desk: Desk, stopped: Callable[[], bool], tells_time: Clock, settings: Settings) -> None:
-    """Send mails, again and again: a server that is slow holds no job up."""
+def _run_lane(market: Market, methods: Methods, lane: str, stopped: Callable[[], bool], pause: float) -> None:
     while not stopped():
-        try:
-            send_due(desk, settings, tells_time())
-        except DpmarketError as problem:
-            log_event("worker failed", error=type(problem).__name__)
-        _rest(stopped, _PAUSE)
+        with _going_on():
+            _work(market, methods, lane)
+        _rest(stopped, pause)
 
 
-def _run_errands(desk: Desk, stopped: Callable[[], bool], tells_time: Clock) -> None:
-    """Make keys and answer questions, again and again: people wait for them, however long a job takes."""
-    while not stopped():
-        try:
-            do_errands(desk, tells_time())
-        except DpmarketError as problem:
-            log_event("worker failed", error=type(problem).__name__)
-        _rest(stopped, _ERRANDS_PAUSE)
+def _work(market: Market, methods: Methods, lane: str) -> None:
+    for job in work(market, methods, (lane,)):
+        log_event("job", kind=job.kind, attempts=job.attempts)
+
+
+@contextlib.contextmanager
+def _going_on() -> Iterator[None]:
+    """Log what stops a worker for a while: a full disk, a server that is away."""
+    try:
+        yield
+    except DpmarketError as problem:
+        log_event("worker failed", error=type(problem).__name__)
 
 
 def _rest(stopped: Callable[[], bool], seconds: float) -> None:
@@ -270,7 +196,6 @@ def serve(settings: Settings, tell: Callable[[str], None]) -> None:
     tell
         Called with the address once requests are answered.
     """
-    tells_time = clock_of(settings)
     check_smtp(settings)
     with contextlib.ExitStack() as stack:
         taken = listening(settings.host, settings.port)
@@ -280,12 +205,11 @@ def serve(settings: Settings, tell: Callable[[str], None]) -> None:
             settings = settings.model_copy(update={"public_url": url})
         metrics = Metrics()
         stack.enter_context(_metrics_server(metrics, settings))
-        desk = stack.enter_context(opened_without_keys(settings))
-        stack.enter_context(held_open(desk))
-        metrics.watch_desk(desk)
-        compile_kernels()
+        market = stack.enter_context(opened(settings, keys=False))
+        stack.enter_context(held_open(market))
+        metrics.watch_market(market)
         stack.enter_context(_workers(settings))
-        server = make_server(make_app(desk, settings, metrics, tells_time), settings)
+        server = make_server(make_app(market, settings, metrics), settings)
         # The server handles signals itself and repeats them when it has stopped: then they mean nothing more.
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: None)
@@ -361,11 +285,10 @@ def run_worker_process(settings: Settings, beside: int | None) -> None:
     def stopped() -> bool:
         return asked.is_set() or (beside is not None and os.getppid() != beside)
 
-    tells_time = clock_of(settings)
     check_smtp(settings)
-    with opened(settings) as desk:
+    with opened(settings) as market, held_open(market):
         log_event("working")
-        run_worker(desk, stopped, tells_time, settings=settings)
+        run_worker(market, settings, stopped)
 
 
 def _wait_for(condition: Callable[[], bool], seconds: float) -> None:

@@ -1,104 +1,66 @@
-"""What every route needs: the desk, the settings, a clock, and one way to do an act once."""
+"""What every route needs: the market, the settings, and one way to run an act."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import json
-import secrets
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
-from dpmarket.ledger import Connection
-from dpmarket.market import Caller, Desk, Rate, acting, once, take_token
+from dpmarket.core.acts import Act, Caller, shown_id
+from dpmarket.core.database import Market
+from dpmarket.core.times import time_text
+from dpmarket.web.limits import Limits, Rate
 from dpmarket.web.problems import TooOften
 from dpmarket.web.settings import Settings
 
-Clock = Callable[[], datetime]
-LOGIN, INVITING, QUOTING = Rate(10, 60.0), Rate(30, 3600.0), Rate(10, 60.0)
-"""Sign-ins of an address, lists of people of a member, and menus and quotes of a seller."""
-
-
-def clock() -> datetime:
-    """Return the time."""
-    return datetime.now(UTC)
+LOGIN = Rate(10, 60.0)
+"""Of sign-ins by an address."""
+RATES = {"invite": Rate(30, 3600.0), **dict.fromkeys(("reserve", "choose", "report"), Rate(10, 60.0))}
+"""Of acts by a caller; all of a seller's quotes count together."""
 
 
 @dataclass(frozen=True, eq=False)
 class Service:
-    """A desk that is open, and how it is set up.
+    """An open market and how its service is set up."""
 
-    Attributes
-    ----------
-    desk, settings
-        The desk, and the settings.
-    clock
-        Tells the time; examples and tests have their own.
-    """
-
-    desk: Desk
+    market: Market
     settings: Settings
-    clock: Clock = clock
+    limits: Limits = field(default_factory=Limits)
+
+    @property
+    def moment(self) -> datetime:
+        """The time."""
+        return self.market.clock()
+
+    @property
+    def now(self) -> str:
+        """The time as the database writes it."""
+        return time_text(self.moment)
 
     def limit(self, kind: str, who: str, rate: Rate) -> None:
-        """Count that somebody does something.
+        """Count a request.
 
         Raises
         ------
         TooOften
-            They did it too often.
+            There were too many.
         """
-        with acting(self.desk) as connection:
-            seconds = take_token(connection, kind, who, rate, self.clock())
+        seconds = self.limits.take(kind, who, rate, self.moment)
         if seconds > 0.0:
             raise TooOften(seconds)
 
-    def act(
-        self,
-        caller: Caller,
-        key: str | None,
-        request: Mapping[str, Any],
-        act: Callable[[Connection, datetime], Mapping[str, Any]],
-    ) -> dict[str, Any]:
-        """Do an act in a transaction of its own; with an idempotency key, once.
+    def run(self, entry: Act, caller: Caller, key: str, **arguments: Any) -> Any:
+        """Run an act once for an idempotency key, within its rate; return its answer."""
+        rate = RATES.get(entry.name)
+        if rate is not None:
+            self.limit("invite" if entry.name == "invite" else "quote", caller.label, rate)
+        return self.market.run(entry.function, caller, key=key, **arguments)
 
-        What is kept of the answer is sealed with the idempotency key, of which the database has a digest
-        only: answers may hold tokens.
-
-        Parameters
-        ----------
-        caller, key
-            Who asks, and their idempotency key, if they sent one.
-        request
-            What is asked, as plain data, with the name of the act.
-        act
-            Gets a connection and the time, and returns the answer as plain data.
-        """
-        now = self.clock()
-        with acting(self.desk) as connection:
-            if key is None:
-                return dict(act(connection, now))
-            kept = once(connection, caller.id, key, request, lambda: _sealed(key, act(connection, now)), now)
-        return _opened(key, kept)
+    def link(self, token: str, *, of: str = "i") -> str:
+        """Return the address of a link that signs in: of a seller (``i``) or of a member (``login``)."""
+        return f"{self.settings.public_url}/{of}/{token}"
 
 
-def _sealed(key: str, answer: Mapping[str, Any]) -> dict[str, str]:
-    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-
-    nonce = secrets.token_bytes(12)
-    sealed = AESGCM(_answer_key(key)).encrypt(nonce, json.dumps(answer).encode(), None)
-    return {"sealed": base64.b64encode(nonce + sealed).decode()}
-
-
-def _opened(key: str, kept: Mapping[str, Any]) -> dict[str, Any]:
-    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-
-    sealed = base64.b64decode(kept["sealed"])
-    answer = json.loads(AESGCM(_answer_key(key)).decrypt(sealed[:12], sealed[12:], None))
-    return dict(answer)
-
-
-def _answer_key(key: str) -> bytes:
-    return hashlib.sha256(b"dpmarket answer\0" + key.encode()).digest()
+def path_of(campaign: int) -> str:
+    """Return the address of a campaign's page for members."""
+    return f"/m/campaigns/{shown_id(campaign)}"

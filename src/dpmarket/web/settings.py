@@ -1,18 +1,18 @@
-"""Read how a service is set up: from its folder's ``settings.toml``, and ``DPMARKET_...`` on top of it."""
+"""How a service is set up: its folder's ``settings.toml``, and ``DPMARKET_...`` on top of it."""
 
 from __future__ import annotations
 
 import tomllib
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from dpmarket.core.acts import Terms
 from dpmarket.errors import FileProblem
-from dpmarket.market import Terms
 
 SETTINGS_FILE = "settings.toml"
 Port = Annotated[int, Field(ge=0, le=65535)]
@@ -28,7 +28,9 @@ class Settings(BaseSettings):
     folder: Path = Path("dpmarket-service")
     """Where everything is that has no place of its own: ``data``, ``keys``, ``state``."""
     database_url: str | None = None
-    """A file, or ``postgresql://...``; left out: ``data/market.ledger`` in the folder."""
+    """A file, or ``postgresql://...``; left out: ``data/market.db`` in the folder."""
+    state: Path | None = None
+    """The anti-rollback log, in no backup that is put back; left out: ``state`` in the folder."""
     keys_folder: Path | None = None
     """Private keys; left out: ``keys`` in the folder."""
     master_key_file: Path | None = None
@@ -41,18 +43,14 @@ class Settings(BaseSettings):
     """On which port; 0: a free one."""
     metrics_port: Port = 8001
     """The port of the metrics; 0: a free one."""
-    behind_proxy: bool = False
-    """Whether a proxy on this machine says who calls."""
-    funding: Literal["paymaster", "buyer"] = "paymaster"
-    """Who may enter that money has arrived: ``paymaster`` (and operator), or ``buyer`` as well."""
-    inviting: Literal["operator", "buyer"] = "operator"
-    """Who may invite, and so sees links that act for sellers: ``operator``, or ``buyer`` as well."""
+    trusted_proxies: str = ""
+    """Addresses or networks of proxies that say who calls, with commas between them; left out: none."""
     quote_hours: float = Field(default=48.0, gt=0, le=10_000)
     """How long a quote can be accepted, online."""
-    seat_minutes: float = Field(default=15.0, gt=0, le=100_000)
-    """How long money for any choice is set aside for somebody at the menu."""
-    lifetime_cap: float = Field(default=5.0, gt=0, le=1e6)
-    """The most epsilon that a person gives over all campaigns, unless an invitation says otherwise."""
+    reservation_minutes: float = Field(default=15.0, gt=0, le=100_000)
+    """How long money for any choice is held for a seller at the menu."""
+    lifetime_epsilon: float = Field(default=5.0, gt=0, le=1e6)
+    """The largest epsilon of a person over all campaigns; a campaign's own limit, if smaller, lowers it."""
     batch: int = Field(default=20, ge=2)
     """Buyers see sums over whole batches of so many acceptances."""
     max_body: int = Field(default=1_000_000, ge=1_000)
@@ -99,8 +97,8 @@ class Settings(BaseSettings):
 
     @property
     def database(self) -> str:
-        """Where the ledger is."""
-        return self.database_url or str(self.folder / "data" / "market.ledger")
+        """Where the database is."""
+        return self.database_url or str(self.folder / "data" / "market.db")
 
     @property
     def keys(self) -> Path:
@@ -108,10 +106,15 @@ class Settings(BaseSettings):
         return self.keys_folder or self.folder / "keys"
 
     @property
+    def state_folder(self) -> Path:
+        """Where the anti-rollback log is."""
+        return self.state or self.folder / "state"
+
+    @property
     def terms(self) -> Terms:
-        """How long things last at the desk."""
+        """How long things last."""
         return Terms(
-            seat=timedelta(minutes=self.seat_minutes),
+            reservation=timedelta(minutes=self.reservation_minutes),
             quote=timedelta(hours=self.quote_hours),
             batch=self.batch,
         )
@@ -132,7 +135,7 @@ def read_settings(folder: Path, **given: Any) -> Settings:
             written = tomllib.loads(path.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
             raise FileProblem(f"cannot read {path}: expected settings as TOML.") from None
-    for name in ("keys_folder", "master_key_file", "clock_file", "smtp_ca_file"):
+    for name in ("state", "keys_folder", "master_key_file", "clock_file", "smtp_ca_file"):
         if isinstance(written.get(name), str):
             written[name] = folder / written[name]
     try:

@@ -1,4 +1,4 @@
-"""Turn a template and values into an answer, in the reader's language."""
+"""Templates and values as answers, in the reader's language."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from fastapi import Request
 from fastapi.responses import HTMLResponse, RedirectResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from dpmarket.web.pages.drawing import circles
+from dpmarket.core.acts import shown_id
+from dpmarket.web.pages.dots import circles
 from dpmarket.web.pages.texts import Texts, languages, other_languages, texts_for
 
 LANGUAGE = "__Host-language"
@@ -28,6 +29,7 @@ _environment = Environment(
     lstrip_blocks=True,
     auto_reload=False,
 )
+_environment.filters["shown_id"] = shown_id
 
 
 def texts_of(request: Request) -> Texts:

@@ -1,63 +1,48 @@
-"""Turn where a seller stands into the one situation whose text they read."""
+"""Where a seller stands, as the one situation whose text the seller reads."""
 
 from __future__ import annotations
 
-from dpmarket.market import GivenQuote
-from dpmarket.market.standing import Standing
+from dpmarket.core.views import MyParticipation
 
 SITUATIONS = (
-    "early", "invited", "consented", "consented_offline", "full", "own_limit", "seated", "seat_over",
+    "early", "invited", "consented", "consented_offline", "full", "own_limit", "reserved", "reservation_over",
     "reported", "quoted", "unpaid", "accepted", "delivered", "closed", "training", "released", "on_its_way",
-    "paid", "lost", "too_late", "declined", "not_bought", "expired", "lapsed", "withdrawn", "cancelled",
+    "paid", "failed", "too_late", "declined", "priced_out", "expired", "lapsed", "withdrawn", "cancelled",
 )  # fmt: skip
 """All of them; each has a text in every catalogue."""
 
 STEPS = ("consent", "choose", "record", "payment")
 _STEP = {
-    "early": 0, "invited": 0, "consented": 1, "consented_offline": 1, "full": 1, "own_limit": 1, "seated": 1,
-    "seat_over": 1, "reported": 1, "quoted": 1, "unpaid": 1, "accepted": 2, "delivered": 3, "closed": 3,
-    "training": 3, "released": 3, "on_its_way": 3, "lost": 3, "paid": 4,
+    "early": 0, "invited": 0, "consented": 1, "consented_offline": 1, "full": 1, "own_limit": 1,
+    "reserved": 1, "reservation_over": 1, "reported": 1, "quoted": 1, "unpaid": 1, "accepted": 2,
+    "delivered": 3, "closed": 3, "training": 3, "released": 3, "on_its_way": 3, "failed": 3, "paid": 4,
 }  # fmt: skip
 _COMING = ("invited", "consented", "waiting")
-_PAYMENTS = {"owed": "released", "on its way": "on_its_way", "paid": "paid"}
 
 
-def situation_of(found: Standing, quote: GivenQuote | None, payment: str | None, at: str) -> str:
-    """Return the situation of a seller.
-
-    Parameters
-    ----------
-    found
-        Where they stand.
-    quote
-        Their offer, if they have one.
-    payment
-        For who is owed money: ``owed``, ``on its way`` or ``paid``; else None.
-    at
-        The time, as the desk writes it.
-    """
-    campaign = found.campaign_state
-    if found.state in ("withdrawn", "lapsed"):
-        return found.state
-    if found.state == "declined":
-        return "not_bought" if quote is not None and quote.payment == 0 else "declined"
+def situation_of(me: MyParticipation, at: str) -> str:
+    """Return the situation of a seller at a time."""
+    campaign = me.campaign_state
+    if me.state in ("withdrawn", "declined", "priced_out"):
+        return me.state
     if campaign == "cancelled":
         return "cancelled"
-    if found.state == "expired":
-        return "too_late" if quote is None else "expired"
-    if found.state in _COMING:
-        return _coming(found, at)
-    if found.state == "seated":
-        return "seated" if str(found.lease_until) > at else "seat_over"
-    if found.state == "quoted":
-        return _quoted(campaign, quote, at)
-    if found.state == "accepted":
-        return "accepted" if at < found.deliver_until or campaign == "unpaid" else "lapsed"
-    if found.state == "delivered":
+    if me.state == "expired":
+        return "too_late" if me.payment is None else "expired"
+    if me.state in _COMING:
+        return _coming(me, at)
+    if me.state == "reserved":
+        return "reserved" if str(me.until) > at else "reservation_over"
+    if me.state == "quoted":
+        return _quoted(me, at)
+    if me.state == "accepted":
+        late = me.deliver_until is not None and at >= me.deliver_until
+        return "lapsed" if late and campaign != "unpaid" else "accepted"
+    if me.state == "delivered":
         return campaign if campaign in ("closed", "training") else "delivered"
-    if found.state == "spent":
-        return "lost" if campaign == "lost" and payment == "owed" else _PAYMENTS[payment or "owed"]
-    return found.state
+    if me.state == "spent":
+        return _spent(me)
+    return me.state
 
 
 def step_of(situation: str) -> int | None:
@@ -65,21 +50,25 @@ def step_of(situation: str) -> int | None:
     return _STEP.get(situation)
 
 
-def _coming(found: Standing, at: str) -> str:
-    if found.campaign_state == "draft" or at < found.opens_at:
+def _coming(me: MyParticipation, at: str) -> str:
+    if me.campaign_state == "draft" or at < str(me.opens_at):
         return "early"
-    if found.campaign_state != "open" or at >= found.closes_at:
+    if me.campaign_state != "open" or at >= str(me.closes_at):
         return "too_late"
-    if found.state == "waiting":
-        return "own_limit" if found.held_epsilon == 0.0 else "full"
-    if found.state == "consented" and found.mechanism == "offline":
-        return "consented_offline"
-    return found.state
+    if me.state == "waiting":
+        return "own_limit" if me.reason == "cap" else "full"
+    return "consented_offline" if me.state == "consented" and me.mechanism == "offline" else me.state
 
 
-def _quoted(campaign: str, quote: GivenQuote | None, at: str) -> str:
-    if campaign == "unpaid":
+def _quoted(me: MyParticipation, at: str) -> str:
+    if me.campaign_state == "unpaid":
         return "unpaid"
-    if campaign not in ("open", "deciding") or quote is None or quote.expires_at <= at:
-        return "expired"
-    return "quoted"
+    return "quoted" if me.campaign_state in ("open", "offered") and str(me.until) > at else "expired"
+
+
+def _spent(me: MyParticipation) -> str:
+    if me.paid_at is not None:
+        return "paid"
+    if me.sent:
+        return "on_its_way"
+    return "failed" if me.campaign_state == "failed" else "released"

@@ -1,6 +1,6 @@
-"""The part of a new campaign's form that asks for numbers in place of a model, read as a market file's data.
+"""The part of a new campaign's form that asks for numbers in place of a model, read as data of the rules.
 
-What is typed is handed on under the market file's own keys: what is refused, and why, is decided there.
+What is typed is handed on under the rules' own keys: what is refused, and why, is decided there.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dpmarket.web.pages.asking import NUMBERS
 from dpmarket.web.pages.forms import Form, number_in
+from dpmarket.web.pages.statistics import NUMBERS
 
 KINDS = ("mean", "share", "histogram", "quantile", "vector_mean")
 LINES, MOST_LINES = 2, 30
@@ -24,7 +24,7 @@ def lines_shown(typed: Mapping[str, str]) -> int:
 
 
 def with_numbers(form: Form, data: dict[str, Any]) -> dict[str, Any]:
-    """Return a market file's data as the form says it: numbers in place of the model, if they are wanted.
+    """Return the rules' data as the form says it: numbers in place of the model, if they are wanted.
 
     Parameters
     ----------

@@ -1,0 +1,542 @@
+"""The API: one POST route for each act of the registry, and GET routes over the views.
+
+The body of a POST is the act's own; the answer is what the act returns. Every POST needs an idempotency key.
+Acts whose bodies are no plain values have a body of the API's own (:data:`PREPARED`), from which the rest is
+computed outside of the transaction.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Annotated, Any
+
+import pydantic
+from fastapi import APIRouter, Depends, Header, Path, Query, Response
+from pydantic import AfterValidator, AwareDatetime, Field, StringConstraints
+
+from dpmarket.campaign.rules.encoding import encode_record
+from dpmarket.campaign.rules.rules_file import check_rules, rules_from
+from dpmarket.core import views
+from dpmarket.core.access import Member, list_members
+from dpmarket.core.acts import ACTS, Act, Caller, Id, is_allowed, nothing
+from dpmarket.core.bank_file import BankAccount, Payment, bank_file
+from dpmarket.core.consent import ConsentPage
+from dpmarket.core.opening import draft_of, opening_of
+from dpmarket.core.payouts import Payout, payout_lines
+from dpmarket.core.unseal import await_key, unsealed_document, unsealed_payees
+from dpmarket.errors import FileProblem, InvalidInput, MarketRefusal
+from dpmarket.web.auth import AnyCaller, TheService
+from dpmarket.web.problems import WrongRules, documented
+from dpmarket.web.service import Service
+
+_KEY = "At least 16 random characters. The same key with the same request is done once and answered again."
+Key = Annotated[str, Header(alias="Idempotency-Key", min_length=16, max_length=200, description=_KEY)]
+CampaignId = Annotated[Id, Path(description="The campaign's id.")]
+PayoutId = Annotated[Id, Path(description="The payout's id.")]
+Language = Annotated[str, Query(pattern=r"^[a-z]{2,3}$", description="Of the text, such as en or de.")]
+JSON: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"application/json": {"schema": {"type": "object"}}}}
+}
+_HTML: dict[int | str, dict[str, Any]] = {200: {"content": {"text/html": {"schema": {"type": "string"}}}}}
+_XML: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"application/xml": {"schema": {"type": "string"}}}}
+}
+_READING = documented(401, 404, 409, 410, 422, 503)
+_ACTING = _READING | documented(400, 402, 403, 413, 415, 429)
+router = APIRouter(prefix="/api/v1", responses=_READING)
+
+
+# --- bodies of the API's own -----------------------------------------------------------------------
+
+
+class Strict(pydantic.BaseModel):
+    """A request: nothing is guessed, and nothing that was not asked for is taken."""
+
+    model_config = pydantic.ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+
+
+def _in_sane_years(moment: datetime) -> datetime:
+    if not 2000 <= moment.year <= 2500:
+        raise ValueError("a time from 2000 to 2500")
+    return moment
+
+
+# Not strict about how a time is written in JSON, which knows no times.
+Moment = Annotated[AwareDatetime, Field(strict=False), AfterValidator(_in_sane_years)]
+Row = Annotated[
+    dict[Annotated[str, StringConstraints(max_length=200)], float | int | str | bool | None],
+    Field(min_length=1, max_length=10_000),
+]
+
+
+class NewCampaign(Strict):
+    """A campaign to draft; its name and mechanism are in the rules."""
+
+    rules: dict[str, Any] = Field(description="The rules file's content, table by table.")
+    opens_at: Moment = Field(description="From then on sellers take part.")
+    closes_at: Moment = Field(description="Until then sellers report or choose.")
+    deliver_until: Moment = Field(description="Until then records come; then training begins by itself.")
+    consent: int | None = Field(None, ge=1, description="The version of the consent text; null: the newest.")
+
+
+class Confirmed(Strict):
+    """Opening a campaign."""
+
+    confirmed: bool = Field(
+        default=False, description="That the buyer has read why this should not be done, if 409 said so."
+    )
+
+
+class Record(Strict):
+    """A record, checked by the public rules, then sealed to the campaign's key."""
+
+    values: Row | Annotated[list[Row], Field(min_length=1, max_length=1_000)] = Field(
+        description="By name: every column that the rules ask for; or a list of such rows."
+    )
+
+
+class People(Strict):
+    """People to invite."""
+
+    ids: list[Annotated[str, StringConstraints(min_length=1, max_length=200)]] = Field(
+        min_length=1, max_length=1_000, description="Ids of the panel; stored as keyed digests only."
+    )
+    group: str | None = Field(None, max_length=200, description="The group they belong to.")
+
+
+def draft_arguments(service: Service, caller: Caller, campaign: int | None, body: Any) -> dict[str, Any]:
+    """Return the draft that a new campaign's rules and times make."""
+    times = {"opens_at": body.opens_at, "closes_at": body.closes_at, "deliver_until": body.deliver_until}
+    return {"plan": plan_of(body.rules, **times, consent=body.consent)}
+
+
+def plan_of(rules: Mapping[str, Any], **more: Any) -> Any:
+    """Return the draft of a live campaign.
+
+    Raises
+    ------
+    WrongRules
+        The rules cannot be used.
+    """
+    try:
+        return draft_of(check_rules(rules), channel="live", **more)
+    except FileProblem as problem:
+        raise WrongRules(problem.details or [str(problem)]) from None
+    except pydantic.ValidationError as problem:
+        raise MarketRefusal("invalid", problem.errors()[0]["msg"].removeprefix("Value error, ")) from None
+
+
+def open_arguments(service: Service, caller: Caller, campaign: int | None, body: Any) -> dict[str, Any]:
+    """Return what the rules come to; computed outside of the transaction, which it would hold up."""
+    assert campaign is not None
+    with service.market.look() as c:
+        text = views.show_rules(c, caller, campaign)
+        if not is_allowed(c, caller, ACTS["open"].roles, campaign):
+            raise nothing()
+    await_key(service.market, campaign)
+    try:
+        return {"opening": opening_of(rules_from(text)), "confirmed": body.confirmed}
+    except FileProblem as problem:
+        raise MarketRefusal("invalid", str(problem)) from None
+
+
+def deliver_arguments(service: Service, caller: Caller, campaign: int | None, body: Any) -> dict[str, Any]:
+    """Return a record as bytes of one length."""
+    with service.market.look() as c:
+        me = views.show_participation(c, caller)
+        rules = rules_from(views.show_rules(c, caller, me.campaign))
+    return {"record": encode_record(rules, body.values)}
+
+
+def invite_arguments(service: Service, caller: Caller, campaign: int | None, body: Any) -> dict[str, Any]:
+    """Return whom to invite, by mail where the service sends mails."""
+    return {"ids": body.ids, "group": body.group, "mailed": service.settings.smtp_url is not None}
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A body of the API's own, and the act's arguments that follow from it."""
+
+    body: type[pydantic.BaseModel]
+    arguments: Callable[[Service, Caller, int | None, Any], dict[str, Any]]
+
+
+PREPARED = {
+    "draft": Prepared(NewCampaign, draft_arguments),
+    "open": Prepared(Confirmed, open_arguments),
+    "deliver": Prepared(Record, deliver_arguments),
+    "invite": Prepared(People, invite_arguments),
+}
+
+
+# --- acts ------------------------------------------------------------------------------------------
+
+
+def served_acts() -> dict[str, Act]:
+    """Return the acts that people call over a network: a worker's own, and those of files, are none."""
+    return {
+        name: entry
+        for name, entry in ACTS.items()
+        if entry.roles != ("worker",) and (name in PREPARED or entry.is_sendable)
+    }
+
+
+def path_of_act(entry: Act) -> str:
+    """Return the address of an act, below the API's own."""
+    if entry.name == "draft":
+        return "/campaigns"
+    if entry.roles == ("seller",):
+        return f"/me/{entry.name}"
+    return f"/campaigns/{{campaign}}/{entry.name}" if entry.of_campaign else f"/{entry.name}"
+
+
+def arguments_of(
+    service: Service, entry: Act, caller: Caller, campaign: int | None, body: pydantic.BaseModel
+) -> dict[str, Any]:
+    """Return an act's arguments from the body of a request."""
+    prepared = PREPARED.get(entry.name)
+    if prepared is None:
+        given = {name: getattr(body, name) for name in type(body).model_fields}
+    else:
+        given = prepared.arguments(service, caller, campaign, body)
+    return {"campaign": campaign, **given} if entry.of_campaign else given
+
+
+def _endpoint(entry: Act) -> Callable[..., Response]:
+    prepared = PREPARED.get(entry.name)
+    body_type = entry.request if prepared is None else prepared.body
+
+    def endpoint(
+        caller: Caller, service: Service, key: str, body: pydantic.BaseModel, campaign: int | None = None
+    ) -> Response:
+        _refuse_role(service, entry, caller, campaign)
+        arguments = arguments_of(service, entry, caller, campaign, body)
+        answer = service.run(entry, caller, key, **arguments)
+        return Response(entry.adapter.dump_json(answer), media_type="application/json")
+
+    needed = any(field.is_required() for field in body_type.model_fields.values())
+    parts: dict[str, Any] = {"caller": AnyCaller, "service": TheService, "key": Key, "body": body_type}
+    if entry.of_campaign:
+        parts["campaign"] = CampaignId
+    defaults = {} if needed else {"body": Depends(body_type) if not body_type.model_fields else body_type()}
+    endpoint.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [
+            inspect.Parameter(
+                name,
+                inspect.Parameter.KEYWORD_ONLY,
+                annotation=kind,
+                default=defaults.get(name, inspect.Parameter.empty),
+            )
+            for name, kind in parts.items()
+        ]
+    )
+    endpoint.__name__, endpoint.__doc__ = entry.name, inspect.getdoc(entry.function)
+    return endpoint
+
+
+def _refuse_role(service: Service, entry: Act, caller: Caller, campaign: int | None) -> None:
+    """Refuse callers without the role before anything is computed for them."""
+    if (caller.participation is not None) != (entry.roles == ("seller",)):
+        raise nothing()
+    if caller.participation is None:
+        with service.market.look() as c:
+            if not is_allowed(c, caller, entry.roles, campaign):
+                raise nothing()
+
+
+for _entry in served_acts().values():
+    router.add_api_route(
+        path_of_act(_entry),
+        _endpoint(_entry),
+        methods=["POST"],
+        response_model=_entry.answer,
+        responses=_ACTING,
+        tags=["acts"],
+        name=_entry.name,
+    )
+
+
+# --- views -----------------------------------------------------------------------------------------
+
+
+@router.get("/me", tags=["seller"])
+def show_me(caller: AnyCaller, service: TheService) -> views.MyParticipation:
+    """Return where a seller's participation stands."""
+    with service.market.look() as c:
+        return views.show_participation(c, caller)
+
+
+@router.get("/me/consent", tags=["seller"])
+def show_consent(caller: AnyCaller, service: TheService, language: Language = "en") -> ConsentPage:
+    """Return the page that a seller agrees to by its digest."""
+    with service.market.look() as c:
+        return views.show_consent(c, caller, language)
+
+
+@router.get("/me/menu", tags=["seller"])
+def show_menu(caller: AnyCaller, service: TheService) -> list[views.MenuLine]:
+    """Return the menu, with a reservation only: nobody chooses in vain."""
+    with service.market.look() as c:
+        return views.show_menu(c, caller, service.now)
+
+
+@router.get("/me/limits", tags=["seller"])
+def show_limits(caller: AnyCaller, service: TheService) -> views.MyLimits:
+    """Return a seller's limit over all campaigns, and what became of it."""
+    with service.market.look() as c:
+        return views.show_limits(c, caller)
+
+
+@router.get("/me/events", tags=["seller"])
+def show_history(caller: AnyCaller, service: TheService) -> list[views.MyEvent]:
+    """Return what happened to a seller's participation, in order."""
+    with service.market.look() as c:
+        return views.show_history(c, caller)
+
+
+@router.get("/me/receipt", tags=["seller"], responses=JSON)
+def show_receipt(caller: AnyCaller, service: TheService) -> Response:
+    """Return a seller's receipt; with the certificate, 'dpmarket verify' checks it."""
+    with service.market.look() as c:
+        me = views.show_participation(c, caller)
+        return _json(views.show_document(c, caller, me.campaign, "receipt"))
+
+
+@router.get("/campaigns", tags=["campaigns"])
+def list_campaigns(caller: AnyCaller, service: TheService) -> list[views.ShownCampaign]:
+    """Return all campaigns that a member has a role in, oldest first."""
+    _refuse_seller(caller)
+    with service.market.look() as c:
+        return views.list_campaigns(c, caller)
+
+
+@router.get("/campaigns/{campaign}", tags=["campaigns"])
+def show_campaign(campaign: CampaignId, caller: AnyCaller, service: TheService) -> views.ShownCampaign:
+    """Return a campaign to its sellers and to members with a role in it."""
+    with service.market.look() as c:
+        return views.show_campaign(c, caller, campaign)
+
+
+@router.get("/campaigns/{campaign}/rules", tags=["campaigns"], responses=JSON)
+def show_rules(campaign: CampaignId, caller: AnyCaller, service: TheService) -> Response:
+    """Return the rules: what is bought, at which prices, and which records are asked for."""
+    with service.market.look() as c:
+        return _json(views.show_rules(c, caller, campaign))
+
+
+@router.get("/campaigns/{campaign}/sums", tags=["campaigns"])
+def show_sums(campaign: CampaignId, caller: AnyCaller, service: TheService) -> views.Sums:
+    """Return what a campaign has come to, in whole batches, to its buyer or an auditor."""
+    with service.market.look() as c:
+        return views.show_sums(c, caller, campaign, service.market.terms)
+
+
+@router.get("/campaigns/{campaign}/money", tags=["campaigns"])
+def show_money(campaign: CampaignId, caller: AnyCaller, service: TheService) -> views.Money:
+    """Return what came in and went out."""
+    with service.market.look() as c:
+        return views.show_money(c, caller, campaign)
+
+
+@router.get("/campaigns/{campaign}/events", tags=["campaigns"])
+def list_events(
+    campaign: CampaignId,
+    caller: AnyCaller,
+    service: TheService,
+    after: Annotated[int, Query(ge=0, lt=2**63)] = 0,
+) -> list[views.Event]:
+    """Return a campaign's own events, without those of its sellers."""
+    with service.market.look() as c:
+        return views.list_events(c, caller, campaign, after)
+
+
+@router.get("/campaigns/{campaign}/released", tags=["campaigns"], responses=JSON)
+def show_released(campaign: CampaignId, caller: AnyCaller, service: TheService) -> Response:
+    """Return what was released, a model or statistics, to the buyer, a seller or an auditor."""
+    return _json(document_of(service, caller, campaign, "released"))
+
+
+@router.get("/campaigns/{campaign}/certificate", tags=["campaigns"], responses=JSON)
+def show_certificate(campaign: CampaignId, caller: AnyCaller, service: TheService) -> Response:
+    """Return the certificate; 'dpmarket verify' checks it."""
+    return _json(document_of(service, caller, campaign, "certificate"))
+
+
+@router.get("/campaigns/{campaign}/signature", tags=["campaigns"], responses=JSON)
+def show_signature(campaign: CampaignId, caller: AnyCaller, service: TheService) -> Response:
+    """Return the service's signature under the certificate."""
+    return _json(document_of(service, caller, campaign, "signature"))
+
+
+@router.get("/campaigns/{campaign}/report", tags=["campaigns"], responses=_HTML)
+def show_report(campaign: CampaignId, caller: AnyCaller, service: TheService) -> Response:
+    """Return the report of a released campaign, one page, to its buyer or an auditor."""
+    return Response(document_of(service, caller, campaign, "report"), media_type="text/html; charset=utf-8")
+
+
+@router.get("/campaigns/{campaign}/openings", tags=["campaigns"], responses=JSON)
+def show_openings(campaign: CampaignId, caller: AnyCaller, service: TheService) -> Response:
+    """Return what the certificate commits to, to an auditor. Confidential."""
+    return _json(document_of(service, caller, campaign, "openings"))
+
+
+@router.get("/campaigns/{campaign}/costs", tags=["campaigns"])
+def show_costs(campaign: CampaignId, caller: AnyCaller, service: TheService) -> Response:
+    """Return the reports that an offline campaign was cleared by, as CSV, to an auditor. Confidential."""
+    return Response(document_of(service, caller, campaign, "costs"), media_type="text/csv; charset=utf-8")
+
+
+def document_of(service: Service, caller: Caller, campaign: int, kind: str) -> bytes:
+    """Return a document that a caller may see; a sealed one is opened by a worker."""
+    with service.market.look() as c:
+        body = views.show_document(c, caller, campaign, kind)
+    return unsealed_document(service.market, campaign, kind) if kind in views.SEALED else body
+
+
+@dataclass(frozen=True)
+class CampaignMoney:
+    """A campaign, and what came in and went out."""
+
+    campaign: views.ShownCampaign
+    money: views.Money
+
+
+@dataclass(frozen=True)
+class Line:
+    """One payment to make: its reference, the payee as the seller wrote it, and minor units."""
+
+    reference: str
+    payee: str
+    amount: int
+
+
+@dataclass(frozen=True)
+class Lines:
+    """A payout with its lines."""
+
+    payout: Payout
+    lines: list[Line]
+
+
+@router.get("/payouts", tags=["payouts"])
+def list_payouts(caller: AnyCaller, service: TheService) -> list[CampaignMoney]:
+    """Return what is owed, on its way and paid out, campaign by campaign, to a paymaster."""
+    with service.market.look() as c:
+        if not is_allowed(c, caller, ("paymaster",), None):
+            raise nothing()
+        return [CampaignMoney(*one) for one in views.list_money(c, caller)]
+
+
+@router.get("/payouts/{payout}", tags=["payouts"])
+def show_payout(payout: PayoutId, caller: AnyCaller, service: TheService) -> Lines:
+    """Return the lines of a payout that are not confirmed: whom to pay how much, by which reference."""
+    return lines_of(service, caller, payout)[1]
+
+
+def lines_of(service: Service, caller: Caller, payout: int) -> tuple[views.ShownCampaign, Lines]:
+    """Return a payout's campaign and its lines, to a paymaster."""
+    with service.market.look() as c:
+        found, made = views.campaign_of_payout(c, caller, payout)
+    payees = unsealed_payees(service.market, payout)
+    rows = payout_lines(service.market, payout).iter_rows(named=True)
+    lines = [Line(row["reference"], payees.get(row["participation"], ""), row["payment"]) for row in rows]
+    return found, Lines(made, lines)
+
+
+class Account(Strict):
+    """A bank account."""
+
+    name: Annotated[str, StringConstraints(min_length=1, max_length=70)]
+    iban: Annotated[str, StringConstraints(min_length=15, max_length=50)]
+
+
+class PayeeAccount(Account):
+    """The account of a payee, as the payout calls them."""
+
+    payee: Annotated[str, StringConstraints(min_length=1, max_length=200)]
+
+
+class BankFile(Strict):
+    """From where, to where and when to pay; used for the answer, and stored nowhere."""
+
+    payer: Account
+    accounts: list[PayeeAccount] = Field(min_length=1, max_length=20_000)
+    day: date = Field(strict=False, description="When the bank is to pay, such as 2026-03-02.")
+
+
+@router.post("/payouts/{payout}/bank_file", tags=["payouts"], responses=_ACTING | _XML)
+def make_bank_file(payout: PayoutId, body: BankFile, caller: AnyCaller, service: TheService) -> Response:
+    """Return a payout in euros as an ISO 20022 file, pain.001. Nothing of the request is stored."""
+    try:
+        payer = BankAccount(body.payer.name, body.payer.iban)
+        accounts = {one.payee: BankAccount(one.name, one.iban) for one in body.accounts}
+    except InvalidInput:
+        raise MarketRefusal("invalid", "Expected accounts with owner and IBAN.") from None
+    if len(accounts) != len(body.accounts):
+        raise MarketRefusal("invalid", "Expected every payee once.")
+    content = bank_file_of(service, caller, payout, payer, accounts, body.day)
+    return Response(content, media_type="application/xml")
+
+
+def bank_file_of(
+    service: Service,
+    caller: Caller,
+    payout: int,
+    payer: BankAccount,
+    accounts: Mapping[str, BankAccount],
+    day: date,
+) -> bytes:
+    """Return a payout as a pain.001 file.
+
+    Raises
+    ------
+    MarketRefusal
+        It is not in euros, or a payee has no account.
+    """
+    found, made = lines_of(service, caller, payout)
+    payments = [Payment(line.reference, line.payee, line.amount) for line in made.lines]
+    # By the references in this file: a bank knows the same file, of a restored market as well, by this.
+    lines = " ".join(sorted(line.reference for line in made.lines))
+    identity = hashlib.sha256(lines.encode()).hexdigest()[:32]
+    money = {"currency": found.currency, "minor_units": found.minor_units}
+    try:
+        return bank_file(payments, accounts, payer, identity, day, **money)
+    except InvalidInput as problem:
+        raise MarketRefusal("invalid", str(problem)) from None
+
+
+@router.get("/members", tags=["members"])
+def show_members(caller: AnyCaller, service: TheService) -> list[Member]:
+    """Return all members with their roles, to an operator."""
+    with service.market.look() as c:
+        if not is_allowed(c, caller, ("operator",), None):
+            raise nothing()
+        return list_members(c, service.now)
+
+
+def known_names() -> set[str]:
+    """Return every name that a problem may repeat: of bodies and rules, and of where values stand."""
+    import dpmarket.campaign.rules.questions as questions
+    import dpmarket.campaign.rules.rules_file as rules_file
+
+    found = {"body", "header", "path", "query", "request", "campaign", "payout", "Idempotency-Key", "rules"}
+    for module in (globals(), vars(rules_file), vars(questions)):
+        for value in module.values():
+            if isinstance(value, type) and issubclass(value, pydantic.BaseModel):
+                found |= set(value.model_fields)
+    for entry in served_acts().values():
+        found |= set(entry.body.model_fields)
+    return found
+
+
+def _refuse_seller(caller: Caller) -> None:
+    if caller.participation is not None:
+        raise nothing()
+
+
+def _json(content: bytes | str) -> Response:
+    return Response(content, media_type="application/json")

@@ -1,0 +1,251 @@
+"""A service's folder: its settings, and opening its market; the first operator and the consent texts."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+from dpmarket.certificates import new_signing_key
+from dpmarket.core.access import Member, add_member, end_member, link_member, list_members, token_member
+from dpmarket.core.acts import OWNER
+from dpmarket.core.consent import add_consent, last_version
+from dpmarket.core.database import Market, is_address, open_market
+from dpmarket.core.jobs import retry_jobs
+from dpmarket.core.people import lower_caps
+from dpmarket.core.times import time_text
+from dpmarket.core.worker import keep_keys
+from dpmarket.errors import FileProblem
+from dpmarket.files import private_bytes
+from dpmarket.web.clocks import clock_of
+from dpmarket.web.settings import SETTINGS_FILE, Settings, read_settings
+
+SIGNING_KEY = "signing.pem"
+"""The key that signs certificates, in the service's folder; its public half is ``signing.pub``."""
+_WRITTEN = """\
+# How this service is set up. Every setting can also be given as DPMARKET_ and its name in capitals.
+# As callers know the service; put a proxy with TLS before it and name its https address here.
+public_url = "http://127.0.0.1:8000"
+host = "127.0.0.1"
+port = 8000
+metrics_port = 8001
+# The addresses of proxies that say who calls: sign-ins are then limited for each caller.
+# trusted_proxies = "127.0.0.1"
+# Where the database is; left out: data/market.db beside this file.
+# database_url = "postgresql://market@localhost/market"
+# The anti-rollback log, on another disk than the database; in no backup that is put back together with it.
+# state = "/var/lib/dpmarket-state"
+# The key by which private keys are wrapped (openssl rand -hex 32 > FILE; chmod 600 FILE); on another disk.
+# master_key_file = "/etc/dpmarket/master-key"
+quote_hours = 48
+reservation_minutes = 15
+lifetime_epsilon = 5.0
+batch = 20
+max_body = 1000000
+workers = 1
+"""
+
+
+@dataclass(frozen=True)
+class NewMember:
+    """A new member; token and link are shown once.
+
+    Attributes
+    ----------
+    id, name, roles
+        Who, and as what.
+    token
+        For the API.
+    link
+        Signs in once, within a week.
+    """
+
+    id: int
+    name: str
+    roles: list[str]
+    token: str
+    link: str
+
+    def __repr__(self) -> str:
+        return f"NewMember({self.id!r})"
+
+
+def settings_of(folder: Path) -> Settings:
+    """Return the settings of the service in a folder.
+
+    Raises
+    ------
+    FileProblem
+        There is none, or its settings cannot be used.
+    """
+    if not (folder / SETTINGS_FILE).is_file():
+        raise FileProblem(f"there is no service in {folder}: 'dpmarket init --service' makes one.")
+    return read_settings(folder)
+
+
+@contextlib.contextmanager
+def opened(settings: Settings, *, keys: bool = True, make: bool = False) -> Iterator[Market]:
+    """Open the market of a service for a ``with`` block.
+
+    Parameters
+    ----------
+    settings
+        How the service is set up.
+    keys
+        Whether private keys are at hand: a worker's are, those of the process that answers are not.
+    make
+        Whether a database is made where there is none. Else that is refused: a disk that is not mounted would
+        become a service that has forgotten everybody.
+
+    Raises
+    ------
+    FileProblem
+        There is no database, it cannot be used, or it was put back from a backup and is not repaired.
+    """
+    name_master_key(settings)
+    make_folder(settings.folder)
+    make_folder(settings.state_folder)
+    if make and not is_address(settings.database):
+        make_folder(Path(settings.database).parent)
+    try:
+        market = open_market(
+            settings.database, settings.state_folder, settings.keys if keys else None, make=make
+        )
+    except FileProblem as problem:
+        if make or (not is_address(settings.database) and Path(settings.database).exists()):
+            raise
+        raise FileProblem(
+            f"{problem} See that its disk is mounted and its name is right, or put a backup there "
+            "('dpmarket restore')."
+        ) from None
+    with market:
+        market.terms, market.clock = settings.terms, clock_of(settings)
+        yield market
+
+
+def name_master_key(settings: Settings) -> None:
+    """Name the master key to all of this process, unless the environment does."""
+    if settings.master_key_file is not None:
+        os.environ.setdefault("DPMARKET_MASTER_KEY_FILE", str(settings.master_key_file.absolute()))
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder for its owner only, if there is none."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as problem:
+        raise FileProblem(f"cannot make the folder {folder}: {problem.strerror or problem}.") from None
+
+
+def init_service(folder: Path, name: str) -> NewMember:
+    """Make a service's folder with settings, keys, database, consent texts and the first operator.
+
+    Raises
+    ------
+    FileProblem
+        There is a service already, the folder cannot be written, or the database cannot be used. It can be
+        tried again.
+    """
+    path = folder / SETTINGS_FILE
+    make_folder(folder)
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        raise FileProblem(f"there is a service in {folder} already: {path} exists.") from None
+    except OSError as problem:
+        raise FileProblem(f"cannot write {path}: {problem.strerror or problem}.") from None
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(_WRITTEN)
+        settings = read_settings(folder)
+        with opened(settings, make=True) as market:
+            prepare(market, settings)
+            return new_member(market, name, ["operator"], settings.public_url)
+    except BaseException:  # without them it can be tried again
+        path.unlink(missing_ok=True)
+        raise
+
+
+def prepare(market: Market, settings: Settings) -> None:
+    """Make the operator's and the signing key, enter the consent texts and the lifetime limit."""
+    keep_keys(market)
+    if not (settings.folder / SIGNING_KEY).exists():
+        public = new_signing_key(settings.folder / SIGNING_KEY)
+        private_bytes(settings.folder / "signing.pub", f"{public}\n".encode())
+    market.transact(lambda tx: lower_caps(tx, settings.lifetime_epsilon, None))
+    with market.look() as c:
+        version = last_version(c)
+    if version is None:
+        market.run(add_consent, OWNER, consent_texts())
+
+
+def consent_texts() -> dict[str, str]:
+    """Return the service's own consent text by language; an operator can enter others."""
+    folder = resources.files("dpmarket.web").joinpath("texts")
+    return {
+        language: folder.joinpath(f"consent.{language}.txt").read_text("utf-8") for language in ("en", "de")
+    }
+
+
+def new_member(market: Market, name: str, roles: list[str], public_url: str) -> NewMember:
+    """Enter a member with a token for the API and a link to sign in."""
+    member = market.run(add_member, OWNER, name, roles)
+    token = market.run(token_member, OWNER, member)
+    link = market.run(link_member, OWNER, member)
+    return NewMember(member, name, roles, token, f"{public_url}/login/{link}")
+
+
+def member_named(market: Market, text: str) -> int:
+    """Return the id of a member by the id, or by a name that only one member has.
+
+    Raises
+    ------
+    FileProblem
+        There is none, or several have the name.
+    """
+    with market.look() as c:
+        members = [one for one in list_members(c, time_text(market.clock())) if one.ended_at is None]
+    found = [one.id for one in members if str(one.id) == text] or [
+        one.id for one in members if one.name == text
+    ]
+    if len(found) != 1:
+        raise FileProblem(f"expected the id of a member, or a name that only one has; {len(found)} have it.")
+    return found[0]
+
+
+def add_service_member(folder: Path, name: str, roles: list[str]) -> NewMember:
+    """Enter a member of the service in a folder."""
+    settings = settings_of(folder)
+    with opened(settings, keys=False) as market:
+        return new_member(market, name, roles, settings.public_url)
+
+
+def service_members(folder: Path) -> list[Member]:
+    """Return the members of the service in a folder."""
+    with opened(settings_of(folder), keys=False) as market, market.look() as c:
+        return list_members(c, time_text(market.clock()))
+
+
+def link_service_member(folder: Path, member: str) -> tuple[str, str]:
+    """Return a new API token and a new link of a member, by id or name."""
+    settings = settings_of(folder)
+    with opened(settings, keys=False) as market:
+        identity = member_named(market, member)
+        token = market.run(token_member, OWNER, identity)
+        link = market.run(link_member, OWNER, identity)
+    return token, f"{settings.public_url}/login/{link}"
+
+
+def end_service_member(folder: Path, member: str) -> None:
+    """End a membership, by id or name, with all tokens, links and sessions."""
+    with opened(settings_of(folder), keys=False) as market:
+        market.run(end_member, OWNER, member_named(market, member))
+
+
+def retry_service_jobs(folder: Path, *, perhaps_sent: bool) -> int:
+    """Make failed jobs due again; return how many."""
+    with opened(settings_of(folder), keys=False) as market:
+        return retry_jobs(market, market.clock(), perhaps_sent=perhaps_sent)

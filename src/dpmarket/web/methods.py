@@ -1,0 +1,58 @@
+"""What a worker does with a campaign by its rules: mechanism, records, release, certificate, report."""
+
+from __future__ import annotations
+
+from dpmarket.campaign.rules.encoding import decode_records
+from dpmarket.certificates import Certificate, sign
+from dpmarket.core.acts import WORKER, Campaign
+from dpmarket.core.certificate import decide_of
+from dpmarket.core.database import Market
+from dpmarket.core.documents import certify_live, document_of, enter_report, reported_costs
+from dpmarket.core.jobs import Job
+from dpmarket.core.mail import handlers
+from dpmarket.core.opening import rules_of
+from dpmarket.core.release import release_for
+from dpmarket.core.training import RecordSource, Release, SealedRecords
+from dpmarket.core.worker import Methods
+from dpmarket.errors import Infeasible, InvalidInput, NotCertifiable, NotConverged
+from dpmarket.web.folder import SIGNING_KEY
+from dpmarket.web.settings import Settings
+from dpmarket.web.smtp import sender_of
+
+
+def methods_of(settings: Settings) -> Methods:
+    """Return what a worker of a service does with campaigns and further jobs."""
+    key = settings.folder / SIGNING_KEY
+
+    def signed(certificate: Certificate) -> bytes:
+        return sign(certificate, key)
+
+    def certify(market: Market, job: Job) -> None:
+        if document_of(market, job.subject, "released") is not None:  # one that failed has none
+            certify_live(market, job.subject, signed if key.exists() else None)
+
+    others = {"certify": certify, "report": _report, **handlers(sender_of(settings))}
+    return Methods(decide_of, _records, _release, others)
+
+
+def _records(market: Market, found: Campaign) -> RecordSource:
+    rules = rules_of(found)
+    return SealedRecords(market, found.id, lambda contents: decode_records(rules, contents))
+
+
+def _release(found: Campaign) -> Release:
+    return release_for(rules_of(found))
+
+
+def _report(market: Market, job: Job) -> None:
+    """Make a campaign's report; of fewer than ten people there is none."""
+    from dpmarket.report.from_market import summarise_campaign  # takes seconds to load
+    from dpmarket.report.page import render_page
+
+    costs = reported_costs(market, job.subject)
+    certificate = document_of(market, job.subject, "certificate")
+    try:
+        page = render_page(summarise_campaign(market, job.subject, costs=costs, certificate=certificate))
+    except (InvalidInput, Infeasible, NotConverged, NotCertifiable):
+        page = ""
+    market.run(enter_report, WORKER, job.subject, page.encode())

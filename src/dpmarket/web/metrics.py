@@ -1,0 +1,175 @@
+"""Logs and metrics of requests without anything of what is in them: route templates, statuses, times.
+
+A log that holds a path holds tokens, and one that holds a message may hold a value. So neither is written:
+of other people's log records only the template is kept, never what was put into it.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import secrets
+import sys
+import time
+from collections.abc import Iterator, MutableMapping
+from datetime import UTC, datetime
+from typing import Any, TextIO
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from dpmarket.core.checks import books
+from dpmarket.core.database import Market
+from dpmarket.core.views import count_unpaid, job_counts
+from dpmarket.errors import DpmarketError
+from dpmarket.web.guard import Application, Receive, Scope, Send
+from dpmarket.web.problems import problem
+
+_LOGGER = logging.getLogger("dpmarket.web")
+_BOOKS_SECONDS = 60.0
+_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+
+
+class JsonLines(logging.Formatter):
+    """Writes a log record as one line of JSON: our own fields, or the template of somebody else's message."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line."""
+        line: dict[str, Any] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+        }
+        own = getattr(record, "fields", None)
+        if isinstance(own, dict):
+            line |= own
+        else:
+            line |= {"logger": record.name, "event": str(record.msg).split("\n")[0][:200]}
+        if record.exc_info is not None and record.exc_info[0] is not None:
+            line["error"] = record.exc_info[0].__name__
+        return json.dumps(line)
+
+
+def log_to(stream: TextIO | None = None) -> logging.Handler:
+    """Write all logs of this process as lines of JSON, and of the server only what is wrong."""
+    handler = logging.StreamHandler(stream or sys.stderr)
+    handler.setFormatter(JsonLines())
+    root = logging.getLogger()
+    root.handlers = [handler]
+    root.setLevel(logging.WARNING)
+    _LOGGER.setLevel(logging.INFO)
+    for name in ("uvicorn", "uvicorn.error", "uvicorn.access"):
+        logging.getLogger(name).handlers = []
+        logging.getLogger(name).setLevel(logging.WARNING)
+    return handler
+
+
+def log_event(event: str, **fields: Any) -> None:
+    """Log that something happened: a word, and fields that hold no value of anybody."""
+    _LOGGER.info("event", extra={"fields": {"event": event, **fields}})
+
+
+class Metrics:
+    """What is counted, in a registry of its own."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        labels = ("method", "route")
+        self.requests = Counter("dpmarket_requests", "Requests.", (*labels, "status"), registry=self.registry)
+        self.seconds = Histogram(
+            "dpmarket_request_seconds", "Time to an answer.", labels, buckets=_BUCKETS, registry=self.registry
+        )
+
+    def watch_market(self, market: Market) -> None:
+        """Add how the market stands whenever the metrics are read."""
+        self.registry.register(_MarketCollector(market))
+
+
+class _MarketCollector(Collector):
+    """Reads from the database what all processes did."""
+
+    def __init__(self, market: Market) -> None:
+        self._market = market
+        self._books: tuple[float, float] = (-_BOOKS_SECONDS, 0.0)
+
+    def describe(self) -> list[GaugeMetricFamily]:
+        """Nothing is read when it is registered."""
+        return []
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """Read the market."""
+        up = GaugeMetricFamily("dpmarket_database_up", "Whether the database can be read.")
+        try:
+            with self._market.look() as c:
+                jobs, unpaid = job_counts(c), count_unpaid(c)
+                if time.monotonic() - self._books[0] >= _BOOKS_SECONDS:
+                    self._books = (time.monotonic(), float(not books(c)))
+        except DpmarketError:
+            up.add_metric([], 0.0)
+            yield up
+            return
+        up.add_metric([], 1.0)
+        yield up
+        family = GaugeMetricFamily("dpmarket_jobs", "Jobs of workers.", labels=["kind", "state"])
+        for (kind, state), number in sorted(jobs.items()):
+            family.add_metric([kind, state], number)
+        yield family
+        yield GaugeMetricFamily("dpmarket_campaigns_unpaid", "Campaigns that wait for a debt.", value=unpaid)
+        yield GaugeMetricFamily(
+            "dpmarket_books_balanced",
+            "Whether all accounts add up; at most a minute old.",
+            value=self._books[1],
+        )
+
+
+class Watch:
+    """An ASGI application around another one: outermost, so that it sees every answer and every error."""
+
+    def __init__(self, app: Application, metrics: Metrics) -> None:
+        self._app, self._metrics = app, metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, count it and log it."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request_id, begun, status = secrets.token_hex(8), time.perf_counter(), 0
+
+        async def watched(message: MutableMapping[str, Any]) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [*message.get("headers", []), (b"x-request-id", request_id.encode())]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, watched)
+        except Exception as error:  # its text may hold anything; its kind does not
+            scope["dpmarket.kind"] = type(error).__name__
+            if status == 0:
+                await problem(500)(scope, receive, watched)
+        finally:
+            seconds = time.perf_counter() - begun
+            route, method = _template(scope), _method(scope)
+            self._metrics.seconds.labels(method, route).observe(seconds)
+            self._metrics.requests.labels(method, route, str(status)).inc()
+            fields = {
+                "request": request_id,
+                "method": method,
+                "route": route,
+                "status": status,
+                "ms": round(1e3 * seconds, 1),
+            }
+            if "dpmarket.kind" in scope:
+                fields["error"] = scope["dpmarket.kind"]
+            _LOGGER.info("request", extra={"fields": fields})
+
+
+def _template(scope: Scope) -> str:
+    """Return the route's template: a path itself may hold a token."""
+    return str(getattr(scope.get("route"), "path", "none"))
+
+
+def _method(scope: Scope) -> str:
+    known = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+    return scope["method"] if scope["method"] in known else "other"

@@ -1,0 +1,195 @@
+"""A form of the rules' own model, read back as the data that a rules file would give.
+
+What is asked, what each key means and what is refused come from the model: the form has no rules of its own.
+"""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel
+
+from dpmarket.campaign.rules.rules_file import (
+    CampaignTable,
+    Costs,
+    Label,
+    Money,
+    Objective,
+    Sellers,
+    Training,
+)
+from dpmarket.web.pages.forms import Form, number_in
+
+ROWS, MOST_ROWS = 4, 100
+FEATURE_KINDS = ("number", "date", "choice", "truth")
+"""Of features, as the form names them."""
+GAPS = ("refused", "value", "category")
+"""What an empty answer counts as."""
+_TABLES: dict[str, type[BaseModel]] = {
+    "campaign": CampaignTable,
+    "sellers": Sellers,
+    "costs": Costs,
+    "objective": Objective,
+    "money": Money,
+    "label": Label,
+    "training": Training,
+}
+_FIRST = (
+    "campaign.name",
+    "campaign.mechanism",
+    "costs.distribution",
+    "sellers.expected",
+    "objective.budget",
+    "objective.max_epsilon",
+    "money.currency",
+)
+# Columns of files, and other files: a live campaign has none of them. Labels have fields of their own.
+_LEFT_OUT = (
+    "campaign.database", "sellers.id_column", "sellers.cost_column", "sellers.excluded",
+    "label.column", "label.values",
+)  # fmt: skip
+_STARTS = {
+    "campaign.name": "",
+    "campaign.mechanism": "online",
+    "costs.distribution": "uniform(1, 5)",
+    "objective.max_epsilon": "1",
+    "objective.weight_cap": "3",
+    "money.currency": "EUR",
+    "sellers.expected": "100",
+}
+
+
+@dataclass(frozen=True)
+class Key:
+    """One key of the rules.
+
+    Attributes
+    ----------
+    path
+        Table and name, with a point between them; the field's name.
+    kind
+        ``number``, ``whole``, ``text`` or ``choice``.
+    options
+        Of a choice.
+    start
+        What stands in the field at first.
+    meaning
+        The rules' own description, for a language that has no text about it.
+    """
+
+    path: str
+    kind: str
+    options: tuple[str, ...]
+    start: str
+    meaning: str
+
+
+def keys() -> tuple[list[Key], list[Key]]:
+    """Return the keys that everybody decides about, and all others."""
+    made = {}
+    for table, model in _TABLES.items():
+        for name, field in model.model_fields.items():
+            path = f"{table}.{name}"
+            if path in _LEFT_OUT:
+                continue
+            kind, options = _kind(field.annotation)
+            default = field.default if isinstance(field.default, int | float | str) else ""
+            start = _STARTS.get(path, f"{default}")
+            made[path] = Key(path, kind, options, start, field.description or path)
+    return [made[path] for path in _FIRST], [key for path, key in made.items() if path not in _FIRST]
+
+
+def starts() -> dict[str, str]:
+    """Return what stands in an untouched form."""
+    first, others = keys()
+    return {key.path: key.start for key in [*first, *others]} | {"label.column": "label"}
+
+
+def rules_data(form: Form) -> dict[str, Any]:
+    """Return what a form says as a rules file would: fields that are left empty are left out.
+
+    What is not of its key's kind is handed on as it is, so that the rules' own check refuses it.
+    """
+    data: dict[str, Any] = {"features": {}}
+    first, others = keys()
+    for key in [*first, *others]:
+        text = form.text(key.path)
+        if text:
+            table, name = key.path.split(".")
+            data.setdefault(table, {})[name] = _value(key.kind, text)
+    for row in range(MOST_ROWS):
+        name = form.text(f"feature{row}.name")
+        if name:
+            data["features"][name] = _feature(form, f"feature{row}")
+    data["label"] = {"column": form.text("label.column"), "values": _listed(form.text("label.values"))}
+    data.setdefault("costs", {})
+    data.setdefault("objective", {})
+    return data
+
+
+def places_of(typed: Mapping[str, str]) -> dict[str, str]:
+    """Return, for every path of the rules about a feature, the field of the form that it came from."""
+    found = {}
+    for row in range(MOST_ROWS):
+        name, place = typed.get(f"feature{row}.name"), f"feature{row}"
+        if name:
+            fields = {"first": "low", "last": "high", "boolean": "kind", "missing_category": "gap"}
+            found[f"features.{name}"] = f"{place}.name"
+            for key in ("low", "high", "categories", "other", "first", "last", "missing", *fields):
+                found[f"features.{name}.{key}"] = f"{place}.{fields.get(key, key)}"
+    return found
+
+
+def _feature(form: Form, place: str) -> dict[str, Any]:
+    """Return what a form declares about one feature; what contradicts itself is the model's to refuse."""
+    kind, gap = form.text(f"{place}.kind"), form.text(f"{place}.gap")
+    ends = ("first", "last") if kind == "date" else ("low", "high")
+    declared: dict[str, Any] = {}
+    for end, text in zip(ends, (form.text(f"{place}.low"), form.text(f"{place}.high")), strict=True):
+        if text:
+            declared[end] = text if kind == "date" else _value("number", text)
+    categories = _listed(form.text(f"{place}.categories"))
+    if categories:
+        declared["categories"] = categories
+    if form.text(f"{place}.other"):
+        declared["other"] = True
+    if kind == "truth":
+        declared["boolean"] = True
+    missing = form.text(f"{place}.missing")
+    if gap == "category":
+        declared["missing_category"] = True
+    elif gap == "value" or missing:
+        declared["missing"] = _gap_value(kind, missing, declared)
+    return declared
+
+
+def _gap_value(kind: str, text: str, declared: Mapping[str, Any]) -> Any:
+    if kind == "truth":
+        return {"yes": True, "true": True, "no": False, "false": False}.get(text.lower(), text)
+    return _value("number", text) if kind in ("", "number") and "categories" not in declared else text
+
+
+def _listed(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _kind(annotation: Any) -> tuple[str, tuple[str, ...]]:
+    parts = [annotation]
+    if isinstance(annotation, types.UnionType) or typing.get_origin(annotation) is typing.Union:
+        parts = [part for part in typing.get_args(annotation) if part is not type(None)]
+    if typing.get_origin(parts[0]) is typing.Literal:
+        return "choice", tuple(str(option) for option in typing.get_args(parts[0]))
+    return {int: "whole", float: "number"}.get(parts[0], "text"), ()
+
+
+def _value(kind: str, text: str) -> Any:
+    if kind == "whole" and text.isdecimal() and len(text) < 16:
+        return int(text)
+    if kind in ("number", "whole"):
+        number = number_in(text)
+        return text if number is None else number
+    return text

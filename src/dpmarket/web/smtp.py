@@ -1,0 +1,141 @@
+"""Mails by SMTP over TLS: plain text with a link, and no other private value."""
+
+from __future__ import annotations
+
+import contextlib
+import html
+import smtplib
+import ssl
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from email import policy
+from email.message import EmailMessage
+from email.utils import format_datetime
+from urllib.parse import unquote, urlsplit
+
+from dpmarket.core.jobs import PerhapsSent
+from dpmarket.core.mail import Mail
+from dpmarket.errors import DpmarketError, FileProblem
+from dpmarket.web.guard import LOOPBACK
+from dpmarket.web.metrics import log_event
+from dpmarket.web.pages.texts import texts_for
+from dpmarket.web.settings import Settings
+
+_SECONDS = 30.0
+
+
+def check_smtp(settings: Settings) -> None:
+    """Refuse settings by which no mail could be sent, or only in clear over a network.
+
+    Raises
+    ------
+    FileProblem
+        Without a value of the settings: an address may hold a password.
+    """
+    if settings.smtp_url is None:
+        return
+    parts = urlsplit(settings.smtp_url.get_secret_value())
+    if parts.scheme not in ("smtp", "smtps", "smtp+plain") or not parts.hostname:
+        raise FileProblem("expected smtp_url as smtps://host, or smtp://host for STARTTLS.")
+    if parts.scheme == "smtp+plain" and parts.hostname not in LOOPBACK:
+        raise FileProblem("smtp+plain is for a server on this machine only: expected smtps:// or smtp://.")
+    if settings.mail_from is None:
+        raise FileProblem("expected mail_from, the address that mails come from, beside smtp_url.")
+
+
+def sender_of(settings: Settings) -> Callable[[Mail], None] | None:
+    """Return what sends one mail; None without a server for mails."""
+    if settings.smtp_url is None:
+        return None
+    return lambda mail: send(mail, settings)
+
+
+class Refused(DpmarketError):
+    """A server refused a mail for good."""
+
+
+def send(mail: Mail, settings: Settings) -> None:
+    """Send one mail by SMTP, over TLS.
+
+    Raises
+    ------
+    FileProblem
+        It was certainly not sent, for a reason that may pass.
+    Refused
+        It was refused for good.
+    PerhapsSent
+        The server's last answer was lost.
+    """
+    try:
+        with _connected(settings) as server:
+            _hand_over(server, mail, settings)
+    except (OSError, smtplib.SMTPException) as problem:  # before the mail was given to anybody
+        log_event("mail failed", error=type(problem).__name__)
+        raise FileProblem("the mail server cannot be reached.") from None
+
+
+def message_of(mail: Mail, settings: Settings) -> EmailMessage:
+    """Return a mail as it is sent: with the same identity each time, and nothing private but its link."""
+    texts = texts_for(mail.language or settings.mail_language)
+    host = urlsplit(settings.public_url).hostname
+    made = EmailMessage()
+    made["From"], made["To"] = settings.mail_from, mail.address
+    made["Subject"] = html.unescape(texts(f"mail.{mail.kind}_subject"))
+    made["Date"] = format_datetime(datetime.now(UTC))
+    made["Message-ID"] = f"<{mail.kind}-{mail.id}@{host}>"
+    made["Auto-Submitted"] = "auto-generated"
+    link = f"{settings.public_url}/i/{mail.token}"
+    made.set_content(html.unescape(texts(f"mail.{mail.kind}_text", link=link)), cte="quoted-printable")
+    return made
+
+
+def _hand_over(server: smtplib.SMTP, mail: Mail, settings: Settings) -> None:
+    message = message_of(mail, settings)
+    for code, answer in ((server.mail, str(settings.mail_from)), (server.rcpt, mail.address)):
+        status, _ = code(answer)
+        if status >= 400:
+            server.rset()
+            # A refused sender is a mistake of the settings, which an operator can mend.
+            _refuse(status, for_good=code == server.rcpt)
+    try:
+        status, _ = server.data(message.as_bytes(policy=policy.SMTP))
+    except smtplib.SMTPDataError as refusal:  # it did not want to hear the mail
+        status = refusal.smtp_code
+    except (OSError, smtplib.SMTPException) as problem:
+        log_event("mail unknown", kind=mail.kind, error=type(problem).__name__)
+        raise PerhapsSent("the server's last answer is lost.") from None
+    if status >= 400:
+        _refuse(status, for_good=True)
+
+
+def _refuse(status: int, *, for_good: bool) -> None:
+    if for_good and status >= 500:
+        raise Refused(f"smtp {status}")
+    raise FileProblem(f"the mail server answered {status}.")
+
+
+@contextmanager
+def _connected(settings: Settings) -> Iterator[smtplib.SMTP]:
+    assert settings.smtp_url is not None
+    parts = urlsplit(settings.smtp_url.get_secret_value())
+    trusted = None if settings.smtp_ca_file is None else str(settings.smtp_ca_file)
+    context = ssl.create_default_context(cafile=trusted)
+    host, port = str(parts.hostname), parts.port
+    server: smtplib.SMTP
+    if parts.scheme == "smtps":
+        server = smtplib.SMTP_SSL(host, port or 465, timeout=_SECONDS, context=context)
+    else:
+        server = smtplib.SMTP(host, port or (25 if parts.scheme == "smtp+plain" else 587), timeout=_SECONDS)
+    try:
+        server.ehlo_or_helo_if_needed()
+        if parts.scheme == "smtp":
+            server.starttls(context=context)  # raises where the server has none: never in clear
+            server.ehlo()
+        if parts.username:
+            server.login(unquote(parts.username), unquote(parts.password or ""))
+        yield server
+        with contextlib.suppress(OSError, smtplib.SMTPException):
+            server.quit()
+    finally:
+        server.close()
