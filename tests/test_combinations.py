@@ -173,8 +173,9 @@ def purchase(good, way, service):
 
 
 def objective_of(mechanism):
-    posted = {"mechanism": "posted price", "budget": 90.0}
-    return posted if mechanism == "posted price" else {}
+    """Return what rules say about a mechanism: its name there, and a budget for a posted price."""
+    named = {"mechanism": "posted" if mechanism == "posted price" else mechanism}
+    return named | ({"budget": 90.0} if mechanism == "posted price" else {})
 
 
 @functools.cache
@@ -198,8 +199,7 @@ class FilePurchase:
 
     @functools.cached_property
     def _released(self):
-        online = ["--online"] if self._mechanism == "online" else []
-        self._campaign.run("quote", self._reports, "-o", "quotes.csv", *online)
+        self._campaign.run("quote", self._reports, "-o", "quotes.csv", "--yes")
         self._campaign.train()
         return self._campaign
 
@@ -232,8 +232,8 @@ class FilePurchase:
         return (self._campaign / "report.html").read_text(encoding="utf-8")
 
     def account(self):
-        (line,) = self._released.run("statement", self.ids[self._who], "--json").json["rounds"]
-        return line["promised"], line["spent"]
+        (line,) = self._released.run("statement", self.ids[self._who], "--json").json["campaigns"]
+        return line["epsilon"], line["spent"]
 
 
 class LivePurchase:

@@ -36,7 +36,7 @@ class FileCampaign:
     def __init__(self, folder, rules, reports, data):
         self.folder = Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
-        write_rules(self.folder / "market.toml", rules)
+        write_rules(self.folder / "rules.toml", rules)
         write_table(self.folder / "reports.csv", reports)
         write_table(self.folder / "data.csv", data)
 
@@ -47,16 +47,16 @@ class FileCampaign:
         return run(*arguments, cwd=self.folder, **options)
 
     def quote(self, *options, **more):
-        return self.run("quote", "reports.csv", "-o", "quotes.csv", *options, **more)
+        return self.run("quote", "reports.csv", "-o", "quotes.csv", "--yes", *options, **more)
 
     def withdraw(self, *sellers, **more):
-        return self.run("withdraw", *sellers, "--quotes", "quotes.csv", **more)
+        return self.run("withdraw", *sellers, **more)
 
     def train(self, *options, output="model.json", **more):
-        return self.run("train", "data.csv", "--quotes", "quotes.csv", "-o", output, *options, **more)
+        return self.run("train", "data.csv", "-o", output, *options, **more)
 
     def certify(self, *options, **more):
-        names = ("--quotes", "quotes.csv", "-o", "certificate.json", "--openings", "openings.json")
+        names = ("-o", "certificate.json", "--openings", "openings.json")
         return self.run("certify", *names, *options, **more)
 
     def receipts(self, **more):
@@ -71,11 +71,10 @@ class FileCampaign:
         return self.run("payouts", "-o", "payouts.csv", *options, **more)
 
     def report(self, *options, **more):
-        names = ("reports.csv", "--quotes", "quotes.csv", "-o", "report.html")
-        return self.run("report", *names, *options, **more)
+        return self.run("report", "--reports", "reports.csv", "-o", "report.html", *options, **more)
 
     def check_books(self, **more):
-        return self.run("ledger", "check", "market.ledger", **more)
+        return self.run("check", **more)
 
     def quotes(self):
         return {row["seller"]: row for row in read_table(self / "quotes.csv")}

@@ -36,10 +36,15 @@ class Good:
     def is_model(self):
         return "features" in self.tables
 
+    @property
+    def outcome(self):
+        """The column that a model predicts."""
+        return (self.tables.get("label") or self.tables["target"])["column"]
+
     def columns(self):
         """Return the names of the columns of a record."""
         if self.is_model:
-            return [*self.tables["features"], self.tables["label"]["column"]]
+            return [*self.tables["features"], self.outcome]
         return list(dict.fromkeys(name for _, names in self.questions().values() for name in names))
 
     def questions(self):
@@ -53,7 +58,7 @@ class Good:
             for name, question in asked.items()
         }
 
-    def rules(self, sellers=60, **objective):
+    def rules(self, sellers=60, mechanism="offline", **objective):
         """Return the rules of a campaign; ``objective`` adds to its table, such as ``budget=30``."""
         aims = {"max_epsilon": 1.0, **objective}
         if not {"budget", "payment_weight"} & set(aims):
@@ -61,7 +66,8 @@ class Good:
         if self.delta is not None:
             aims["delta"] = self.delta
         return {
-            "sellers": {"expected": sellers, "rows_per_person": self.rows},
+            "campaign": {"name": "a campaign", "mechanism": mechanism},
+            "sellers": {"expected": sellers, "minimum": 5, "rows_per_person": self.rows},
             "costs": {"distribution": "uniform(1, 5)"},
             "objective": aims,
             "money": {"currency": "EUR"},
@@ -86,6 +92,7 @@ class Good:
             "east": float(np.round(rng.uniform(-1, 1), 3)),
             "north": float(np.round(rng.uniform(-1, 1), 3)),
             "bought": label[int(len(label) * (age - 18) / 73)],
+            "spent": float(np.round(0.6 * age + rng.uniform(0, 20), 1)),
         }
         if self.tables.get("features") is GAPS and rng.random() < 0.3:
             row |= {"age": None, "job": None}
@@ -94,6 +101,12 @@ class Good:
 
 def _model(features, labels=TWO, **more):
     return Good({"features": features, "label": {"column": "bought", "values": labels}}, **more)
+
+
+def _regression(features=NUMBERS, delta=None, **target):
+    return Good(
+        {"features": features, "target": {"column": "spent", "low": 0, "high": 80, **target}}, delta=delta
+    )
 
 
 def _statistic(question):
@@ -111,6 +124,10 @@ GOODS = {
     "delta, categories": _model(CATEGORIES, delta=1e-5),
     "delta, rows": _model(NUMBERS, delta=1e-5, rows=3),
     "delta, softmax": _model(NUMBERS, THREE, delta=1e-5),
+    "regression": _regression(),
+    "regression, categories": _regression(CATEGORIES),
+    "quantile regression": _regression(quantile=0.9),
+    "delta, regression": _regression(delta=1e-5),
     "mean": _statistic(MEAN),
     "share": _statistic(SHARE),
     "histogram": _statistic(HISTOGRAM),

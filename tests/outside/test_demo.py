@@ -13,8 +13,8 @@ import pytest
 from outside.driver import read_table
 from outside.processes import run
 
-PUBLIC = ("market.toml", "model.json", "certificate.json", "report.html", "summary.json", "plan.json")
-CONFIDENTIAL = ("reports.csv", "data.csv", "quotes.csv", "openings.json", "market.ledger")
+PUBLIC = ("rules.toml", "model.json", "certificate.json", "report.html", "summary.json", "plan.json")
+CONFIDENTIAL = ("reports.csv", "data.csv", "quotes.csv", "openings.json", "rules.db")
 
 
 class Demonstration:
@@ -50,11 +50,11 @@ def test_the_demonstration_writes_a_campaign_with_its_report_and_names_the_repor
 def test_a_second_run_replaces_the_first_with_other_noise_and_the_same_market(demonstration):
     now = {path.name: path.read_bytes() for path in demonstration.folder.iterdir()}
     assert set(now) == {*demonstration.before, "notes.txt"}
-    for name in ("market.toml", "reports.csv", "data.csv"):
+    for name in ("rules.toml", "reports.csv", "data.csv"):
         assert now[name] == demonstration.before[name], name
     for name in ("model.json", "certificate.json"):
         assert now[name] != demonstration.before[name], name
-    demonstration.run("ledger", "check", "out/market.ledger")
+    demonstration.run("check", "-m", "out/rules.toml")
 
 
 def test_the_certificate_of_the_demonstration_verifies(demonstration):

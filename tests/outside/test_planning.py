@@ -96,11 +96,11 @@ def test_the_printed_init_command_has_the_costs_that_were_planned_for(ask):
 # --- tables ---
 
 
-def test_the_menu_of_a_market_file_is_its_own(ask):
-    write_rules(ask.folder / "market.toml", GOODS["two classes"].rules(50))
-    rows = ask("menu", "--market", "market.toml")["menu"]
+def test_the_menu_of_a_rules_file_is_its_own(ask):
+    write_rules(ask.folder / "rules.toml", GOODS["two classes"].rules(50))
+    rows = ask("menu", "--rules", "rules.toml")["menu"]
     assert max(row["epsilon"] for row in rows) <= 1.0
-    run("menu", "--market", "market.toml", "--sellers", 3, cwd=ask.folder, code=2)
+    run("menu", "--rules", "rules.toml", "--sellers", 3, cwd=ask.folder, code=2)
 
 
 # --- costs ---
@@ -162,7 +162,7 @@ def test_the_participation_audit_finds_who_was_paid_too_little_and_names_no_cost
     good = GOODS["two classes"]
     costs = [f"{cost:.4f}" for cost in np.random.default_rng(3).uniform(1.0, 5.0, 30)]
     ids = [f"seller {k}" for k in range(30)]
-    write_rules(ask.folder / "market.toml", good.rules(30))
+    write_rules(ask.folder / "rules.toml", good.rules(30))
     write_table(ask.folder / "reports.csv", {"seller": ids, "cost": costs})
     run("quote", "reports.csv", "-o", "quotes.csv", cwd=ask.folder)
     assert ask("audit", "participation", "quotes.csv", "reports.csv")["passed"] is True
@@ -188,7 +188,7 @@ def test_the_participation_audit_counts_quadratic_costs_where_the_rules_have_the
         write_rules(ask.folder / f"{shape}.toml", rules)
     costs = [f"{cost:.4f}" for cost in np.random.default_rng(3).uniform(1.0, 5.0, 30)]
     write_table(ask.folder / "sellers.csv", {"seller": [f"seller {k}" for k in range(30)], "cost": costs})
-    run("quote", "sellers.csv", "-o", "squared.csv", "-m", "quadratic.toml", cwd=ask.folder)
+    run("quote", "sellers.csv", "-o", "squared.csv", "-m", "quadratic.toml", "--yes", cwd=ask.folder)
     files = ("squared.csv", "sellers.csv", "-m")
     assert ask("audit", "participation", *files, "quadratic.toml")["passed"] is True
     assert ask("audit", "participation", *files, "linear.toml", code=1)["passed"] is False

@@ -23,7 +23,7 @@ class ConsentPage:
     version, language, text
         The consent text.
     rules_digest, offer_digest
-        Of the frozen rules, and of the prices; None offline.
+        Of the announced rules, which the certificate names, and of the prices; None offline.
     page
         The digest of all of these: a seller agrees to it.
     """
@@ -92,9 +92,27 @@ def consent_page(c: sa.Connection, found: Campaign, language: str) -> ConsentPag
         if row is None:
             raise nothing()
         body, digest = str(row.body), str(row.digest)
-    parts = [found.consent, language, digest, found.rules_digest, found.offer_digest]
-    page = digest_of(canonical(parts))
-    return ConsentPage(found.consent, language, body, found.rules_digest, found.offer_digest, page)
+    rules = announced_digest(c, found)
+    page = digest_of(canonical([found.consent, language, digest, rules, found.offer_digest]))
+    return ConsentPage(found.consent, language, body, rules, found.offer_digest, page)
+
+
+_announced: dict[int, str] = {}
+_MOST = 256
+
+
+def announced_digest(c: sa.Connection, found: Campaign) -> str:
+    """Return the digest of a campaign's announced rules, which are frozen once it is open."""
+    known = _announced.get(found.id)
+    if known is None:
+        from dpmarket.certificates import rules_digest
+        from dpmarket.core.certificate import rules_text
+
+        key = bytes(c.execute(sa.select(schema.market.c.key)).scalar_one())
+        while len(_announced) >= _MOST:
+            _announced.pop(next(iter(_announced)), None)
+        known = _announced[found.id] = rules_digest(rules_text(key, found))
+    return known
 
 
 def languages_of(c: sa.Connection, found: Campaign) -> list[str]:

@@ -1,7 +1,7 @@
 """Documents of a released live campaign: certificate, signature, sealed openings, receipts and the report.
 
-A worker makes them once: every certificate draws new salts, and a second one would not fit the receipts of the
-first.
+A worker makes them once: every certificate draws new salts, and a second one would not fit the receipts of
+the first.
 """
 
 from __future__ import annotations

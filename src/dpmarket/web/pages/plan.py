@@ -9,7 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpmarket.campaign.rules.pricing import error_of, prospect_for
+from dpmarket.campaign.rules.pricing import prospect_for, terms_of
 from dpmarket.campaign.rules.rules_file import Rules, rules_from
 from dpmarket.core.log import canonical
 from dpmarket.core.opening import opening_of
@@ -79,7 +79,10 @@ def error_so_far(rules: Rules, people: int, epsilon: float) -> float | None:
     """
     if people == 0 or epsilon <= 0.0:
         return None
-    return error_of(rules, np.full(people, epsilon / people))
+    terms = terms_of(rules)
+    shares = terms.epsilon_cost.share(np.full(people, epsilon / people))
+    total = float(shares.sum())
+    return float(sum(terms.objective.errors(float(shares @ shares) / total**2, total)))
 
 
 @functools.lru_cache(maxsize=32)
