@@ -15,8 +15,10 @@ from scipy.optimize import brentq, minimize_scalar
 from scipy.special import expit, gammainccinv
 
 from dpmarket.arrays import FloatArray
+from dpmarket.errors import Infeasible
 from dpmarket.mechanisms.joint import Inner, Solution, solve_greedy, solve_newton
 from dpmarket.numerics import project_to_capped_simplex
+from dpmarket.privacy import NoiseNorm, Release, logistic_loss
 
 LN2 = math.log(2.0)
 
@@ -86,6 +88,15 @@ def train_in_ball(
 def error(w: FloatArray, rows: FloatArray, signs: FloatArray) -> FloatArray:
     """Return the share of records on the wrong side of each row of w; on the boundary counts as wrong."""
     return np.asarray((signs * (np.atleast_2d(w) @ rows.T) <= 0.0).mean(axis=1))
+
+
+def weights_for(epsilons: FloatArray, l2: float, n: int) -> tuple[float, FloatArray]:
+    """Return the package's eta and weights for given epsilons; eta = 0 where l2 is too small for them."""
+    try:
+        weights = Release(logistic_loss(), NoiseNorm.euclidean(n), l2).weights(epsilons)
+    except Infeasible:
+        return 0.0, epsilons
+    return weights.noise_rate, weights.loss_weights
 
 
 # Algorithm 2: deciding without the data
@@ -201,26 +212,59 @@ def algorithm4(
     return *found, np.array(values)
 
 
-def refined_total(
-    inner: Inner, psi: FloatArray, sigma: float, gamma: float, totals: FloatArray, starts: FloatArray
-) -> tuple[float, Solution]:
-    """Return the best total and its solution without noise, refined in each valley of a grid."""
+class JointChoices:
+    """Algorithm 4 with the noise at its mean, 0: the best (w, a) at each price ``gamma eta``, remembered.
 
-    def at(log_total: float) -> tuple[float, Solution]:
-        eta = np.array([math.exp(log_total)])
-        _, solution, values = algorithm4(inner, psi, sigma, gamma, eta, np.zeros(inner.rows.shape[1]), starts)
-        return float(values[0]), solution
+    The problem at one total depends on ``gamma eta`` alone, so that one instance serves every gamma and sigma.
+    Where the problem need not be convex, random starts and the solutions at neighbouring prices are tried.
+    ``products`` are the values of sigma times gamma to be asked for: the best price is sqrt(sigma gamma/<a, psi>).
+    """
 
-    logs = np.log(totals)
-    values = np.array([at(log)[0] for log in logs])
-    padded = np.concatenate(([math.inf], values, [math.inf]))
-    found = []
-    for k in np.flatnonzero((padded[1:-1] <= padded[:-2]) & (padded[1:-1] <= padded[2:])):
-        ends = logs[max(k - 1, 0)], logs[min(k + 1, logs.size - 1)]
-        best = minimize_scalar(lambda log: at(log)[0], bounds=ends, method="bounded", options={"xatol": 1e-7})
-        found.append(float(best.x))
-    log_total = min(found, key=lambda log: at(log)[0])
-    return math.exp(log_total), at(log_total)[1]
+    def __init__(
+        self, rows: FloatArray, psi: FloatArray, l2: float, mu: float, cap: float, products: FloatArray
+    ) -> None:
+        self.inner, self.psi = Inner(rows, psi, np.zeros(rows.shape[1]), l2, mu, cap), psi
+        is_convex = 2.0 * l2 * mu > float(np.linalg.norm(rows, 2)) ** 2
+        drawn = np.random.default_rng(0).standard_normal((0 if is_convex else 4, rows.shape[1]))
+        self.starts = [np.zeros(rows.shape[1]), *drawn]
+        low, high = 0.5 * products.min() / psi.max(), 2.0 * products.max() / psi.min()
+        self.logs = np.linspace(0.5 * math.log(low), 0.5 * math.log(high), 20)
+        self.found = [self._best(log, self.starts) for log in self.logs]
+        for k in [*range(1, len(self.found)), *range(len(self.found) - 2, -1, -1)]:
+            near = [each.coefficients for each in self.found[max(k - 1, 0) : k + 2]]
+            self.found[k] = self._best(self.logs[k], near)
+
+    def choose(self, sigma: float, gamma: float) -> tuple[float, Solution, float]:
+        """Return total, solution and objective of the best total."""
+
+        def at(log: float) -> tuple[float, Solution]:
+            k = int(np.clip(np.searchsorted(self.logs, log), 1, self.logs.size - 1))
+            near = [each.coefficients for each in self.found[k - 1 : k + 1]]
+            solution = self._best(log, near[:1] if len(self.starts) == 1 else near)
+            return solution.value + sigma * gamma / math.exp(log), solution
+
+        values = np.array([each.value for each in self.found]) + sigma * gamma / np.exp(self.logs)
+        ends = []
+        for k in np.flatnonzero((values[1:-1] <= values[:-2]) & (values[1:-1] <= values[2:])) + 1:
+            bounds = self.logs[k - 1], self.logs[k + 1]
+            end = minimize_scalar(lambda log: at(log)[0], bounds=bounds, method="bounded", options={"xatol": 1e-6})
+            ends.append(float(end.x))
+        log = min(ends, key=lambda log: at(log)[0])
+        value, solution = at(log)
+        return math.exp(log) / gamma, solution, value
+
+    def _best(self, log: float, starts: list[FloatArray]) -> Solution:
+        inner = self.inner
+        at = Inner(inner.rows, math.exp(log) * self.psi, inner.pull, inner.l2, inner.mu, inner.cap)
+        return min((solve_newton(at, w) for w in starts), key=lambda each: each.value)
+
+
+def naive_weights(rows: FloatArray, prices: FloatArray, l2: float, cap: float) -> tuple[FloatArray, float]:
+    """Return the naive model's weights (mu = 0) and objective at one total: the best of five starts."""
+    inner = Inner(rows, prices, np.zeros(rows.shape[1]), l2, 0.0, cap)
+    starts = [np.zeros(rows.shape[1]), *np.random.default_rng(0).standard_normal((4, rows.shape[1]))]
+    best = min((solve_greedy(inner, start) for start in starts), key=lambda each: each.value)
+    return best.weights, best.value
 
 
 def in_ball(inner: Inner, start: FloatArray, radius: float) -> Solution:
