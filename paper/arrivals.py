@@ -36,7 +36,9 @@ def market(s, m):
                 came = round(fraction * m)
                 losses[draw, k] = proxy_loss(bought[:came], psi[:came], *terms)
         for k, fraction in enumerate(s.fractions):
-            (loss, loss_se), (ratio, ratio_se) = map(mean_and_error, (losses[:, k], losses[:, k] / losses[:, -1]))
+            (loss, loss_se), (ratio, ratio_se) = map(
+                mean_and_error, (losses[:, k], losses[:, k] / losses[:, -1])
+            )
             rows.append(
                 {"expected": m, "buyer": name, "fraction": fraction, "loss": loss, "loss_se": loss_se,
                  "ratio": ratio, "ratio_se": ratio_se}

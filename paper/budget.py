@@ -21,11 +21,15 @@ def compute(s):
 def budget(low, high, target, m):
     """Return the expected payments of the plan that just reaches the target; none where no money does."""
     try:
-        found = budget_for_error(Uniform(low, high), PaperObjective(1.0, 1.0, 1.0), m, target, minor_unit=1e-9)
+        found = budget_for_error(
+            Uniform(low, high), PaperObjective(1.0, 1.0, 1.0), m, target, minor_unit=1e-9
+        )
     except Infeasible:
         found = None
     # For ever more sellers: all epsilon from those of the lowest virtual cost, and |a| = 0.
-    return [{"low": low, "high": high, "target": target, "sellers": m, "budget": found, "limit": low / target}]
+    return [
+        {"low": low, "high": high, "target": target, "sellers": m, "budget": found, "limit": low / target}
+    ]
 
 
 def draw(table):

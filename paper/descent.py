@@ -74,7 +74,10 @@ def draw(table):
     first = table.filter(table["gap"] > 1e-13, start=0)
     named = first.with_columns(name="Λ = " + first["l2"].cast(str) + ", μ = " + first["mu"].cast(str))
     inside = named["condition"] > 0.5
-    for ax, part, title in ((left, named.filter(inside), "2Λμ/m = 1.2 and 0.59"), (right, named.filter(~inside), "below")):
+    for ax, part, title in (
+        (left, named.filter(inside), "2Λμ/m = 1.2 and 0.59"),
+        (right, named.filter(~inside), "below"),
+    ):
         lines(ax, part, "step", "gap", "name")
         label(ax, f"Gap to the minimum, {title}", "steps", "gap", log="xy")
         ax.legend(fontsize=6)

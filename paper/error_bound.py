@@ -25,7 +25,12 @@ QUICK = {"records": [1_000, 100_000], "deltas": [0.1, 0.46, 0.6], "betas": [0.01
 
 
 def compute(s):
-    cases = [(case, delta, beta) for case in ("all alike", "all different") for delta in s.deltas for beta in s.betas]
+    cases = [
+        (case, delta, beta)
+        for case in ("all alike", "all different")
+        for delta in s.deltas
+        for beta in s.betas
+    ]
     yield from in_parallel(bounds, [(s, *case, m) for case in cases for m in s.records])
 
 
@@ -35,7 +40,11 @@ def bounds(s, case, delta, beta, m):
     margin = -beta if is_alike else beta / math.sqrt(m)
     loss, terms = float(np.logaddexp(0.0, -margin)), (beta, delta, s.noise_delta, 1 if is_alike else m)
     rng = np.random.default_rng([s.seed, m])
-    pulls = np.array([-2.0 * beta / m * draw_noise(1, rng)[0] for _ in range(s.draws)]) if is_alike else np.zeros(1)
+    pulls = (
+        np.array([-2.0 * beta / m * draw_noise(1, rng)[0] for _ in range(s.draws)])
+        if is_alike
+        else np.zeros(1)
+    )
     readings = {
         "base_e": (loss, printed_constants(*terms, math.e)),
         "base_2": (loss / LN2, printed_constants(*terms, 2.0)),

@@ -19,7 +19,14 @@ COSTS = Uniform(1.0, 5.0)
 def compute(s):
     outcome = OfflineMechanism(COSTS, PaperObjective(1.0, 1.0, 0.05)).run(s.costs)
     for cost, epsilon, payment in zip(s.costs, outcome.epsilons, outcome.payments, strict=True):
-        yield {"part": "steps", "gamma": 0.05, "cost": cost, "epsilon": epsilon, "payment": payment, "moved": None}
+        yield {
+            "part": "steps",
+            "gamma": 0.05,
+            "cost": cost,
+            "epsilon": epsilon,
+            "payment": payment,
+            "moved": None,
+        }
     yield from in_parallel(moved, [(s, name, gamma) for name in ("offline", "joint") for gamma in s.gammas])
 
 

@@ -116,7 +116,9 @@ def mark(rows):
 def means(table, which):
     """Return means and standard errors over splits, by buyer and gamma."""
     names = ("test_error", "payments", "overall")
-    errors = [(pl.col(name).std() / math.sqrt(table["split"].n_unique())).alias(f"{name}_se") for name in names]
+    errors = [
+        (pl.col(name).std() / math.sqrt(table["split"].n_unique())).alias(f"{name}_se") for name in names
+    ]
     groups = table.filter(pl.col(which) == 1).group_by("buyer", "gamma")
     return groups.agg(*[pl.col(name).mean() for name in names], *errors).sort("gamma")
 

@@ -55,7 +55,14 @@ def market(s, low, high, m):
 def row(low, high, m, key, values, losses):
     """Return means over the draws; none where nobody is bought from in some of them."""
     gamma, name = key
-    found = {"low": low, "high": high, "gamma": gamma, "scale": round(1.0 / gamma), "sellers": m, "buyer": name}
+    found = {
+        "low": low,
+        "high": high,
+        "gamma": gamma,
+        "scale": round(1.0 / gamma),
+        "sellers": m,
+        "buyer": name,
+    }
     values = np.array(values)
     if np.isinf(values).any():
         nothing = dict.fromkeys(("loss", "loss_se", "ratio", "ratio_se"))

@@ -19,7 +19,9 @@ QUICK = {"features_and_l2": [[10, 0.01]], "mean_epsilons": [1e-3, 0.1, 1.0, 10.0
 
 
 def compute(s):
-    yield from in_parallel(setting, [(s, n, l2, mean) for n, l2 in s.features_and_l2 for mean in s.mean_epsilons])
+    yield from in_parallel(
+        setting, [(s, n, l2, mean) for n, l2 in s.features_and_l2 for mean in s.mean_epsilons]
+    )
 
 
 def setting(s, n, l2, mean):
@@ -41,7 +43,9 @@ def setting(s, n, l2, mean):
 def draw(table):
     drawn, (left, right) = figure(columns=2)
     part = table.filter(features=10, l2=0.01)
-    lines(left, part.with_columns(on=np.repeat("training records", part.height)), "mean_epsilon", "train_error")
+    lines(
+        left, part.with_columns(on=np.repeat("training records", part.height)), "mean_epsilon", "train_error"
+    )
     left.lines[-1].set_label("training records")
     left.plot(part["mean_epsilon"], part["test_error"], "s--", color="#c8553d", label="test records")
     label(left, "n = 10, Λ = 0.01, equal weights", "mean ε", "error", log="x")

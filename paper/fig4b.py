@@ -121,14 +121,18 @@ def project_below(point, limits):
 
 def name_of(g):
     spread = "all equal" if g["low"] == 5.0 else f"c from U[{g['low']:g}, 5]"
-    return f"n = {g['n']}, ε = {g['scale']:g}/c, {spread}, σ = {g['sigma']:g}, Λ = {g['l2']:g}, k = {g['k']:g}"
+    return (
+        f"n = {g['n']}, ε = {g['scale']:g}/c, {spread}, σ = {g['sigma']:g}, Λ = {g['l2']:g}, k = {g['k']:g}"
+    )
 
 
 def draw(table):
     drawn, (left, right) = figure(columns=2)
     part = table.filter(given=name_of(BASE), method="joint")
     for name, colour in (("train_error", "#1b6ca8"), ("test_error", "#c8553d"), ("chosen_loss", "#3c8d5a")):
-        left.errorbar(part["mu"], part[name], 2 * part[f"{name}_se"], color=colour, label=name.replace("_", " "))
+        left.errorbar(
+            part["mu"], part[name], 2 * part[f"{name}_se"], color=colour, label=name.replace("_", " ")
+        )
     label(left, "Paper's setting as read here", "μ", "error, weighted loss", log="x")
     others = table.filter(table["given"] != name_of(BASE), method="joint")
     lines(right, others, "mu", "test_error", "given")

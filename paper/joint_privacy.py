@@ -55,7 +55,11 @@ def draw(table):
     drawn, axes = figure(columns=2)
     for ax, m in zip(axes, table["people"].unique().sort()[-2:], strict=True):
         part = table.filter(people=m, l2=0.5, eta=20.0)
-        for name, text in (("exact", "exact loss"), ("paper", "Proposition, fixed weights"), ("package", "sharper")):
+        for name, text in (
+            ("exact", "exact loss"),
+            ("paper", "Proposition, fixed weights"),
+            ("package", "sharper"),
+        ):
             lines(ax, part, "mu", name)
             ax.lines[-1].set_label(text)
         for line, colour in zip(ax.lines, ("#c8553d", "#1b6ca8", "#3c8d5a"), strict=True):

@@ -138,7 +138,9 @@ def optimal_epsilons(psi: FloatArray, mu: float, sigma: float, gamma: float) -> 
     for at in np.flatnonzero((before >= 0.0) & (after < 0.0)):
         k = int(inside[at])
         low = float(x[k]) if at else 1e-12 * float(ends[k])
-        level = float(brentq(lambda v, k=k: float(left_side(v, k)), low, float(ends[k]), xtol=1e-300, rtol=1e-14))
+        level = float(
+            brentq(lambda v, k=k: float(left_side(v, k)), low, float(ends[k]), xtol=1e-300, rtol=1e-14)
+        )
         n1, n2 = (float(value) for value in sums(level, k))
         factor = mu / (math.sqrt(n2) * n1)
         priced = factor * (base * n1 + level * float(first[k]) - float(second[k]))
@@ -181,7 +183,9 @@ def algorithm2(
 # Algorithm 3: online
 
 
-def algorithm3(psi: FloatArray, mu: float, sigma: float, gamma: float, sellers: int, density: float) -> FloatArray:
+def algorithm3(
+    psi: FloatArray, mu: float, sigma: float, gamma: float, sellers: int, density: float
+) -> FloatArray:
     """Return each seller's epsilon; ``density`` is that of virtual costs at 0."""
     level = math.sqrt(mu**2 * gamma / (sigma * sellers * density))
     factor = 2.0 * math.sqrt(3.0) * gamma**1.5 * mu / ((density * sellers) ** 1.5 * level**3.5)
@@ -247,7 +251,9 @@ class JointChoices:
         ends = []
         for k in np.flatnonzero((values[1:-1] <= values[:-2]) & (values[1:-1] <= values[2:])) + 1:
             bounds = self.logs[k - 1], self.logs[k + 1]
-            end = minimize_scalar(lambda log: at(log)[0], bounds=bounds, method="bounded", options={"xatol": 1e-6})
+            end = minimize_scalar(
+                lambda log: at(log)[0], bounds=bounds, method="bounded", options={"xatol": 1e-6}
+            )
             ends.append(float(end.x))
         log = min(ends, key=lambda log: at(log)[0])
         value, solution = at(log)
@@ -285,7 +291,9 @@ def in_ball(inner: Inner, start: FloatArray, radius: float) -> Solution:
     return Solution(found.coefficients, found.weights, value, found.trace)
 
 
-def pseudocode_descent(inner: Inner, start: FloatArray, step: float, steps: int) -> tuple[FloatArray, FloatArray]:
+def pseudocode_descent(
+    inner: Inner, start: FloatArray, step: float, steps: int
+) -> tuple[FloatArray, FloatArray]:
     """Run Algorithm 4's inner loop to the letter: weights are projected onto their sum alone."""
     w, a = start, np.full(len(inner.rows), 1.0 / len(inner.rows))
     for _ in range(steps):
@@ -303,7 +311,9 @@ def noise_quantile(noise_delta: float, n: int) -> float:
     return 2.0 * float(gammainccinv(n, noise_delta))
 
 
-def printed_constants(beta: float, delta: float, noise_delta: float, n: int, base: float) -> tuple[float, float]:
+def printed_constants(
+    beta: float, delta: float, noise_delta: float, n: int, base: float
+) -> tuple[float, float]:
     """Return mu and sigma as printed; ``base`` is that of the logarithm in ``log(1 + e^beta)``."""
     rate = math.log(1.0 / delta) / math.sqrt(2.0)
     mu = 3.0 * rate * float(np.logaddexp(0.0, beta)) / math.log(base) + beta / LN2
@@ -312,7 +322,9 @@ def printed_constants(beta: float, delta: float, noise_delta: float, n: int, bas
 
 def repaired_constants(beta: float, delta: float, noise_delta: float, n: int) -> tuple[float, float]:
     """Return what the paper's own proof gives, with delta/2 for each use of McDiarmid's inequality."""
-    mu = 3.0 * math.sqrt(math.log(2.0 / delta) / 2.0) * float(np.logaddexp(0.0, beta)) / LN2 + 2.0 * beta / LN2
+    mu = (
+        3.0 * math.sqrt(math.log(2.0 / delta) / 2.0) * float(np.logaddexp(0.0, beta)) / LN2 + 2.0 * beta / LN2
+    )
     return mu, beta * noise_quantile(noise_delta, n)
 
 

@@ -19,7 +19,9 @@ QUICK = {"people_and_eta": [[20, 20.0], [1_000, 1.0]], "products": [0.02, 0.1, 2
 
 
 def compute(s):
-    yield from in_parallel(losses, [(m, eta, product) for m, eta in s.people_and_eta for product in s.products])
+    yield from in_parallel(
+        losses, [(m, eta, product) for m, eta in s.people_and_eta for product in s.products]
+    )
 
 
 def losses(m, eta, product):
@@ -58,7 +60,9 @@ def search(weight, eta, l2):
               for own in (-3.0, -1.0, 0.0, 0.3, 1.0, 3.0, 12.0) for far in (-40.0, 40.0)]  # fmt: skip
     starts.sort(key=ratio)
     for start in starts[-3:]:
-        found = minimize(lambda p: -ratio(p), start, method="Nelder-Mead", options={"maxfev": 600, "adaptive": True})
+        found = minimize(
+            lambda p: -ratio(p), start, method="Nelder-Mead", options={"maxfev": 600, "adaptive": True}
+        )
         best = max(best, -float(found.fun))
     return best
 
@@ -67,7 +71,12 @@ def draw(table):
     drawn, axes = figure(columns=2)
     for ax, (m, eta) in zip(axes, ((20, 20.0), (1_000, 1.0)), strict=True):
         part = table.filter(people=m, eta=eta)
-        names = {"paper": "Proposition", "package": "package's bound", "found": "found", "without_slack": "a·η alone"}
+        names = {
+            "paper": "Proposition",
+            "package": "package's bound",
+            "found": "found",
+            "without_slack": "a·η alone",
+        }
         for (name, text), style in zip(names.items(), ("s-", "-", "o", ":"), strict=True):
             ax.plot(part["product"], part[name], style, label=text)
         label(ax, f"{m:,} people, η = {eta:g}", "Λη", "privacy loss", log="xy")

@@ -55,7 +55,13 @@ def descents(s, l2, mu, sigma):
         if used >= longest.size - 1:
             longest = (gaps[: used + 1] - end) / best
     found += traced(s, "weights", None, longest)
-    shared = {"l2": l2, "mu": mu, "sigma": sigma, "line_search_steps": steps, "line_search_gap": lowest / best - 1.0}
+    shared = {
+        "l2": l2,
+        "mu": mu,
+        "sigma": sigma,
+        "line_search_steps": steps,
+        "line_search_gap": lowest / best - 1.0,
+    }
     return [shared | row for row in found]
 
 
