@@ -1,4 +1,4 @@
-"""A day's market while processes are killed and frozen: nothing acknowledged may be lost, wrong or done twice.
+"""A day's market while processes are killed and frozen: nothing acknowledged may be lost, wrong or repeated.
 
 Runs the service as it is installed, in processes of its own, and callers who repeat a request with the same
 idempotency key until it is answered. Everything is looked at from outside: answers, `service check`, payouts,
@@ -24,7 +24,7 @@ from _markdown import write_tables
 from _results import FOLDER, Table, at_most, tell
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
-from outside.driver import API, Service, until
+from outside.driver import API, ENDED, Service, until
 from outside.goods import GOODS, sellers
 from outside.processes import Running, run
 
@@ -38,6 +38,7 @@ class BrokenService(Service):
     """A service whose web process and worker can be started, killed and frozen one by one."""
 
     def start(self):
+        """Start both processes."""
         self.lock, self.broken, self.hours = threading.Lock(), Counter(), 0.0
         self.start_web()
         self.start_worker()
@@ -50,14 +51,17 @@ class BrokenService(Service):
         return {"cwd": self.folder.parent, "environment": environment}
 
     def start_web(self):
+        """Start the web process; its address changes."""
         options = ("--port", 0, "--metrics-port", 0, "--no-worker")
         self._serving = Running("serve", self.folder, *options, **self._place())
         self.url = until(lambda: re.search(r"Serving on (http\S+?);?\s", self._serving.out()), 120.0)[1]
 
     def start_worker(self):
+        """Start the worker."""
         self._worker = Running("worker", self.folder, **self._place())
 
     def break_something(self, rng, kinds=KINDS):
+        """Do one thing that goes wrong in a data centre."""
         kind = rng.choice(kinds)
         with self.lock:
             self.broken[kind] += 1
@@ -82,11 +86,17 @@ class Stubborn:
         self.service, self.token, self.answers = service, token, {}
 
     def request(self, method, path, body=None, key=None):
-        headers = {"Authorization": f"Bearer {self.token}", "Idempotency-Key": key or secrets.token_urlsafe(24)}
+        """Return the first answer that is no failure of the service."""
+        headers = {
+            "Authorization": f"Bearer {self.token}",
+            "Idempotency-Key": key or secrets.token_urlsafe(24),
+        }
         for _ in range(600):
             try:
                 address = self.service.url + API + path
-                answer = httpx.request(method, address, json=body, headers=headers, timeout=30.0, trust_env=False)
+                answer = httpx.request(
+                    method, address, json=body, headers=headers, timeout=30.0, trust_env=False
+                )
             except httpx.HTTPError:
                 time.sleep(0.2)
                 continue
@@ -96,9 +106,11 @@ class Stubborn:
         raise SystemExit(f"{method} {path} was not answered: {answer.status_code} {answer.text[:200]}")
 
     def get(self, path):
+        """Return the answer."""
         return self.request("GET", path)
 
     def post(self, path, body=None, key=None):
+        """Return the body of the answer, and remember it with its key."""
         key = key or secrets.token_urlsafe(24)
         answer = self.request("POST", path, body, key)
         if answer.is_success:
@@ -106,6 +118,7 @@ class Stubborn:
         return answer.json()
 
     def sell(self, cost, rows, account):
+        """Go a seller's whole way."""
         self.post("/me/consent", {"digest": self.get("/me/consent").json()["digest"]})
         self.post("/me/menu")
         quoted = self.post("/me/quote", {"cost": cost})
@@ -133,11 +146,13 @@ def day(folder, minutes, number, seed):
         while time.monotonic() < end:
             campaigns.append(service.open(GOOD.rules(number), amount=AMOUNT))
             people = [f"{campaigns[-1]} {k}" for k in range(number)]
-            made = service.members["operator"].post(f"/campaigns/{campaigns[-1]}/invitations", {"people": people})
+            invited = f"/campaigns/{campaigns[-1]}/invitations"
+            made = service.members["operator"].post(invited, {"people": people})
             callers = [Stubborn(service, one["token"]) for one in made["invitations"]]
             _, costs, records = sellers(GOOD, number, seed=len(campaigns))
             with ThreadPoolExecutor(CALLERS) as pool:
-                quotes = list(pool.map(lambda one: one[0].sell(*one[1:]), zip(callers, costs, records, people, strict=True)))
+                ways = zip(callers, costs, records, people, strict=True)
+                quotes = list(pool.map(lambda one: one[0].sell(*one[1:]), ways))
             sold += zip([campaigns[-1]] * number, callers, quotes, people, strict=True)
             tell(f"{len(sold)} sellers, {sum(service.broken.values())} faults")
         stop.set()
@@ -162,11 +177,12 @@ def released(service, campaign, rng):
     for _ in range(3):
         service.break_something(rng, ("worker killed", "worker frozen"))
         time.sleep(rng.uniform(0.2, 1.5))
-    state = until(lambda: (found := service.state(campaign)) in ("released", "lost", "cancelled") and found, 180.0)
+    state = until(lambda: (found := service.state(campaign)) in ENDED and found, 180.0)
     if state != "released":
         return [f"campaign {campaign} ended {state}"]
     path = service.folder.parent / "certificate.json"
-    answer = until(lambda: (found := service.members["buyer"].get(f"/campaigns/{campaign}/certificate")).is_success and found)
+    buyer, address = service.members["buyer"], f"/campaigns/{campaign}/certificate"
+    answer = until(lambda: (found := buyer.get(address)).is_success and found)
     path.write_bytes(answer.content)
     done = run("verify", path.name, "--json", cwd=path.parent, code=None)
     return [] if done.code == 0 else [f"certificate of {campaign}: {done.out[:300]}"]

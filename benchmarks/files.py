@@ -31,7 +31,8 @@ age = { low = 18, high = 90 }
 column = "bought"
 values = ["no", "yes"]
 """
-COMMAND = [sys.executable, "-c", "import sys; from dpmarket.cli import main; sys.argv[0] = 'dpmarket'; main()"]
+MAIN = "import sys; from dpmarket.cli import main; sys.argv[0] = 'dpmarket'; main()"
+COMMAND = [sys.executable, "-c", MAIN]
 PEER = """
 import sys, polars as pl
 reports, quotes, out = sys.argv[1:]
@@ -81,7 +82,7 @@ def quoting():
         rows.append([ending, f"{seconds:.1f} s", at_most(10, each, ".1f"), f"{ours / peer:.1f}"])
     yield Table(
         f"`dpmarket quote` of {SELLERS:,} sellers",
-        ["files", "time", "processor seconds a million sellers", "in times of polars reading and writing them"],
+        ["files", "time", "processor seconds a million sellers", "in times of polars' reading and writing"],
         rows,
     )
 
@@ -99,10 +100,15 @@ def starting():
             for words, taken in times.items():
                 taken.append(spent(folder, [*COMMAND, *words]))
     rows = [
-        [f"`dpmarket {' '.join(words)}`", f"{min(taken) * 1e3:.0f} ms", at_most(aims[words], min(taken) / min(numpy))]
+        [
+            f"`dpmarket {' '.join(words)}`",
+            f"{min(taken) * 1e3:.0f} ms",
+            at_most(aims[words], min(taken) / min(numpy)),
+        ]
         for words, taken in times.items()
     ]
-    rows.append(["`dpmarket quote` of 500 sellers", f"{first * 1e3:,.0f} ms", at_most(40, first / min(numpy), ".1f")])
+    ratio = at_most(40, first / min(numpy), ".1f")
+    rows.append(["`dpmarket quote` of 500 sellers", f"{first * 1e3:,.0f} ms", ratio])
     yield Table(
         "Starting a command, against `python -c 'import numpy'`: processor time",
         ["command", "processor time", "ratio"],

@@ -23,6 +23,7 @@ from outside.goods import GOODS, sellers
 SELLERS = int(os.environ.get("SELLERS", "100"))
 REQUESTS = int(os.environ.get("REQUESTS", "20000"))
 CALLERS = (1, 4, 16)
+ACTS = ("empty route", "me", "consent", "menu", "quote", "acceptance", "record")
 GOOD = GOODS["two classes"]
 
 
@@ -43,7 +44,7 @@ def timed(act, *arguments, **options):
 
 def acts():
     with tempfile.TemporaryDirectory() as folder, running_service(folder) as service:
-        times = {name: [] for name in ("empty route", "me", "consent", "menu", "quote", "acceptance", "record")}
+        times = {name: [] for name in ACTS}
         for caller, cost, record in opened(service, SELLERS):
             times["empty route"].append(timed(service.http.get, "/healthz")[0])
             times["consent"].append(timed(caller.consent)[0])
@@ -81,7 +82,8 @@ def callers_at_once():
                 found = list(pool.map(whole_way, people))
             rate = SELLERS / (time.perf_counter() - start)
             rows.append([str(number), f"{rate:.1f}", f"{statistics.median(found):.2f} s"])
-    yield Table("Sellers who go the whole way, by callers at once", ["callers", "sellers a second", "median"], rows)
+    title = "Sellers who go the whole way, by callers at once"
+    yield Table(title, ["callers", "sellers a second", "median"], rows)
 
 
 def memory():

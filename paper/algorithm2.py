@@ -1,4 +1,4 @@
-"""Algorithm 2, step 1, as printed: a grid over eta with projected gradient descent, against the exact optimum.
+"""Algorithm 2, step 1, as printed: a grid over eta and projected gradient descent, against the optimum.
 
 The package finds the optimum over a public menu of totals; ``optimal_epsilons`` solves the paper's equation
 for the cut-off price (Eq. `Eq:lambda`). Costs from U[1, 5], mu = sigma = 1, no cap.

@@ -31,7 +31,7 @@ def compute(s):
 
 
 def trials(s, name, budget, shape):
-    """Return each way's spending, error and log loss over many splits, and its loss less the personal prices'."""
+    """Return each way's spending, error and log loss over many splits, less that of personal prices."""
     data, found = getattr(datasets, name)(), {}
     for trial in range(s.trials):
         parts = split(data, 0.6, 0.2, trial)

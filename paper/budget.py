@@ -1,8 +1,9 @@
-"""Contributions: the budget that a given excess risk mu|a| + sigma/eta takes, against the number of sellers."""
+"""Contributions: the budget that an excess risk mu|a| + sigma/eta takes, against the number of sellers."""
+
+import math
 
 from common import figure, in_parallel, label, main
 from dpmarket.costs import Uniform
-from dpmarket.errors import Infeasible
 from dpmarket.mechanisms import PaperObjective, budget_for_error
 
 SETTINGS = {
@@ -20,12 +21,9 @@ def compute(s):
 
 def budget(low, high, target, m):
     """Return the expected payments of the plan that just reaches the target; none where no money does."""
-    try:
-        found = budget_for_error(
-            Uniform(low, high), PaperObjective(1.0, 1.0, 1.0), m, target, minor_unit=1e-9
-        )
-    except Infeasible:
-        found = None
+    objective, found = PaperObjective(1.0, 1.0, 1.0), None
+    if target > 1.0 / math.sqrt(m):  # |a| is at least this
+        found = budget_for_error(Uniform(low, high), objective, m, target, minor_unit=1e-9)
     # For ever more sellers: all epsilon from those of the lowest virtual cost, and |a| = 0.
     return [
         {"low": low, "high": high, "target": target, "sellers": m, "budget": found, "limit": low / target}

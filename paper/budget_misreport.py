@@ -10,9 +10,9 @@ from dpmarket.mechanisms import OfflineMechanism, PaperObjective
 TEN = np.linspace(0.08, 0.98, 10).round(2).tolist()
 SETTINGS = {
     # costs (from U[0, 1]; the first seller tries other reports), budget, k
-    "markets": [[[0.2, 0.5, 0.7], 0.3, 1.8], [[0.2, 0.5, 0.7], 0.1, 1.8], [[0.2, 0.5, 0.7], 1.0, 1.8],
-                [[0.2, 0.5, 0.7], 0.3, 2.4], [[0.6, 0.5, 0.7], 0.3, 1.8], [TEN, 0.3, 2.0], [TEN, 1.0, 4.0]],
-    "reports": 31,
+    "markets": [[[0.2, 0.5, 0.7], 0.3, 2.4], [[0.2, 0.5, 0.7], 0.1, 2.4], [[0.2, 0.5, 0.7], 1.0, 2.4],
+                [[0.4, 0.5, 0.7], 0.3, 2.4], [TEN, 0.3, 2.0], [TEN, 1.0, 4.0]],
+    "reports": 46,
 }  # fmt: skip
 QUICK = {"markets": SETTINGS["markets"][:2], "reports": 7}
 
@@ -22,7 +22,7 @@ def compute(s):
 
 
 def outcomes(s, costs, budget, cap):
-    """Return the first seller's utility with gamma adjusted to each report, and with gamma announced before."""
+    """Return the first seller's utility with gamma adjusted to each report, and with it announced."""
 
     def market(log):
         return OfflineMechanism(Uniform(0.0, 1.0), PaperObjective(1.0, 1.0, float(np.exp(log)), cap))

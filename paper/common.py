@@ -35,7 +35,8 @@ mpl.use("Agg")
 mpl.rcParams.update({
     "svg.hashsalt": "dpmarket", "svg.fonttype": "none", "font.size": 9.0, "axes.grid": True,
     "grid.color": "#dddddd", "axes.spines.top": False, "axes.spines.right": False, "lines.markersize": 3.5,
-    "legend.frameon": False, "legend.fontsize": 8.0, "lines.linewidth": 1.4, "figure.constrained_layout.use": True,
+    "legend.frameon": False, "legend.fontsize": 8.0, "lines.linewidth": 1.4,
+    "figure.constrained_layout.use": True,
 })  # fmt: skip
 
 

@@ -1,7 +1,7 @@
 """Theorem `convexify`, first part: the smallest eigenvalue of the appendix objective's Hessian in (w, a).
 
 Records: the worst ones, close to two opposite directions across the coefficients, so that every
-s_i = 1/(1 + exp(w.u_i)) can be 1; breast cancer; random ones. Points (w, a) are drawn at random, and w far out.
+s_i = 1/(1 + exp(w.u_i)) can be 1; breast cancer; random ones. Points (w, a) are random, and w far out.
 """
 
 import math
@@ -52,7 +52,7 @@ def hessian(rows, w, a, l2, mu):
 
 
 def eigenvalues(s, kind, balance):
-    """Return the smallest eigenvalue for each ratio 2 Lambda mu/m; ``inside``: in directions that keep sum a."""
+    """Return the smallest eigenvalue for each 2 Lambda mu/m; ``inside``: along directions that keep sum a."""
     rows = signed_rows(kind, s.people, s.seed)
     m, n = rows.shape
     rng = np.random.default_rng([s.seed, 1])

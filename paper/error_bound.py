@@ -35,7 +35,7 @@ def compute(s):
 
 
 def bounds(s, case, delta, beta, m):
-    """Return three readings of the bound on an error of 1, and how often each is below 1; eta = m, a = 1/m."""
+    """Return three readings of the bound on an error of 1, and how often each fails; eta = m, a = 1/m."""
     is_alike = case == "all alike"
     margin = -beta if is_alike else beta / math.sqrt(m)
     loss, terms = float(np.logaddexp(0.0, -margin)), (beta, delta, s.noise_delta, 1 if is_alike else m)

@@ -1,7 +1,7 @@
 """Fig. 1: the interaction between sellers and platform, in its order, with the numbers of a small market.
 
-Then one label is replaced at a time, and everybody's payment compared: it must not move where sellers are paid
-before they hand over their data (Algorithm 2), and it does where the records decide (Algorithm 4).
+Then one label is replaced at a time, and everybody's payment compared: it must not move where sellers are
+paid before they hand over their data (Algorithm 2), and it does where the records decide (Algorithm 4).
 """
 
 import numpy as np

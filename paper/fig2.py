@@ -96,7 +96,7 @@ def bought(s, seed, buyer, mu, l2):
 
 
 def mark(rows):
-    """Mark the best setting at each gamma, and the one with the least mean ratio to the best over all gamma."""
+    """Mark the best setting at each gamma, and the one with the least mean ratio to the best at each."""
     by_gamma = {row["gamma"]: min(rows, key=lambda r, g=row["gamma"]: (r["gamma"] != g, r["public_overall"]))
                 for row in rows}  # fmt: skip
     for row in by_gamma.values():

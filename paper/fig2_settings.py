@@ -1,4 +1,4 @@
-"""Fig. 2 again with other settings: features, caps, shares of sellers, penalties; smaller grids than fig2.py."""
+"""Fig. 2 with other settings: features, caps, shares of sellers, penalties; smaller grids than fig2.py."""
 
 from types import SimpleNamespace
 

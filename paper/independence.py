@@ -34,7 +34,7 @@ def compute(s):
 
 
 def learner(s, name, seed):
-    """Return payments and what misreports gain, before and after a learner was trained, and its test error."""
+    """Return payments before and after a learner was trained, what misreports gain, and its test error."""
     parts, dist = split(breast_cancer(), 0.6, 0.2, seed), Uniform(LOWEST, 5.0 * LOWEST)
     mechanism = OfflineMechanism(dist, PaperObjective(1.0, 1.0, s.gamma))
     (x, y), (test_x, test_y) = parts.sellers, parts.test
@@ -78,7 +78,7 @@ def buyer(s, name):
 
 
 def misreports(respond, costs, support, s):
-    """Return the largest gain of a misreport, as a share of the payment, and the least utility of the truth."""
+    """Return the largest gain of a misreport, as a share of the payment, and the least utility of truth."""
     gain, worst, order = -math.inf, math.inf, np.argsort(costs)
     for quantile in s.quantiles:
         i = int(order[round(quantile * (costs.size - 1))])

@@ -28,7 +28,7 @@ def compute(s):
 
 
 def loss(gamma, l2, eta, m, mu):
-    """Return the exact loss, and what formulas for fixed weights say about the weights of either data set."""
+    """Return the exact loss, and what formulas for fixed weights say about either data set's weights."""
     labels = np.where(np.arange(m) % 2 == 0, 1.0, -1.0)
     changed = labels * np.where(np.arange(m) == m - 1, -1.0, 1.0)
     psi = 2.0 * np.linspace(1.5, 5.0, m) - 1.0
@@ -45,7 +45,8 @@ def loss(gamma, l2, eta, m, mu):
         densities.append(-0.5 * eta * np.abs(noise) + np.log(l2 + (s * (1.0 - s)) @ a))
         weights.append(a)
     return [{
-        "people": m, "mu": mu, "l2": l2, "eta": eta, "exact": float(np.abs(densities[0] - densities[1]).max()),
+        "people": m, "mu": mu, "l2": l2, "eta": eta,
+        "exact": float(np.abs(densities[0] - densities[1]).max()),
         "paper": max(float(paper_privacy_loss(a, eta, l2)[-1]) for a in weights),
         "package": max(float(release.epsilons(a, eta)[-1]) for a in weights),
     }]  # fmt: skip

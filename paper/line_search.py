@@ -1,8 +1,8 @@
 """Algorithm `alg:mechanism-base` (Algorithm 4): where its line search over the mean epsilon ends.
 
 As printed the noise b is drawn before the search and w is free: with w = -2b/(eta Lambda) the objective is
-about sigma/eta - 2|b|^2/(Lambda eta^2) and falls without bound as eta tends to 0. Two readings have a minimum:
-the noise replaced by its mean 0, and |w| <= beta.
+about sigma/eta - 2|b|^2/(Lambda eta^2) and falls without bound as eta tends to 0. Two readings have a
+minimum: the noise replaced by its mean 0, and |w| <= beta.
 """
 
 import numpy as np
@@ -53,7 +53,8 @@ def searches(s, reading, l2, sigma, draw):
             if lowest == s.lowest[0] or mean == means[0]:
                 found.append(
                     {"reading": reading, "l2": l2, "sigma": sigma, "draw": draw, "lowest": lowest,
-                     "mean_epsilon": mean, "objective": value, "chosen": chosen, "edge": edge, "turning": turning}
+                     "mean_epsilon": mean, "objective": value, "chosen": chosen, "edge": edge,
+                     "turning": turning}
                 )  # fmt: skip
     return found
 

@@ -35,7 +35,7 @@ def draw_noise(n: int, rng: np.random.Generator) -> FloatArray:
 def train(
     rows: FloatArray, signs: FloatArray, weights: FloatArray, pulls: FloatArray, l2: float
 ) -> FloatArray:
-    """Minimise ``<a, log(1 + exp(-y w.x))> + pull.w + l2/2 |w|^2`` for each row of pulls (Algorithm 1, step 3).
+    """Minimise ``<a, log(1 + exp(-y w.x))> + pull.w + l2/2 |w|^2`` for each row of pulls (step 3).
 
     A pull is ``2b/eta``. Newton steps, halved until the objective falls, for all pulls at once.
     """
@@ -162,7 +162,7 @@ class LineSearch:
 def algorithm2(
     psi: FloatArray, mu: float, sigma: float, gamma: float, totals: FloatArray, cap: float = 1.0
 ) -> LineSearch:
-    """Algorithm 2, step 1, as printed: projected gradient descent over the weights for each total of a grid."""
+    """Algorithm 2, step 1, as printed: projected gradient descent over weights for each total of a grid."""
     step = min(1.0 / (mu * math.sqrt(psi.size)), 1.0)  # the gradient's Lipschitz constant is mu/|a|
     values, steps, best, found = [], 0, math.inf, (0.0, psi)
     for eta in totals:
@@ -219,9 +219,9 @@ def algorithm4(
 class JointChoices:
     """Algorithm 4 with the noise at its mean, 0: the best (w, a) at each price ``gamma eta``, remembered.
 
-    The problem at one total depends on ``gamma eta`` alone, so that one instance serves every gamma and sigma.
+    The problem at one total depends on ``gamma eta`` alone: one instance serves every gamma and sigma.
     Where the problem need not be convex, random starts and the solutions at neighbouring prices are tried.
-    ``products`` are the values of sigma times gamma to be asked for: the best price is sqrt(sigma gamma/<a, psi>).
+    ``products`` are the values of sigma gamma to be asked for: the best price is sqrt(sigma gamma/<a, psi>).
     """
 
     def __init__(
@@ -274,7 +274,7 @@ def naive_weights(rows: FloatArray, prices: FloatArray, l2: float, cap: float) -
 
 
 def in_ball(inner: Inner, start: FloatArray, radius: float) -> Solution:
-    """Return the solution at one total over ``|w| <= radius``: with the ridge penalty that the ball amounts to."""
+    """Return the solution over ``|w| <= radius``: with the ridge penalty that the ball amounts to."""
     solve = solve_greedy if inner.mu == 0.0 else solve_newton
     free = solve(inner, start)
     if np.linalg.norm(free.coefficients) <= radius:

@@ -45,25 +45,25 @@ def log_density(w, rows, weights, eta, l2):
 def search(weight, eta, l2):
     """Return the largest log ratio found: rows almost across a long output have any margin one likes."""
 
-    def ratio(point):
+    def ratio(point, sides):
         length, margins = np.exp(np.clip(point[0], -5.0, 25.0)), point[1:4]
         along = np.clip(margins / length, -1.0, 1.0)
-        across = np.sqrt(1.0 - along**2) * np.array([1.0, -1.0, -1.0])
-        own, replaced, others = np.column_stack([along, across])
-        w = np.array([length, 0.0])
-        both = np.array([weight, 1.0 - weight])
+        own, replaced, others = np.column_stack([along, np.sqrt(1.0 - along**2) * sides])
+        w, both = np.array([length, 0.0]), np.array([weight, 1.0 - weight])
         densities = [log_density(w, np.array([row, others]), both, eta, l2) for row in (own, replaced)]
         return abs(densities[0] - densities[1])
 
-    best = 0.0
-    starts = [[np.log(length), own, far, far] for length in np.geomspace(1.0, 1e6, 13)
-              for own in (-3.0, -1.0, 0.0, 0.3, 1.0, 3.0, 12.0) for far in (-40.0, 40.0)]  # fmt: skip
-    starts.sort(key=ratio)
-    for start in starts[-3:]:
-        found = minimize(
-            lambda p: -ratio(p), start, method="Nelder-Mead", options={"maxfev": 600, "adaptive": True}
-        )
-        best = max(best, -float(found.fun))
+    best, options = 0.0, {"maxfev": 500, "adaptive": True}
+    for sides in ([1.0, -1.0, -1.0], [1.0, -1.0, 1.0], [1.0, 1.0, -1.0]):
+        starts = [[np.log(length), own, far, others] for length in np.geomspace(0.3, 1e6, 14)
+                  for own in (-3.0, -1.0, 0.0, 1.0, 3.0, 12.0) for far in (-40.0, -1.0, 1.0, 40.0)
+                  for others in (-40.0, 0.0, 40.0)]  # fmt: skip
+        starts.sort(key=lambda point, sides=sides: ratio(np.array(point), sides))
+        for start in starts[-2:]:
+            found = minimize(
+                lambda p, sides=sides: -ratio(p, sides), start, method="Nelder-Mead", options=options
+            )
+            best = max(best, -float(found.fun))
     return best
 
 

@@ -61,7 +61,7 @@ def row(s, nu, beta, gamma, exponent):
 
 
 def market(s, beta, terms, m, allowances):
-    """Return the buyer's objective, and how often it is above its floor plus nu, and above the whole bound."""
+    """Return the buyer's objective, and how often it is above floor plus nu, and above the whole bound."""
     dist, totals, floors = Uniform(0.0, 1.0), np.empty(s.draws), np.empty(s.draws)
     for draw in range(s.draws):
         rng = np.random.default_rng([s.seed, draw, m])

@@ -1,4 +1,4 @@
-"""Lemma `thm: offline perf` and the footnote of its assumption: how fast the proxy loss falls, and how surely.
+"""Lemma `thm: offline perf` and its assumption's footnote: how fast the proxy loss falls, and how surely.
 
 Costs with a density above 0 at 0 (U[0, 1], U[0, 3], e^-c on [0, 1]), or one that rises like c^n from 0. Their
 virtual costs are known in closed form.
@@ -20,7 +20,7 @@ SETTINGS = {
     "seed": 0,
 }
 QUICK = {"gammas": [1e-2], "sellers": [300, 3_000, 30_000], "draws": 60}
-# Name: virtual cost at a share of the population, density of virtual costs at 0, power of the density of costs.
+# Virtual cost at a share of the population, density of virtual costs at 0, power of the density of costs.
 COSTS = {
     "U[0, 1]": (lambda share: 2.0 * share, 0.5, 0),
     "U[0, 3]": (lambda share: 6.0 * share, 1.0 / 6.0, 0),
@@ -58,7 +58,8 @@ def row(s, m, name, gamma, values):
     limit = None if lead is None else lead * (1.0 + s.margin * m**-s.excess)
     loss, loss_se = mean_and_error(values)
     return {
-        "costs": name, "power": power, "scale": round(1.0 / gamma), "sellers": m, "loss": loss, "loss_se": loss_se,
+        "costs": name, "power": power, "scale": round(1.0 / gamma), "sellers": m, "loss": loss,
+        "loss_se": loss_se,
         "spread": float(values.std(ddof=1)) / loss, "leading": lead,
         "exceeding": None if limit is None else float((values > limit).mean()),
     }  # fmt: skip

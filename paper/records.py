@@ -18,7 +18,7 @@ LOWEST = math.exp(-4.0)
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """Sellers', public and test records: rows within the unit ball, a constant included, and labels -1, +1."""
+    """Sellers', public and test records: rows in the unit ball, with a constant, and labels -1 and +1."""
 
     sellers: Records
     public: Records
@@ -60,7 +60,7 @@ def sellers_of_wisconsin(seed: int, rng: np.random.Generator) -> tuple[FloatArra
 
 
 def synthetic(records: int, test_records: int, features: int, seed: int) -> tuple[Records, Records]:
-    """Return training and test records of one linear separator through the origin, rows of length at most 1."""
+    """Return training and test records of one separator through the origin, rows of length at most 1."""
     data = separable(records + test_records, features, np.random.default_rng(seed))
     rows = PublicScaler(-3.0, 3.0, radius=1.0).fit_transform(data.features)
     return (rows[:records], data.signs[:records]), (rows[records:], data.signs[records:])

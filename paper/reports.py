@@ -1,4 +1,4 @@
-"""Lemma `mech design`, Eq. `Eq: IC` and Eq. `Eq: IR`: a seller's utility against the report, others truthful."""
+"""Lemma `mech design`, `Eq: IC` and `Eq: IR`: a seller's utility against the report, others truthful."""
 
 import numpy as np
 

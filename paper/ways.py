@@ -33,7 +33,7 @@ class PersonalPrices:
 
 
 class PostedPrice:
-    """One epsilon at one price: the price with the least expected error, or the highest cost ("same for all")."""
+    """One epsilon at one price: that with the least expected error, or the highest cost ("same for all")."""
 
     def __init__(self, objective, sellers, budget, power, prices):
         self.power = power
@@ -68,7 +68,7 @@ class FairQuery:
 
 
 class AllIn:
-    """FL-Market's All-in (Zheng et al. 2022): all of one epsilon each from the cheapest, while the budget lasts."""
+    """FL-Market's All-in (Zheng et al. 2022): one epsilon each from the cheapest, while the budget lasts."""
 
     def __init__(self, budget, epsilon=1.0):
         self.budget, self.epsilon = budget, epsilon
