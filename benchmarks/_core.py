@@ -24,9 +24,7 @@ from dpmarket.core.acts import OWNER, Caller, participation_of
 from dpmarket.core.database import open_market
 from dpmarket.mechanisms.price_schedule import PriceSchedule
 
-OUT = Path(__file__).parent.parent / "out"  # a disk, where temporary files may be in memory
 SELLERS = 150
-OUT.mkdir(exist_ok=True)
 PEOPLE = int(os.environ.get("DPMARKET_PEOPLE", "1000000"))
 SCHEDULE = PriceSchedule([1.0, 3.0], [2.0, 0.0])
 BARE = sa.Table(
@@ -38,7 +36,7 @@ def acts():
     rows = []
     for name, new_place in places():
         with (
-            tempfile.TemporaryDirectory(dir=OUT) as folder,
+            tempfile.TemporaryDirectory(dir=".") as folder,
             open_market(new_place(Path(folder)), Path(folder, "s"), Path(folder, "k"), make=True) as market,
         ):
             tell(f"{name}, {SELLERS} sellers")
@@ -112,7 +110,7 @@ def files():
     for name, new_place in places():
         tell(f"{name}, {PEOPLE:,} reports")
         with (
-            tempfile.TemporaryDirectory(dir=OUT) as folder,
+            tempfile.TemporaryDirectory(dir=".") as folder,
             open_market(new_place(Path(folder)), Path(folder, "s"), make=True) as market,
         ):
             rows.append([name, *(f"{seconds * 1e6 / PEOPLE:.1f} s" for seconds in one_file(market))])
