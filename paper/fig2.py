@@ -135,8 +135,8 @@ def draw(table):
             ax.lines[-1].set(color=colour, label=BUYERS[buyer])
             ax.collections[-1].set_facecolor(colour)
         label(ax, title, "γ", name.replace("_", " "), log="xy" if name == "payments" else "x")
-    axes[2].set_ylim(0.0, 0.7)
-    axes[3].set_ylim(0.0, 0.7)
+    axes[2].set_ylim(0.0, 0.95)
+    axes[3].set_ylim(0.0, 0.95)
     return drawn
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from common import figure, in_parallel, label, lines, main, mean_and_error
+from common import figure, in_parallel, label, main, mean_and_error
 from printed import draw_noise, error, train
 from records import synthetic
 
@@ -120,7 +120,7 @@ def project_below(point, limits):
 
 
 def name_of(g):
-    spread = "all equal" if g["low"] == 5.0 else f"c from U[{g['low']:g}, 5]"
+    spread = "all equal" if g["low"] == 5.0 else f"c from {g['low']:g} to 5"
     return (
         f"n = {g['n']}, ε = {g['scale']:g}/c, {spread}, σ = {g['sigma']:g}, Λ = {g['l2']:g}, k = {g['k']:g}"
     )
@@ -134,10 +134,12 @@ def draw(table):
             part["mu"], part[name], 2 * part[f"{name}_se"], color=colour, label=name.replace("_", " ")
         )
     label(left, "Paper's setting as read here", "μ", "error, weighted loss", log="x")
-    others = table.filter(table["given"] != name_of(BASE), method="joint")
-    lines(right, others, "mu", "test_error", "given")
+    usual = name_of(BASE).split(", ")
+    for (name,), group in table.filter(method="joint").group_by("given", maintain_order=True):
+        changed = ", ".join(part for part in name.split(", ") if part not in usual)
+        right.plot(group["mu"], group["test_error"], "o-", label=changed or "as on the left")
     label(right, "Other settings, test error", "μ", "error", log="x")
-    right.legend(fontsize=4.5)
+    right.legend(fontsize=6)
     return drawn
 
 

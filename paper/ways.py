@@ -26,7 +26,9 @@ class PersonalPrices:
     """The package's schedule for the expected squared error of the model, or for another objective."""
 
     def __init__(self, objective, sellers, budget, table):
-        self.schedule = plan(COSTS, objective, sellers, budget, epsilon_cost=table).schedules[0]
+        self.schedule = plan(
+            COSTS, objective, sellers, budget, minor_unit=1e-6, epsilon_cost=table
+        ).schedules[0]
 
     def buy(self, costs):
         return self.schedule.quote(costs)
