@@ -20,7 +20,7 @@ SETTINGS = {
     "budgets": [100.0, 600.0, 3_000.0],
     "shapes": ["linear", "quadratic"],
     "most": 20.0,  # the largest epsilon on sale with quadratic costs
-    "trials": 20,
+    "trials": 12,
 }
 QUICK = {"sets": ["breast_cancer"], "budgets": [600.0], "trials": 3}
 

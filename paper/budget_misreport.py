@@ -12,7 +12,7 @@ SETTINGS = {
     # costs (from U[0, 1]; the first seller tries other reports), budget, k
     "markets": [[[0.2, 0.5, 0.7], 0.3, 2.4], [[0.2, 0.5, 0.7], 0.1, 2.4], [[0.2, 0.5, 0.7], 1.0, 2.4],
                 [[0.4, 0.5, 0.7], 0.3, 2.4], [TEN, 0.3, 2.0], [TEN, 1.0, 4.0]],
-    "reports": 46,
+    "reports": 31,
 }  # fmt: skip
 QUICK = {"markets": SETTINGS["markets"][:2], "reports": 7}
 
@@ -27,13 +27,13 @@ def outcomes(s, costs, budget, cap):
     def market(log):
         return OfflineMechanism(Uniform(0.0, 1.0), PaperObjective(1.0, 1.0, float(np.exp(log)), cap))
 
-    def adjusted(reports):
-        return brentq(lambda log: market(log).run(reports).total_payment - budget, -8.0, 10.0, xtol=1e-9)
+    def adjusted(reports, low=-8.0, high=10.0):
+        return brentq(lambda log: market(log).run(reports).total_payment - budget, low, high, xtol=1e-7)
 
     announced, found = adjusted(np.array(costs)), []
     for report in np.unique(np.append(np.linspace(0.05, 0.95, s.reports), costs[0])).tolist():
         reports = np.array([report, *costs[1:]])
-        after = adjusted(reports)
+        after = adjusted(reports, announced - 1.0, announced + 1.0)
         outcomes = [market(log).run(reports) for log in (after, announced)]
         late, early = (float(each.payments[0] - costs[0] * each.epsilons[0]) for each in outcomes)
         name = f"{len(costs)} sellers, budget {budget:g}, k = {cap:g}, cost {costs[0]:g}"
