@@ -14,15 +14,13 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_N
 WORKERS ?= 2
 ## Take tens of minutes, go on where they stopped, and write pages of the documentation.
 ACCURACY := benchmarks/penalty.py benchmarks/accuracy.py benchmarks/baselines.py benchmarks/shapes.py
-## Compare two source trees: no benchmarks.
-TOOLS := benchmarks/alternate.py benchmarks/quoting_trees.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test test-slow kernels pytest style types faults faults-outside bench accuracy lint docs packages sbom clean
+.PHONY: help demo serve test test-slow kernels pytest style types faults faults-outside bench accuracy paper lint docs packages sbom clean
 
 help:
 	@sed -n 's/^# //p' Makefile
-	@echo "make test-slow, faults, faults-outside, bench, accuracy, lint, docs, packages, sbom, clean: see CONTRIBUTING.md"
+	@echo "make test-slow, faults, faults-outside, bench, accuracy, paper, lint, docs, packages, sbom, clean: see CONTRIBUTING.md"
 
 $(VENV)/ready-base: constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -100,15 +98,20 @@ faults: $(VENV)/ready-developers
 faults-outside: $(VENV)/ready-developers
 	$(BIN)/python tests/faults/plant.py --workers $(WORKERS) --outside
 
-## A script that fails keeps its older results; the page is written all the same. Three scripts take long.
+## A script that fails keeps its older results; the page is written all the same. What takes long is apart.
 bench: $(VENV)/ready-developers
-	@failed=; for f in $(filter-out $(ACCURACY) $(TOOLS) benchmarks/private_statistics.py,$(wildcard benchmarks/[a-z]*.py)); do \
+	@failed=; for f in $(filter-out $(ACCURACY) benchmarks/private_statistics.py benchmarks/faults.py,$(wildcard benchmarks/[a-z]*.py)); do \
 	  echo "== $$f"; $(BIN)/python $$f || failed="$$failed $$f"; done; \
 	  $(BIN)/python benchmarks/_performance_page.py || exit 1; \
 	  if [ -n "$$failed" ]; then echo "Failed:$$failed"; exit 1; fi
 
 accuracy: $(VENV)/ready-real-data
 	@for f in $(ACCURACY); do echo "== $$f"; $(ONE_THREAD) $(BIN)/python $$f || exit 1; done
+
+## Tables and figures of the paper: computes what is not kept with the present settings, and draws all.
+PAPER := $(filter-out paper/common.py paper/printed.py paper/records.py paper/ways.py,$(wildcard paper/*.py))
+paper: $(VENV)/ready-users
+	@for f in $(PAPER); do $(ONE_THREAD) $(BIN)/python $$f $(PAPER_OPTIONS) || exit 1; done
 
 docs: $(VENV)/ready-docs
 	$(BIN)/sphinx-build -W --keep-going -q -E -a -b html docs site

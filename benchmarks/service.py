@@ -1,165 +1,111 @@
-"""Requests to a service as it is installed, on loopback: against an empty route, in turns in one run.
+"""Requests to a service as it is installed, on loopback, against its empty route in turns in one run.
 
-Server and caller are two processes. The caller sends one request after the other, so that requests per second
-are those of one caller; both processes share the machine's cores. The empty route is `/healthz`, which asks
-nobody. A menu is a seat and 50 lines; quote and acceptance are committed with idempotency keys, and menu and
-quote are counted against a limit in the database as well.
+Service, worker and callers are processes on the same cores. The empty route is `/healthz`, which looks
+nothing up. A seller's way is consent, menu, quote, acceptance and record; all of them are committed.
 """
 
-import contextlib
 import os
-import secrets
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
 from pathlib import Path
 
-import httpx
+import numpy as np
 
-from _live_market import market_for
 from _results import Table, at_most, measure, tell
-from dpmarket import market
-from dpmarket.campaign import check_market
-from dpmarket.web.client import Client
-from dpmarket.web.running import opened
-from dpmarket.web.service import clock
-from dpmarket.web.settings import read_settings
-from dpmarket.web.setup import init_service, new_member
 
-SELLERS = 300
-REQUESTS = int(os.environ.get("REQUESTS", "100000"))
-COMMAND = "from dpmarket.cli import main; main()"
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+from outside.driver import running_service
+from outside.goods import GOODS, sellers
+
+SELLERS = int(os.environ.get("SELLERS", "100"))
+REQUESTS = int(os.environ.get("REQUESTS", "20000"))
+CALLERS = (1, 4, 16)
+ACTS = ("empty route", "me", "consent", "menu", "quote", "acceptance", "record")
+GOOD = GOODS["two classes"]
+
+
+def opened(service, number):
+    """Open a campaign and return a caller for each of its sellers, with their costs and records."""
+    campaign = service.open(GOOD.rules(number), amount=5_000_000)
+    people = [f"{campaign} {k}" for k in range(number)]
+    callers = [one for k in range(0, number, 50) for one in service.invite(campaign, *people[k : k + 50])]
+    _, costs, people = sellers(GOOD, number)
+    return list(zip(callers, costs, [rows[0] for rows in people], strict=True))
+
+
+def timed(act, *arguments, **options):
+    start = time.perf_counter()
+    answer = act(*arguments, **options)
+    return time.perf_counter() - start, answer
 
 
 def acts():
-    with service() as (url, _, tokens):
-        tell(f"{SELLERS} sellers")
-        times = {name: [] for name in ("empty route", "me", "menu", "quote", "accept")}
-        with httpx.Client(trust_env=False) as http:
-            for token in tokens[:SELLERS]:
-                one_seller(url, http, token, times)
-        with httpx.Client(trust_env=False, timeout=60.0) as http, ThreadPoolExecutor(8) as pool:
-            start = time.perf_counter()
-            several = list(pool.map(lambda token: timed(Client(url, token, http).me), tokens[SELLERS:]))
-            rate = len(several) / (time.perf_counter() - start)
+    with tempfile.TemporaryDirectory() as folder, running_service(folder) as service:
+        times = {name: [] for name in ACTS}
+        for caller, cost, record in opened(service, SELLERS):
+            times["empty route"].append(timed(service.http.get, "/healthz")[0])
+            times["consent"].append(timed(caller.consent)[0])
+            times["me"].append(timed(caller.get, "/me")[0])
+            times["menu"].append(timed(caller.act, "menu")[0])
+            seconds, quoted = timed(caller.act, "quote", cost=cost)
+            times["quote"].append(seconds)
+            if quoted["epsilon"]:
+                times["acceptance"].append(timed(caller.act, "acceptance")[0])
+                times["record"].append(timed(caller.act, "record", values=record)[0])
     empty = statistics.median(times["empty route"])
     rows = []
-    for name, found in [*times.items(), ("me, 8 callers at once", several)]:
-        middle, late = statistics.median(found), statistics.quantiles(found, n=100)[98]
-        each = rate if found is several else 1 / middle
-        rows.append(
-            [name, f"{1e3 * middle:.1f} ms", f"{each:.0f}", f"{middle / empty:.1f}", f"{late / middle:.1f}"]
-        )
+    for name, found in times.items():
+        middle, late = statistics.median(found), float(np.quantile(found, 0.99))
+        rows.append([name, f"{1e3 * middle:.1f} ms", f"{middle / empty:.1f}", f"{late / middle:.1f}"])
     yield Table(
         f"Requests of {SELLERS} sellers, one after the other",
-        ["request", "median", "a second", "in empty requests", "p99 : p50"],
+        ["request", "median", "in empty requests", "p99 : p50"],
         rows,
-        "Every `quote` and `accept` waits for the disk; `me` only reads.",
     )
+
+
+def callers_at_once():
+    rows = []
+    with tempfile.TemporaryDirectory() as folder, running_service(folder) as service:
+        for number in CALLERS:
+            tell(f"{number} callers")
+            people = opened(service, SELLERS)
+
+            def whole_way(one):
+                return timed(one[0].sell, one[1], one[2])[0]
+
+            start = time.perf_counter()
+            with ThreadPoolExecutor(number) as pool:
+                found = list(pool.map(whole_way, people))
+            rate = SELLERS / (time.perf_counter() - start)
+            rows.append([str(number), f"{rate:.1f}", f"{statistics.median(found):.2f} s"])
+    title = "Sellers who go the whole way, by callers at once"
+    yield Table(title, ["callers", "sellers a second", "median"], rows)
 
 
 def memory():
-    with service() as (url, process, tokens):
-        tell(f"memory over {REQUESTS:,} requests")
+    with tempfile.TemporaryDirectory() as folder, running_service(folder) as service:
+        ((caller, _, _),) = opened(service, 1)
         sizes = []
-        with httpx.Client(trust_env=False, timeout=60.0) as http, ThreadPoolExecutor(4) as pool:
-            for tenth in range(10):
-                work = ((url, http, tokens[k % len(tokens)], k) for k in range(REQUESTS // 10))
-                codes = set(pool.map(lambda one: any_request(*one), work))
-                assert codes == {200, 401, 404, 422}, codes
-                sizes.append(resident(process.pid))
-                tell(f"{tenth + 1} of 10: {sizes[-1] / 1024:.0f} MB")
+        for k in range(REQUESTS):
+            caller.get("/me")
+            if k in (REQUESTS // 10, REQUESTS - 1):
+                sizes.append(resident(service._serving.pid))
     yield Table(
-        f"Memory of the server over {REQUESTS:,} requests",
-        ["after a tenth", "after all", "ratio"],
-        [[f"{sizes[0] / 1024:.0f} MB", f"{sizes[-1] / 1024:.0f} MB", at_most(1.05, sizes[-1] / sizes[0])]],
-        "A quarter each of the requests is answered, refused, finds nothing, and is not let in.",
+        f"Memory of the web process over {REQUESTS:,} requests",
+        ["after a tenth of them", "after all", "ratio"],
+        [[f"{sizes[0]:.0f} MB", f"{sizes[1]:.0f} MB", at_most(1.05, sizes[1] / sizes[0])]],
     )
 
 
-def one_seller(url, http, token, times):
-    seller = Client(url, token, http)
-    times["empty route"].append(timed(lambda: http.get(f"{url}/healthz")))
-    times["me"].append(timed(seller.me))
-    times["menu"].append(timed(seller.menu))
-    times["quote"].append(timed(lambda: seller.quote(2.0)))
-    times["accept"].append(timed(seller.accept))
-
-
-def any_request(url, http, token, k):
-    kind, headers = k % 4, {"Authorization": f"Bearer {token}"}
-    if kind == 0:
-        return http.get(f"{url}/api/v1/me", headers=headers).status_code
-    if kind == 1:
-        headers["Idempotency-Key"] = secrets.token_hex(16)
-        return http.post(f"{url}/api/v1/me/quote", headers=headers, json={"cost": -1}).status_code
-    if kind == 2:
-        return http.get(f"{url}/api/v1/me/receipt", headers=headers).status_code
-    return http.get(
-        f"{url}/api/v1/me", headers={"Authorization": f"Bearer {secrets.token_hex(16)}"}
-    ).status_code
-
-
-def timed(act):
-    start = time.perf_counter()
-    act()
-    return time.perf_counter() - start
-
-
 def resident(pid):
-    """Return what a process holds in memory, in kB."""
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmRSS:"):
-            return int(line.split()[1])
-    raise SystemExit("this system does not tell what a process holds")
-
-
-@contextlib.contextmanager
-def service():
-    """Give a service's address, its process, and tokens of sellers who have consented."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name) / "service"
-        os.environ["DPMARKET_STATE"] = str(folder / "state")
-        init_service(folder, "operator")
-        tokens = sellers(folder)
-        command = [sys.executable, "-c", COMMAND, "serve", str(folder), "--no-worker"]
-        command += ["--port", "0", "--metrics-port", "0"]
-        with (folder / "log").open("wb") as log:
-            process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
-        try:
-            line = process.stdout.readline()
-            yield line.split()[2].rstrip(";"), process, tokens
-        finally:
-            process.terminate()
-            process.wait(60)
-            process.stdout.close()
-
-
-def sellers(folder):
-    """Open a campaign in which everybody has consented; return their tokens."""
-    settings, now, rules = read_settings(folder), clock(), market_for(2 * SELLERS)
-    schedule = market.Schedule(now, now + timedelta(days=1), now + timedelta(days=1))
-    planned = market.plan_opening(check_market(rules), "online")
-    with opened(settings) as desk:
-        buyer = new_member(desk, "buyer", "buyer", "").id
-        with market.acting(desk) as connection:
-            campaign = market.draft_campaign(
-                connection, buyer, "load", rules, "online", schedule, consent_version=1, now=now
-            ).campaign
-            market.fund_campaign(connection, campaign, 10**9, now)
-            market.open_campaign(connection, campaign, planned, market.new_key(desk.keys, campaign), now)
-            page = market.consent_page(connection, campaign).digest
-            invited = market.invite(
-                connection, campaign, [f"panel {k}" for k in range(2 * SELLERS)], 5.0, now
-            )
-            for one in invited:
-                market.give_consent(connection, one.participation, page, now)
-    return [one.token for one in invited]
+    """Return a process's resident memory in MB."""
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
 if __name__ == "__main__":
-    measure(__file__, acts, memory)
+    measure(__file__, acts, callers_at_once, memory)

@@ -2,13 +2,13 @@
 
 import importlib
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parent.parent
-TOOLS = ("alternate.py", "quoting_trees.py")
-SCRIPTS = sorted(path for path in (ROOT / "benchmarks").glob("[a-z]*.py") if path.name not in TOOLS)
+SCRIPTS = sorted((ROOT / "benchmarks").glob("[a-z]*.py"))
 PAGE = ROOT / "docs" / "performance.md"
 
 
@@ -71,11 +71,6 @@ def test_the_page_tells_aims_and_whether_they_are_met(results, page, capsys):
     results.measure("audit.py", sorting(results))
     text = page.performance_page(results.results())
     title = r"Sorting a\|b, in passes"
-    assert (
-        f"| [`audit.py`](#performance-audit) | {title}: passes | 2.50 (hundred) | at most 2 | **no** |"
-        in text
-    )
-    assert "| [`audit.py`](#performance-audit) | Speed-up: ratio | 60 (ten) | at least 50 | yes |" in text
     assert f"**{title}**" in text
     assert "| size | time | passes | aim |" in text
     assert "| ten | 1 ms | 1.50 | at most 2 |\n| hundred | 3 ms | 2.50 | at most 2, missed |" in text
@@ -104,7 +99,6 @@ def test_what_was_not_measured_again_stays_on_the_page(results, page):
     (results.FOLDER / "audit.json").unlink()
     results.measure("privacy.py", sorting(results))
     text = page.performance_page(results.results(), before)
-    assert text.count("passes | 2.50 (hundred) | at most 2 | **no** |") == 2
     assert text.count("| thousand | 30 ms | 9.00 |  |") == 2
     assert "run `python benchmarks/audit.py`" not in text
     assert page.performance_page(results.results(), text) == text
@@ -123,17 +117,5 @@ def test_every_benchmark_keeps_its_tables_or_writes_a_page(page):
         assert own_page is None or (ROOT / "docs" / own_page).exists(), path.name
 
 
-def test_the_tools_are_no_benchmarks(page):
-    assert page.TOOLS == TOOLS
-    assert not set(TOOLS) & set(page.scripts())
-
-
-def test_times_are_read_from_the_cells_of_a_table(results):
-    alternate = importlib.import_module("alternate")
-    assert alternate.times("1,250 ms") == 1.25
-    assert alternate.times("2.50 s") == 2.5
-    assert alternate.times("2.50") is None
-    assert alternate.times({"text": "2 s"}) is None
-    assert alternate.verdict([1.0, 1.2], [1.3, 1.4]) == "slower"
-    assert alternate.verdict([1.0, 1.2], [1.1, 1.4]) == "the same"
-    assert alternate.verdict([1.0, 1.2], [0.8, 0.9]) == "faster"
+def test_the_page_stays_short():
+    assert len(re.findall(r"\w+", PAGE.read_text(encoding="utf-8"))) <= 2000

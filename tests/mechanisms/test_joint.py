@@ -118,6 +118,19 @@ def test_the_descent_converges_at_least_as_fast_as_the_theorem_says(name):
     assert (gaps[1:] <= (1 - strength * min(1.0, 1 / lipschitz(inner))) * gaps[:-1] + 1e-14).all()
 
 
+@pytest.mark.parametrize("seed", [4, 9, 11])
+def test_a_solution_whose_value_no_longer_falls_is_taken(seed):
+    # A gradient of about 1e-7 cannot be lowered there: a step changes the value by less than its rounding.
+    X, y = cancer(341)
+    rng = np.random.default_rng(seed)
+    psi, noise = rng.uniform(0.018, 0.16, y.size), rng.standard_normal(X.shape[1])
+    for total in 341.0 * np.geomspace(0.05, 30.0, 12)[:4]:
+        inner = Inner(y[:, None] * X, 1e-3 * total * psi, 10.0 * noise / total, 1.0, 100.0, 1.0)
+        found = solve_newton(inner, np.zeros(X.shape[1]))
+        gradient = inner.gradient(found.coefficients, found.weights)
+        assert np.linalg.norm(gradient) <= 1e-6 * inner.scale
+
+
 def test_the_projection_is_the_nearest_point_of_the_capped_simplex():
     rng = np.random.default_rng(0)
     for _ in range(50):

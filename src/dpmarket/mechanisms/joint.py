@@ -53,6 +53,7 @@ Reading = Literal["expected", "printed"]
 Solver = Literal["newton", "descent"]
 _COARSE = 64  # entries of the menu between those that are tried first
 _TOLERANCE = 1e-11  # of a gradient, relative to 1 + |2b/eta|
+_CLOSE = 1e-6  # the same, where the value no longer falls
 _DESCENT_TOLERANCE = 1e-9
 _NEWTON_STEPS = 2_000
 _DESCENT_STEPS = 1_000_000
@@ -161,7 +162,8 @@ def solve_newton(inner: Inner, start: FloatArray, fixed: FloatArray | None = Non
         direction = -np.linalg.solve(factor.T, np.linalg.solve(factor, gradient))
         slope = float(gradient @ direction)
         rounding = _ROUNDING * (1.0 + abs(value))
-        if -slope <= rounding and residual <= 1e-6 * inner.scale:
+        is_close = residual <= _CLOSE * inner.scale
+        if -slope <= rounding and is_close:
             return Solution(w, weights, value, tuple(trace))
         length = 1.0
         for _ in range(_HALVINGS):
@@ -172,6 +174,9 @@ def solve_newton(inner: Inner, start: FloatArray, fixed: FloatArray | None = Non
             length *= 0.5
         else:
             break
+        if is_close and length < 1.0 and value - reached <= rounding:
+            # The fall that is left drowns in the rounding of the sums over all sellers.
+            return Solution(w, weights, value, tuple(trace))
         w, value, weights = following, reached, moved
         trace.append(value)
     raise NotConverged("expected the coefficients to converge, they did not: raise l2 or mu.")
