@@ -67,7 +67,7 @@ class Sellers:
     rules: Sequence[str | None] | None = None
 
     def __post_init__(self) -> None:
-        if not self.ids or not all(type(name) is str for name in self.ids):
+        if set(map(type, self.ids)) != {str}:
             raise InvalidInput("expected ids to be texts, at least one.")
         if len(set(self.ids)) < len(self.ids):
             raise InvalidInput("expected ids that are all different.")

@@ -67,9 +67,11 @@ def leaves_of(rest: bytes) -> bytes:
     count, left = divmod(len(rest) - len(_OPENING), 68)
     if not rest.startswith(_OPENING) or count < 1 or left:
         raise Broken("the commitments are not whole")
-    rows = rest[len(_OPENING) : -len(_CLOSING)].split(_BETWEEN)
-    digits = b"".join(rows)
-    framed = rest.endswith(_CLOSING) and len(rows) == count and len(digits) == 64 * count
+    framed = all(
+        rest[len(_OPENING) + 64 + k :: 68] == _BETWEEN[k : k + 1] * (count - 1) + _CLOSING[k : k + 1]
+        for k in range(4)
+    )
+    digits = rest[len(_OPENING) : -len(_CLOSING)].replace(_BETWEEN, b"")
     if not framed or any(capital in digits for capital in b"ABCDEF"):
         raise Broken("the commitments are not written in the one canonical way")
     try:
