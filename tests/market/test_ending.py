@@ -55,7 +55,7 @@ def test_from_the_records_to_verified_receipts(live):
     for k, who in enumerate(people):
         receipt = live.looked(market.show_receipt, market.Caller("seller", who), who)
         verdicts = verdicts_of(body, receipt=receipt, cost=1.0 + k / 2)
-        assert set(verdicts.values()) == {"holds", "not made"}
+        assert set(verdicts.values()) == {"holds", "skipped"}
         assert verdicts["participation"] == "holds"
     openings = market.show_openings(live.desk, market.Caller("auditor", "any"), live.campaign)
     assert verdicts_of(body, openings=openings)["commitments"] == "holds"
@@ -186,7 +186,7 @@ def test_an_error_before_noise_gives_everything_back_and_it_can_be_trained_again
     assert live.train() == "released"
     body = market.certify_campaign(live.desk, live.campaign, live.now)
     receipt = live.looked(market.show_receipt, market.Caller("seller", people[0]), people[0])
-    assert set(verdicts_of(body, receipt=receipt).values()) == {"holds", "not made"}
+    assert set(verdicts_of(body, receipt=receipt).values()) == {"holds", "skipped"}
 
 
 def test_a_training_that_would_always_be_refused_ends_and_pays_who_delivered(live, monkeypatch):

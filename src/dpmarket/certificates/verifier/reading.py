@@ -90,7 +90,7 @@ def parsed(data: bytes, what: str, most: int) -> dict[str, Any]:
     """
     value = loaded(data, what, most)
     try:
-        same = _written(value).encode() == data
+        same = canonical(value).encode() == data
     except (ValueError, RecursionError):
         same = False
     if not same:
@@ -158,14 +158,15 @@ def _refuse(constant: str) -> None:
     raise ValueError(constant)
 
 
-def _written(value: Any) -> str:
+def canonical(value: Any) -> str:
+    """Return the canonical JSON of plain data."""
     if isinstance(value, str):
         return encode_basestring(value)
     if isinstance(value, dict):
         names = sorted(value, key=lambda name: name.encode("utf-16-be", "surrogatepass"))
-        return "{" + ",".join(f"{encode_basestring(name)}:{_written(value[name])}" for name in names) + "}"
+        return "{" + ",".join(f"{encode_basestring(name)}:{canonical(value[name])}" for name in names) + "}"
     if isinstance(value, list):
-        return "[" + ",".join(map(_written, value)) + "]"
+        return "[" + ",".join(map(canonical, value)) + "]"
     if isinstance(value, float):
         return number_text(value)
     return {None: "null", True: "true", False: "false"}[value]
