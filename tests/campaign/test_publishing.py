@@ -5,7 +5,14 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from dpmarket.campaign import certify_quotes, commit_market, decide_offline, decide_online, quote_file, train_file
+from dpmarket.campaign import (
+    certify_quotes,
+    commit_market,
+    decide_offline,
+    decide_online,
+    quote_file,
+    train_file,
+)
 from dpmarket.certificates import verify
 from dpmarket.errors import FileProblem, NotCertifiable
 from support.campaigns import MARKET, make_campaign
@@ -33,10 +40,17 @@ def campaign(request, tmp_path_factory):
 
 def test_a_certificate_states_the_rules_that_were_published_and_follows_them(campaign):
     folder, certificate = campaign
-    found = verify(certificate, openings=certificate.openings(), commitment=(folder / "rules.json").read_bytes())
+    found = verify(
+        certificate, openings=certificate.openings(), commitment=(folder / "rules.json").read_bytes()
+    )
     assert failing(found) == set()
     verdicts = {check.name: check.verdict for check in found.checks}
-    assert verdicts["announced rules"] == verdicts["published rules"] == verdicts["every agreed rules"] == "holds"
+    assert (
+        verdicts["announced rules"]
+        == verdicts["published rules"]
+        == verdicts["every agreed rules"]
+        == "holds"
+    )
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,21 @@ from support.forging import Papers, canonical
 from support.receipt_page import NODE, page_verdicts
 
 NAMES = [*HONEST, "cross-priced"]
-FACTORS = (1.0 + 1e-15, 1.0 - 1e-15, 1.0 + 1e-9, 1.0 - 1e-9, 1.001, 0.999, 2.0, 0.5, -1.0, 1e6, 1e-6, 0.0, 1e300)
+FACTORS = (
+    1.0 + 1e-15,
+    1.0 - 1e-15,
+    1.0 + 1e-9,
+    1.0 - 1e-9,
+    1.001,
+    0.999,
+    2.0,
+    0.5,
+    -1.0,
+    1e6,
+    1e-6,
+    0.0,
+    1e300,
+)
 
 
 def leaves_of(part, path=()):
@@ -47,10 +61,14 @@ def other(value, rng):
     if isinstance(value, bool):
         return rng.choice([not value, None, 1])
     if isinstance(value, int | float):
-        return rng.choice([value * rng.choice(FACTORS), value + 1, value - 1, 0, None, str(value), True, [value], 2.0**60])
+        return rng.choice(
+            [value * rng.choice(FACTORS), value + 1, value - 1, 0, None, str(value), True, [value], 2.0**60]
+        )
     if isinstance(value, str):
         digits = value.lstrip("-").isdigit()
-        return rng.choice([str(int(value) + 1) if digits else value + "x", value[:-1], "", None, 7, value[::-1]])
+        return rng.choice(
+            [str(int(value) + 1) if digits else value + "x", value[:-1], "", None, 7, value[::-1]]
+        )
     return rng.choice([0, "", {}, [], "x"])
 
 
@@ -61,7 +79,9 @@ def library_accepts(papers, line):
         if release["family"] == "norm":
             terms = _whole(release["terms"])
             norm = NoiseNorm.from_dict(terms["norm"])
-            own = Release(loss_from(terms["loss"]), norm, terms["l2"], terms["rows_per_person"], terms["private"])
+            own = Release(
+                loss_from(terms["loss"]), norm, terms["l2"], terms["rows_per_person"], terms["private"]
+            )
             charged = own.epsilons([line["weight"]], release["noise_rate"])[0]
             covered = line["weight"] == 0 or charged * (1.0 - 1e-11) <= line["used"]
         elif release["family"] == "descent":
@@ -74,9 +94,13 @@ def library_accepts(papers, line):
         if not prices or not line["epsilon"]:
             return True
         schedule = PriceSchedule.from_dict(prices[line["part"]]["schedules"][line["group"]])
-        costs = np.concatenate([np.linspace(a, b, 50) for a, b in zip(schedule.costs[:-1], schedule.costs[1:], strict=True)])
+        costs = np.concatenate(
+            [np.linspace(a, b, 50) for a, b in zip(schedule.costs[:-1], schedule.costs[1:], strict=True)]
+        )
         epsilons, payments = schedule.quote(costs)
-        least = np.interp(line["epsilon"], epsilons[::-1], payments[::-1]) * papers.body["money"]["minor_units"]
+        least = (
+            np.interp(line["epsilon"], epsilons[::-1], payments[::-1]) * papers.body["money"]["minor_units"]
+        )
         return bool(line["payment"] >= least * (1.0 - 1e-3) - 1.0)
     except (DpmarketError, KeyError, TypeError, ValueError, IndexError, OverflowError):
         return False
@@ -106,7 +130,9 @@ def compare(count, seed):
     """Compare the readers on so many changes; return how many were accepted."""
     made = list(changed_papers(count, seed))
     firsts = [papers.first for papers, _, _ in made]
-    by_page = page_verdicts([(first, receipt, None) for first, (_, _, receipt) in zip(firsts, made, strict=True)])
+    by_page = page_verdicts(
+        [(first, receipt, None) for first, (_, _, receipt) in zip(firsts, made, strict=True)]
+    )
     accepted = 0
     for first, (papers, line, receipt), page in zip(firsts, made, by_page, strict=True):
         found = verify(first, receipt=receipt)

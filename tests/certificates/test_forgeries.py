@@ -18,7 +18,16 @@ from support.certificates import failing
 from support.forging import FILES, Papers, canonical, mth, sha
 from support.receipt_page import NODE, page_verdicts
 
-NORM = ("two-classes", "two-classes-paper", "rows", "categories", "labels", "regression", "softmax", "softmax-categories")
+NORM = (
+    "two-classes",
+    "two-classes-paper",
+    "rows",
+    "categories",
+    "labels",
+    "regression",
+    "softmax",
+    "softmax-categories",
+)
 DELTA = ("delta", "delta-online", "delta-softmax")
 SCHEDULES = ("two-classes-online", "two-classes-posted", "two-classes-quadratic-online", "two-classes-irregular",
              "delta-online", "cross-priced")  # fmt: skip
@@ -304,7 +313,9 @@ def test_openings_find_lines_that_break_caps_quotas_ids_and_salts():
     assert broken("two-classes", second) == {"ids"}
     assert broken("two-classes", same_salt) == {"salts"}
     assert "caps and quotas" in broken("two-classes-groups", to_another_group)
-    assert "caps and quotas" in broken("two-classes-caps", at("market", "objective", "max_mean_epsilon", to=0.05))
+    assert "caps and quotas" in broken(
+        "two-classes-caps", at("market", "objective", "max_mean_epsilon", to=0.05)
+    )
     assert "weights" in broken("mean", lambda p: p.lines.remove(p.best))
     assert "weights" in broken("delta", lambda p: p.lines.remove(p.best))
 
@@ -345,9 +356,19 @@ def test_proofs_of_another_index_length_or_certificate_are_found():
         honest = json.loads(papers.receipt())
         size, path = len(papers.lines), honest["path"]
         wrong = [
-            {"index": value} for value in (-1, size, honest["index"] ^ 1, honest["index"] + 0.5, 1e300, honest["index"] + 2**32)
+            {"index": value}
+            for value in (
+                -1,
+                size,
+                honest["index"] ^ 1,
+                honest["index"] + 0.5,
+                1e300,
+                honest["index"] + 2**32,
+            )
         ]
-        wrong += [{"path": value} for value in (path[:-1], [*path, "00" * 32], path[::-1], [], ["00"] * len(path))]
+        wrong += [
+            {"path": value} for value in (path[:-1], [*path, "00" * 32], path[::-1], [], ["00"] * len(path))
+        ]
         wrong += [{"salt": "00" * 32}, {"salt": "00"}, {"certificate": "00" * 32}]
         cases = [(papers.certificate(), canonical(honest | change) + b"\n", None) for change in wrong]
         by_page = page_verdicts(cases) if NODE else [None] * len(cases)
@@ -402,7 +423,10 @@ def test_reports_other_than_the_frozen_ones_are_found():
     name, cost = rows[row].split(",")
     for other, check in (
         ([*rows[:row], f"{name},{float(cost) * 5.0!r}", *rows[row + 1 :]], "every quote"),
-        ([*rows[:row], f"{name},{float(np.nextafter(float(cost), 9.0))!r}", *rows[row + 1 :]], "reports' digest"),
+        (
+            [*rows[:row], f"{name},{float(np.nextafter(float(cost), 9.0))!r}", *rows[row + 1 :]],
+            "reports' digest",
+        ),
         (rows[:-1], "reports"),
         ([*rows, rows[-1]], "layout"),
         ([*rows[:-1], "s63,nan"], "layout"),

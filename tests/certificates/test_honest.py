@@ -16,7 +16,17 @@ from dpmarket.errors import DpmarketError, InvalidInput
 from dpmarket.privacy import SeededNoise
 from support import forging
 from support.certificates import (
-    COSTS, HONEST, IDS, M, cross_priced, failing, honest, market, model, papers_of, reports_file,
+    COSTS,
+    HONEST,
+    IDS,
+    M,
+    cross_priced,
+    failing,
+    honest,
+    market,
+    model,
+    papers_of,
+    reports_file,
 )  # fmt: skip
 from support.forging import FILES, Papers
 from support.receipt_page import NODE, page_verdicts
@@ -29,7 +39,9 @@ def test_a_stored_certificate_still_verifies_and_names_nobody(name):
     certificate, openings = ((FILES / f"{name}{end}.json").read_bytes() for end in ("", ".openings"))
     found = verify(certificate, openings=openings)
     assert failing(found) == set()
-    assert not any(line["id"].encode() in certificate for line in Papers.stored(name).lines if len(line["id"]) > 4)
+    assert not any(
+        line["id"].encode() in certificate for line in Papers.stored(name).lines if len(line["id"]) > 4
+    )
 
 
 @pytest.mark.parametrize("name", ["two-classes", "softmax", "delta-online", "several", "two-classes-groups"])
@@ -58,7 +70,11 @@ def test_the_page_and_the_verifier_say_the_same_of_every_stored_receipt():
 
 def test_a_cross_priced_certificate_is_followed_from_the_reports_to_every_quote():
     made, costs, rules = cross_priced()
-    shown = {"openings": made.openings(), "reports": reports_file(costs), "commitment": rules.encode() + b"\n"}
+    shown = {
+        "openings": made.openings(),
+        "reports": reports_file(costs),
+        "commitment": rules.encode() + b"\n",
+    }
     found = verify(made, **shown)
     assert failing(found) == set()
     assert {check.name for check in found.checks if check.verdict == "skipped"} == {"signature"}
@@ -89,7 +105,9 @@ def test_canonical_json_is_that_of_rfc_8785():
         '9007199254740991,true,null],"\U0001f602":[],"\ufb33":"€"}'
     )
     assert canonical(data).decode() == expected
-    numbers = np.random.default_rng(0).standard_normal(500) * 10.0 ** np.random.default_rng(1).integers(-30, 30, 500)
+    numbers = np.random.default_rng(0).standard_normal(500) * 10.0 ** np.random.default_rng(1).integers(
+        -30, 30, 500
+    )
     assert canonical(numbers.tolist()) == forging.canonical(numbers.tolist())
     for wrong in (float("nan"), float("inf"), 2**53 + 1, {"a": {1, 2}}, "\ud800"):
         with pytest.raises(InvalidInput):
@@ -124,7 +142,9 @@ def test_sellers_who_withdrew_are_owed_nothing_and_have_nothing_used():
     budgets = {IDS[k]: e for k, e in enumerate(outcome.epsilons.tolist()) if k != gone}
     people = [name for name in IDS if name in budgets]
     x = np.random.default_rng(0).uniform(-0.5, 0.5, (M - 1, 2))
-    fitted = dpm.PrivateLogisticRegression(classes=(0, 1)).fit(x, np.arange(M - 1) % 2, epsilons=budgets, people=people)
+    fitted = dpm.PrivateLogisticRegression(classes=(0, 1)).fit(
+        x, np.arange(M - 1) % 2, epsilons=budgets, people=people
+    )
     made = certify(outcome, fitted, rules, seller_ids=IDS, withdrawn=[IDS[gone]])
     assert failing(verify(made, openings=made.openings())) == set()
     assert b"withdrawn" in made.body
@@ -142,7 +162,10 @@ def test_every_copy_of_the_page_is_the_same_fetches_nothing_and_holds_nobodys_da
 def test_the_verifier_copied_away_runs_with_python_alone(tmp_path):
     package = Path(dpm.__file__).parent / "certificates" / "verifier"
     shutil.copytree(package, tmp_path / "verifier", ignore=shutil.ignore_patterns("__pycache__"))
-    files = [str(FILES / f"cross-priced{end}") for end in (".json", ".openings.json", ".reports.csv", ".rules.json")]
+    files = [
+        str(FILES / f"cross-priced{end}")
+        for end in (".json", ".openings.json", ".reports.csv", ".rules.json")
+    ]
     start = "import runpy, sys; sys.path.insert(0, sys.argv.pop(1)); runpy.run_module('verifier', None, '__main__')"
     options = ["--openings", files[1], "--reports", files[2], "--commitment", files[3]]
     command = [sys.executable, "-I", "-S", "-c", start, str(tmp_path), files[0], *options]

@@ -153,5 +153,11 @@ def test_a_schedule_of_more_knots_than_anybody_reads_is_refused_soon():
 def test_another_canonical_text_of_the_whole_is_refused():
     file = PAPERS.certificate()
     assert verify(file).passed
-    for other in (file + b"\n", file[:-1], file.replace(b"{", b'{"a":1,', 1), b"[]", canonical(json.loads(file))):
+    for other in (
+        file + b"\n",
+        file[:-1],
+        file.replace(b"{", b'{"a":1,', 1),
+        b"[]",
+        canonical(json.loads(file)),
+    ):
         assert failing(verify(other)) == {"layout"}

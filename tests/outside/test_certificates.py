@@ -160,6 +160,7 @@ def test_what_must_not_be_certified_is_refused():
 
 # --- a campaign's papers, and a forger who knows their format ---
 
+
 class CampaignPapers(Papers):
     """The forger's papers of a campaign, with its other files."""
 

@@ -93,7 +93,9 @@ class Papers:
         return max(self.lines, key=lambda line: (not line["withdrew"], line["payment"]))
 
     def leaf(self, line):
-        numbers = struct.pack(">4dBHH", *(line[name] for name in VALUES), line["withdrew"], line["part"], line["group"])
+        numbers = struct.pack(
+            ">4dBHH", *(line[name] for name in VALUES), line["withdrew"], line["part"], line["group"]
+        )
         rules = bytes(32) if line["rules"] is None else bytes.fromhex(line["rules"])
         return sha(b"\0", bytes.fromhex(line["salt"]), numbers, rules, line["id"].encode())
 

@@ -28,6 +28,10 @@ def page_verdicts(cases):
       checkReceipt(bytes(certificate), bytes(receipt), cost, null).map(({{ name, verdict }}) => [name, verdict])));
     process.stdout.write(JSON.stringify(found));"""
     done = subprocess.run(
-        [NODE, "-e", program], input=json.dumps(given).encode(), capture_output=True, check=True, timeout=3_000
+        [NODE, "-e", program],
+        input=json.dumps(given).encode(),
+        capture_output=True,
+        check=True,
+        timeout=3_000,
     )
     return [[tuple(pair) for pair in one] for one in json.loads(done.stdout)]

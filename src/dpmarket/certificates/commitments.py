@@ -168,7 +168,9 @@ def _leaves(lines: Lines) -> Iterator[bytes]:
         digests = b"".join(map(agreed.__getitem__, lines.rules[block]))
         heads["rules"] = np.frombuffer(digests, dtype=f"V{_HASH}")
         found = []
-        for head, name in zip(heads.view(f"V{_HEAD.itemsize}").tolist(), _encoded(lines.ids[block]), strict=True):
+        for head, name in zip(
+            heads.view(f"V{_HEAD.itemsize}").tolist(), _encoded(lines.ids[block]), strict=True
+        ):
             state = leaf()
             state.update(head + name)
             found.append(state.digest())

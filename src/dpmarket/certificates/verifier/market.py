@@ -175,7 +175,7 @@ def market_problems(body: Mapping[str, Any], delta: float) -> list[str]:
         "delta": 0.0 <= market["delta"] < 1.0 and delta <= market["delta"],
         "budget": (mechanism != "cross-priced") if budget is None else 0.0 < budget <= LARGEST,
         "prices": len(market["prices"]) == parts,
-        "split": (split is not None) == (mechanism == "cross-priced") and (split is None or _is_split(split, parts)),
+        "split": (mechanism != "cross-priced") if split is None else parts > 1 and _is_split(split, parts),
     }  # fmt: skip
     wrong = [name for name, good in tests.items() if not good]
     if wrong:
