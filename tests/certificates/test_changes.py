@@ -1,4 +1,4 @@
-"""Three readers of papers with random changes: verifier and page say the same, and accept nothing that the library refuses."""
+"""Three readers of papers with random changes: verifier and page agree, and the library refuses no more."""
 
 import json
 import random
@@ -73,7 +73,7 @@ def other(value, rng):
 
 
 def library_accepts(papers, line):
-    """Whether the library's own formulas allow the line: what is used covers the weight, payments follow prices."""
+    """Whether the library's own formulas allow the line: epsilon covers the weight, payments follow prices."""
     try:
         release, prices = papers.release, papers.market["prices"]
         if release["family"] == "norm":

@@ -121,6 +121,10 @@ def statistic(**changes):
     return change
 
 
+def large_delta(papers):
+    papers.release["terms"]["delta"] = papers.market["delta"] = 0.01
+
+
 def term(name, to):
     return at("release", "terms", name, to=to)
 
@@ -139,16 +143,17 @@ FORGERIES = [
     ("half used", ALL, "epsilon used", line(used=times(0.5))),
     ("a heavier weight", NORM, "epsilon used", line(weight=times(1.0 + 1e-9))),
     ("a heavier whole weight", DELTA, "epsilon used", line(weight=lambda w: w + max(round(w * 1e-9), 1))),
-    ("a weight that is not whole", (*DELTA, *STATISTICS), "epsilon used", line(weight=lambda w: w * (1 + 1e-13) + 2e-13)),
+    ("a weight that is not whole", (*DELTA, *STATISTICS), "epsilon used",
+     line(weight=lambda w: w * (1 + 1e-13) + 2e-13)),
     ("more used than sold", ALL, "privacy budget", line(used=lambda u: u * 1.5)),
     ("used after leaving", ALL, "privacy budget", line(withdrew=True)),
     ("less noise", NORM, "epsilon used", at("release", "noise_rate", to=times(1.0 + 1e-9))),
-    ("less Gaussian noise", DELTA, "epsilon used", at("release", "terms", "noise_scale", to=times(1.0 - 1e-9))),
+    ("less Gaussian noise", DELTA, "epsilon used",
+     at("release", "terms", "noise_scale", to=times(1.0 - 1e-9))),
     ("more steps", DELTA, "epsilon used", at("release", "terms", "steps", to=lambda t: t + 1)),
     ("a smaller delta", DELTA, "epsilon used", at("release", "terms", "delta", to=times(0.99))),
     ("a delta above the priced one", DELTA, "market tables", at("release", "terms", "delta", to=times(2.0))),
-    ("a delta for too many people", DELTA, "delta", lambda p: (
-        term("delta", 0.01)(p), at("market", "delta", to=0.01)(p)) and None),
+    ("a delta for too many people", DELTA, "delta", large_delta),
     ("a smaller penalty", ("rows", "softmax", "two-classes-paper"), "epsilon used", term("l2", times(0.99))),
     ("an absurd penalty", NORM, "public numbers", term("l2", 1e300)),
     ("a penalty of nothing", NORM, "public numbers", term("l2", 0.0)),
@@ -160,8 +165,10 @@ FORGERIES = [
     ("a shorter row bound", NORM, "public numbers", constant("row_bound", times(0.999))),
     ("a shorter Euclidean bound", NORM, "public numbers", constant("row_bound_2", times(0.999))),
     ("smaller terms", ("rows", "softmax", "regression"), "public numbers", bounds(times(0.999))),
-    ("one more bound", ("rows", "softmax", "regression"), "public numbers", constant("bounds", lambda b: [*b, []])),
-    ("labels that are not private alone", ("two-classes", "rows", "regression"), "public numbers", term("private", "labels")),
+    ("one more bound", ("rows", "softmax", "regression"), "public numbers",
+     constant("bounds", lambda b: [*b, []])),
+    ("labels that are not private alone", ("two-classes", "rows", "regression"), "public numbers",
+     term("private", "labels")),
     ("another loss", ("softmax",), "public numbers", term("loss", {"kind": "softmax", "classes": 2})),
     ("an unknown loss", NORM, "public numbers", term("loss", {"kind": "square", "classes": 2})),
     ("a cheaper grid", NORM, "release", at("release", "numerical_epsilon", to=times(0.5))),
@@ -180,9 +187,11 @@ FORGERIES = [
         "release", "model", "classes", to=[0, 1, 2, 3])),
     ("less noise of a statistic", STATISTICS, "public numbers", statistic(noise_scale=times(0.5))),
     ("a smaller unit", STATISTICS, "public numbers", statistic(unit_exponent=lambda k: k - 1)),
-    ("a smaller total weight", STATISTICS, "public numbers", statistic(total_weight=lambda t: str(int(t) // 2))),
+    ("a smaller total weight", STATISTICS, "public numbers",
+     statistic(total_weight=lambda t: str(int(t) // 2))),
     ("shares above one", ("several",), "public numbers", statistic(share=1.0)),
-    ("an unknown statistic", STATISTICS, "public numbers", statistic(question=lambda q: {**q, "kind": "mode"})),
+    ("an unknown statistic", STATISTICS, "public numbers",
+     statistic(question=lambda q: {**q, "kind": "mode"})),
     ("bounds in no order", ("mean",), "public numbers", statistic(question=lambda q: {**q, "low": 11.0})),
     ("a candidate beyond the last", ("quantile",), "public numbers", statistic(numerators=["99", "1", "2"])),
     # money
@@ -210,9 +219,11 @@ FORGERIES = [
     ("a schedule that rises", SCHEDULES, "market tables", at(
         "market", "prices", 0, "schedules", 0, "epsilons", to=lambda e: [x + k for k, x in enumerate(e)])),
     ("a schedule that pays for half", SCHEDULES, "market tables", unpaid_amounts),
-    ("room for rounding from a huge offer", ("two-classes-online", "two-classes-irregular"), "payment", huge_offer),
+    ("room for rounding from a huge offer", ("two-classes-online", "two-classes-irregular"), "payment",
+     huge_offer),
     ("a budget of nothing", ("cross-priced",), "market tables", at("market", "budget", to=0.0)),
-    ("shares of groups above one", ("two-classes-groups",), "market tables", at("market", "groups", 0, "share", to=0.9)),
+    ("shares of groups above one", ("two-classes-groups",), "market tables",
+     at("market", "groups", 0, "share", to=0.9)),
     ("another minor unit", ALL, "payment", at("money", "minor_units", to=10_000)),
     ("a minor unit of nothing", ALL, "public numbers", at("money", "minor_units", to=0)),
     ("a currency that is an amount", ALL, "public numbers", at("money", "currency", to="000 EUR")),
@@ -228,11 +239,13 @@ FORGERIES = [
     ("a mechanism other than announced", ("cross-priced",), "announced rules", other_mechanism),
     ("a cap other than announced", ("cross-priced",), "announced rules", at(
         "market", "epsilon_cost", to={"shape": "linear", "shares": None})),
-    ("a currency other than announced", ("cross-priced",), "announced rules", at("money", "currency", to="USD")),
+    ("a currency other than announced", ("cross-priced",), "announced rules",
+     at("money", "currency", to="USD")),
     ("rules that a seller did not agree to", ("cross-priced",), "agreed rules", line(rules="ab" * 32)),
     ("rules for a seller who agreed to none", ("cross-priced",), "agreed rules", line(rules=None)),
     ("rules that nobody announced", ("two-classes",), "agreed rules", line(rules="ab" * 32)),
-    ("other rules", ("cross-priced",), "agreed rules", at("rules", "text", to=lambda t: t.replace("40", "41"))),
+    ("other rules", ("cross-priced",), "agreed rules",
+     at("rules", "text", to=lambda t: t.replace("40", "41"))),
     ("rules left out", ("cross-priced",), "agreed rules", at("rules", to=None)),
     ("limits left out", ALL, "limits", at("limits", to=[])),
 ]  # fmt: skip

@@ -96,7 +96,8 @@ def test_the_forgers_papers_are_the_honest_ones_if_nothing_is_changed():
 
 
 def test_canonical_json_is_that_of_rfc_8785():
-    values = [0.0, -0.0, 1.0, -1.5, 1e20, 1e21, 123456789012345680000.0, 1e-6, 1e-7, 1.5e-7, 5e-324, 1.7976931348623157e308,
+    values = [0.0, -0.0, 1.0, -1.5, 1e20, 1e21, 123456789012345680000.0, 1e-6, 1e-7, 1.5e-7, 5e-324,
+              1.7976931348623157e308,
               333333333.33333329, 4.5, 2e-3, 9007199254740991.0, True, None]  # fmt: skip
     data = {"\u20ac": values, "\r": "\u000f\n'\\\"/", "1": {}, "\U0001f602": [], "\ufb33": "€", "ö": "\x80"}
     expected = (

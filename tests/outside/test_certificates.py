@@ -281,8 +281,10 @@ FORGERIES = {
     "a seller who withdrew secretly": (
         "openings", lambda p: (withdrawn(p).update(withdrew=False), p.commit())),
     "a seller twice": ("openings", lambda p: (p.lines[5].update(id=p.lines[6]["id"]), p.settle())),
-    "a smaller penalty": ("openings", lambda p: p.release["terms"].update(l2=p.release["terms"]["l2"] / 1000.0)),
-    "a larger noise rate": ("openings", lambda p: p.release.update(noise_rate=1.01 * p.release["noise_rate"])),
+    "a smaller penalty": (
+        "openings", lambda p: p.release["terms"].update(l2=p.release["terms"]["l2"] / 1000.0)),
+    "a larger noise rate": (
+        "openings", lambda p: p.release.update(noise_rate=1.01 * p.release["noise_rate"])),
     "a finer grid": ("nothing", lambda p: p.release.update(grid=p.release["grid"] * 2.0**-20)),
     "a coarser solver": ("nothing", lambda p: p.release.update(gradient_bound=1e-3)),
     "a delta that was not announced": ("nothing", lambda p: p.market.update(delta=1e-6)),

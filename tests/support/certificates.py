@@ -138,10 +138,12 @@ HONEST = {
     "delta-categories": ("delta", lambda o: encoded(o, delta=DELTA)),
     "mean": ("offline", lambda o: PrivateMean(0.0, 10.0).fit(np.arange(M) / 3.0, epsilons=o.epsilons)),
     "share": ("online", lambda o: PrivateShare().fit(Y == 1, epsilons=o.epsilons)),
-    "histogram": ("offline", lambda o: PrivateHistogram(("a", "b", "c")).fit(THREE.tolist(), epsilons=o.epsilons)),
+    "histogram": (
+        "offline", lambda o: PrivateHistogram(("a", "b", "c")).fit(THREE.tolist(), epsilons=o.epsilons)),
     "quantile": ("online", lambda o: PrivateQuantile(0.5, candidates=range(0, 21, 2)).fit(
         np.arange(M), epsilons=o.epsilons)),
-    "vector-mean": ("offline", lambda o: PrivateVectorMean(("east", "north"), bound=1.0).fit(X, epsilons=o.epsilons)),
+    "vector-mean": (
+        "offline", lambda o: PrivateVectorMean(("east", "north"), bound=1.0).fit(X, epsilons=o.epsilons)),
     "several": ("online", several),
 }  # fmt: skip
 
@@ -177,7 +179,8 @@ def cross_priced(sellers=64):
     used, weights = _by_seller(ids, fitted)
     decided = mechanism.rules(prices) | {"reports": reports, "nonce": hashlib.sha256(NONCE).hexdigest()}
     made = make_certificate(
-        Sellers(ids, outcome.epsilons, whole_units(outcome.payments, 100), used, weights, parts=split(ids, salt)),
+        Sellers(
+            ids, outcome.epsilons, whole_units(outcome.payments, 100), used, weights, parts=split(ids, salt)),
         describe_market(decided), _release(fitted, None), Money(100, "EUR"),
         rules=rules, quoted_at="2026-01-02T00:00:00+00:00", split=Split(prices.histograms, NONCE),
     )  # fmt: skip

@@ -37,11 +37,12 @@ def _number(value):
         return str(value)  # no JSON: for a forger's sake
     if value == 0.0:
         return "0"
-    digits, _, power = f"{abs(value):.17e}".partition("e")
-    for places in range(17):
-        digits, _, power = f"{abs(value):.{places}e}".partition("e")
-        if float(f"{digits}e{power}") == abs(value):
-            break
+    digits, _, power = repr(abs(value)).partition("e")
+    whole, _, rest = digits.partition(".")
+    if not power:  # to the form d.ddd times a power of ten
+        text = (whole + rest).lstrip("0")
+        power = len(whole) - 1 if whole != "0" else len(text) - len(rest) - 1
+        digits = text.rstrip("0")
     digits, n = digits.replace(".", ""), int(power) + 1
     sign = "-" if value < 0 else ""
     if len(digits) <= n <= 21:

@@ -25,7 +25,8 @@ def page_verdicts(cases):
     const bytes = (text) => new Uint8Array(Buffer.from(text, "base64"));
     const given = JSON.parse(require("fs").readFileSync(0, "utf8"));
     const found = given.map(([certificate, receipt, cost]) => (
-      checkReceipt(bytes(certificate), bytes(receipt), cost, null).map(({{ name, verdict }}) => [name, verdict])));
+      checkReceipt(bytes(certificate), bytes(receipt), cost, null)
+        .map(({{ name, verdict }}) => [name, verdict])));
     process.stdout.write(JSON.stringify(found));"""
     done = subprocess.run(
         [NODE, "-e", program],
