@@ -223,5 +223,5 @@ def test_a_campaign_with_categories_is_certified_with_its_encoder(tmp_path):
     train(tmp_path)
     certificate = certify_quotes(tmp_path / "market.toml", tmp_path / "quotes.csv")
     release = json.loads(certificate.body)["release"]
-    assert release["encoder"] == read_model(tmp_path / "model.json").encoder
+    assert release["model"]["encoder"] == read_model(tmp_path / "model.json").encoder
     assert verify(certificate, openings=certificate.openings()).passed

@@ -161,7 +161,8 @@ def sellers_of(
         quotes_of_person[places] += 1
         for name, values in (
             ("epsilons", epsilons), ("payments", amounts), ("gone", gone),
-            ("used", rounds.spent_of(connection, one)), ("weights", rounds.weights_of(connection, one.number)),
+            ("used", rounds.spent_of(connection, one)),
+            ("weights", rounds.weights_of(connection, one.number)),
         ):  # fmt: skip
             sums[name][places] += values
     if quotes_of_person.max() > 1:
@@ -249,7 +250,7 @@ def write_receipts_table(
     return len(texts)
 
 
-def _index(names: list[tuple[object, str]]) -> bytes:
+def _index(names: list[tuple[str, str]]) -> bytes:
     sellers, files = zip(*names, strict=True)
     return csv_text(pl.DataFrame({"seller": [str(seller) for seller in sellers], "file": files}))
 

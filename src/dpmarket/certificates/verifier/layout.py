@@ -47,8 +47,8 @@ _MODEL = {
     "features": {"high": _NUMBERS, "low": _NUMBERS, "name": ["text"]},
 }
 _CONSTANTS = (
-    "coefficients", "curvature_1", "joint", "largest_sum", "ones", "outputs", "rank", "reach", "relative_third",
-    "row_bound", "row_bound_2", "third",
+    "coefficients", "curvature_1", "joint", "largest_sum", "ones", "outputs", "rank", "reach",
+    "relative_third", "row_bound", "row_bound_2", "third",
 )  # fmt: skip
 RELEASES: dict[str, Any] = {
     "norm": {

@@ -87,7 +87,7 @@ def receipt_checks(parts: Parts, digest: str, data: bytes, cost: float | None) -
         + (", withdrawn: nothing of it is owed" if line["withdrew"] else "")
     )
     return [
-        judged("receipt's digest", receipt["certificate"] == digest, "this certificate", "another certificate"),
+        judged("receipt's digest", receipt["certificate"] == digest, "this certificate", "another's"),
         judged("receipt's line", inside, mine, "is not in the certificate"),
         judged("receipt's totals", _fits(line, body), "fit", "are less than the line's numbers"),
         *(_of_line(parts, line, *row) for row in LINE_CHECKS),

@@ -1,4 +1,4 @@
-"""Check lines against the frozen reports: quotes, parts, histograms, and the optimum of the announced tables."""
+"""Check lines against the frozen reports: every quote, and the digest that binds the salt."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .lines import Line, Parts
-from .verdicts import SKIPPED, Broken, Check, judged
+from .verdicts import FAILS, SKIPPED, Broken, Check, judged
 
 _MOST = 1 << 30
 
@@ -24,7 +24,7 @@ def reports_checks(
     costs = _costs(data)
     missing = sum(line["id"] not in costs for line in lines)
     if missing or len(costs) != len(lines):
-        return [judged("reports", False, "", "are not one for every line")]
+        return [Check("reports", FAILS, "are not one for every line")]
     market = parts.market
     wrong = sum(
         not (market.is_quote(line, costs[line["id"]]) and market.is_worth_it(line, costs[line["id"]]))

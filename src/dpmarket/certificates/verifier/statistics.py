@@ -110,8 +110,8 @@ def _is_sensible(question: Mapping[str, Any], rows: float) -> bool:
         return False
     if set(question) - own - _TERMS - ({"edges"} if kind == "histogram" else set()):
         return False
-    confidence = question["confidence"]
-    if type(confidence) is not float or not 0.0 < confidence < 1.0 or question["rows_per_person"] != rows:
+    confidence, own_rows = question["confidence"], question["rows_per_person"]
+    if not type(confidence) is type(own_rows) is float or not 0.0 < confidence < 1.0 or own_rows != rows:
         return False
     if kind == "mean":
         return _increasing([question["low"], question["high"]])
