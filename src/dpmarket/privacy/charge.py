@@ -28,7 +28,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpmarket.arrays import FloatArray
+from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.errors import InvalidInput, NotConverged
 from dpmarket.privacy.loss import Term
 from dpmarket.privacy.lowering import lowered
@@ -48,9 +48,9 @@ _ROUND_DOWN = 2.0**-44
 _SMALLEST = 1e-150
 """Smaller c are charged as if they were this large: products of them could underflow."""
 _LARGEST = 1e100
-_BLOCK = 4096
+_BLOCK = 8192
 _FEW = 4096
-_BINS = 1024
+_KNOTS = 1025
 _MAX_STEPS = 200
 
 
@@ -279,10 +279,16 @@ def _evaluated(c: FloatArray, lam: float, terms: Terms) -> _Point:
     return _Point(charge, t, by_c, c * noise)
 
 
-def inverse(
-    epsilons: FloatArray, lam: float, terms: Terms, start: FloatArray | None = None
-) -> tuple[FloatArray, FloatArray]:
-    """Return the c with P(c) = epsilon, to rounding, and their derivatives in lambda.
+class _Solved(NamedTuple):
+    """The c with P(c) = epsilon, and their derivatives in epsilon and in lambda."""
+
+    c: FloatArray
+    by_epsilon: FloatArray
+    by_lam: FloatArray
+
+
+def inverse(epsilons: FloatArray, lam: float, terms: Terms, start: FloatArray | None = None) -> _Solved:
+    """Return the c with P(c) = epsilon, to rounding, and their derivatives.
 
     Parameters
     ----------
@@ -303,23 +309,24 @@ def inverse(
     trace = sum(term.times * (term.start + term.end + 0.25 * term.bend) for term in terms)
     floor = epsilons / (2.0 * lam + trace)  # the tangent at 0 lies above P
     c = _left_of_root(epsilons, lam, terms, floor) if start is None else np.maximum(start, floor)
-    slopes = np.empty_like(c)
+    found = _Solved(c, np.empty_like(c), np.empty_like(c))
     for first in range(0, c.size, _BLOCK):
-        block = slice(first, first + _BLOCK)
-        c[block], slopes[block] = _inverse(epsilons[block], lam, terms, c[block], floor[block])
-    return c, slopes
-
-
-def _inverse(
-    epsilons: FloatArray, lam: float, terms: Terms, c: FloatArray, floor: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    for _ in range(_MAX_STEPS):
-        found = _evaluated(c, lam, terms)
-        step = (epsilons - found.charge) / found.by_c
-        c = np.maximum(c + step, floor)
-        if not np.any(np.abs(step) > 1e-7 * c):
-            return c, -found.by_lam / found.by_c  # the step just taken left 1e-14, relatively
-    raise NotConverged(f"expected the inverse of the charge within {_MAX_STEPS} steps.")
+        left = np.arange(first, min(first + _BLOCK, c.size))
+        for _ in range(_MAX_STEPS):
+            part: slice | IntArray = (
+                slice(left[0], left[-1] + 1) if left.size == left[-1] - left[0] + 1 else left
+            )
+            at = _evaluated(c[part], lam, terms)
+            step = (epsilons[part] - at.charge) / at.by_c
+            c[part] = np.maximum(c[part] + step, floor[part])
+            found.by_epsilon[part] = 1.0 / at.by_c
+            found.by_lam[part] = -at.by_lam / at.by_c
+            left = left[np.abs(step) > 1e-7 * c[part]]  # of others the step just taken left 1e-14, relatively
+            if not left.size:
+                break
+        else:
+            raise NotConverged(f"expected the inverse of the charge within {_MAX_STEPS} steps.")
+    return found
 
 
 def _left_of_root(epsilons: FloatArray, lam: float, terms: Terms, floor: FloatArray) -> FloatArray:
@@ -361,68 +368,101 @@ def solve(epsilons: FloatArray, target: float, bounds: Sequence[Terms]) -> tuple
         # No determinant is left at t = 1: what is charged is linear.
         return epsilons * (0.5 / lam), lam
     if epsilons.size < _FEW:
-        return _root(epsilons, np.ones_like(epsilons), target, bounds, (lam, None))
-    # Bins of equal ratios first; their solution is so good a guess that few steps over everybody are left.
-    logs = np.log(epsilons)
-    low, high = float(logs.min()), float(logs.max())
-    bins = ((logs - low) * ((_BINS - 1) / max(high - low, 1e-9))).astype(np.intp)
-    counts = np.bincount(bins, minlength=_BINS).astype(np.float64)
-    present = counts > 0.0
-    means = np.bincount(bins, weights=epsilons, minlength=_BINS)[present] / counts[present]
-    rough = _root(means, counts[present], target, bounds, (lam, None))
+        few = _root(epsilons, (np.ones_like(epsilons), np.zeros_like(epsilons)), target, bounds, lam)
+        return None if few is None else (few[0].c, few[1])
+    # Cubic splines through a few epsilons: their sum over everybody is a weighted sum over the knots.
+    splines = _Splines.of(epsilons)
+    rough = _root(splines.knots, splines.sums, target, bounds, lam)
     if rough is None:
         return None
-    place = (np.cumsum(present) - 1)[bins]
-    away = epsilons - means[place]
-    guess = rough[0][place]
-    if means.size > 2:
-        rises = np.gradient(rough[0], means, edge_order=2)
-        guess = guess + (rises[place] + 0.5 * np.gradient(rises, means)[place] * away) * away
-    return _root(epsilons, np.ones_like(epsilons), target, bounds, (rough[1], guess))
+    lam = rough[1]
+    found = _largest(epsilons, lam, bounds, [splines(rough[0].c, rough[0].by_epsilon)] * len(bounds))
+    moved = (target - float(found.c.sum())) / float(found.by_lam.sum())  # what the splines missed
+    return found.c + found.by_lam * moved, lam + moved
+
+
+class _Splines(NamedTuple):
+    """Cubic Hermite splines on knots of equal ratios, evaluated at given epsilons."""
+
+    knots: FloatArray
+    place: IntArray
+    u: FloatArray
+    sums: tuple[FloatArray, FloatArray]
+    """The sum of a spline over all epsilons is this times the values plus this times the derivatives."""
+
+    @classmethod
+    def of(cls, epsilons: FloatArray) -> _Splines:
+        low = float(epsilons.min())
+        high = max(float(epsilons.max()), 1.001 * low)
+        knots = np.geomspace(low, high, _KNOTS)
+        ratio = (_KNOTS - 1) / math.log(high / low)
+        place = np.clip((np.log(epsilons / low) * ratio).astype(np.intp), 0, _KNOTS - 2)
+        widths = np.diff(knots)
+        u = (epsilons - knots[place]) / widths[place]
+        n, size = np.bincount(place, minlength=_KNOTS - 1), _KNOTS - 1
+        u1, u2, u3 = (np.bincount(place, weights=power, minlength=size) for power in (u, u * u, u**3))
+        values, slopes = np.zeros(_KNOTS), np.zeros(_KNOTS)
+        values[:-1] += n - 3.0 * u2 + 2.0 * u3
+        values[1:] += 3.0 * u2 - 2.0 * u3
+        slopes[:-1] += widths * (u1 - 2.0 * u2 + u3)
+        slopes[1:] += widths * (u3 - u2)
+        return cls(knots, place, u, (values, slopes))
+
+    def __call__(self, values: FloatArray, slopes: FloatArray) -> FloatArray:
+        widths, rise = np.diff(self.knots), np.diff(values)
+        first = widths * slopes[:-1]
+        second = 3.0 * rise - 2.0 * first - widths * slopes[1:]
+        third = first + widths * slopes[1:] - 2.0 * rise
+        k, u = self.place, self.u
+        return np.asarray(values[k] + u * (first[k] + u * (second[k] + u * third[k])))
 
 
 def _largest(
     epsilons: FloatArray, lam: float, bounds: Sequence[Terms], starts: list[FloatArray | None]
-) -> tuple[FloatArray, FloatArray]:
-    """Return the largest c that any bound allows, and their derivatives in lambda; ``starts`` is replaced."""
-    best, slopes = inverse(epsilons, lam, bounds[0], starts[0])
-    starts[0] = best
+) -> _Solved:
+    """Return the largest c that any bound allows; ``starts`` is replaced by each bound's."""
+    best = inverse(epsilons, lam, bounds[0], starts[0])
+    starts[0] = best.c
     for k, terms in enumerate(bounds[1:], start=1):
-        other, other_slopes = inverse(epsilons, lam, terms, starts[k])
-        starts[k] = other
-        slopes = np.where(other > best, other_slopes, slopes)
-        best = np.maximum(other, best)
-    return best, slopes
+        other = inverse(epsilons, lam, terms, starts[k])
+        starts[k] = other.c
+        larger = other.c > best.c
+        best = _Solved(*(np.where(larger, new, old) for new, old in zip(other, best, strict=True)))
+    return best
 
 
 def _root(
     epsilons: FloatArray,
-    counts: FloatArray,
+    sums: tuple[FloatArray, FloatArray],
     target: float,
     bounds: Sequence[Terms],
-    start: tuple[float, FloatArray | None],
-) -> tuple[FloatArray, float] | None:
-    """Solve for lambda: Newton in 1 / lambda, where each bound's sum is concave, kept in a bracket."""
-    lam, guess = start
-    starts: list[FloatArray | None] = [guess] * len(bounds)
-    if guess is None:
-        limit, _ = _largest(epsilons, 0.0, bounds, [None] * len(bounds))
-        if not float(limit @ counts) > target:
-            return None
+    lam: float,
+) -> tuple[_Solved, float] | None:
+    """Solve for lambda: Newton in 1 / lambda, where each bound's sum is concave, within a bracket."""
+
+    def total(found: _Solved) -> float:
+        return float(found.c @ sums[0] + found.by_epsilon @ sums[1])
+
+    starts: list[FloatArray | None] = [None] * len(bounds)
+    if not total(_largest(epsilons, 0.0, bounds, starts.copy())) > target:
+        return None
     x, low, high = 1.0 / lam, 0.0, math.inf
     for _ in range(_MAX_STEPS):
-        c, slopes = _largest(epsilons, 1.0 / x, bounds, starts)
-        missing = target - float(c @ counts)
-        step = missing / (-float(slopes @ counts) / (x * x))  # d lambda = -dx / x^2
+        found = _largest(epsilons, 1.0 / x, bounds, starts)
+        missing = target - total(found)
+        step = missing / (-float(found.by_lam @ sums[0]) / (x * x))  # d lambda = -dx / x^2
         low, high = (x, high) if missing >= 0.0 else (low, x)
         # The c are good to 1e-14, and so are their sum and its root.
         if abs(missing) <= 3e-14 * target or abs(step) <= 1e-14 * x:
-            return c, 1.0 / x
+            return found, 1.0 / x
         following = x + step
         if not low < following < high:
             following = 2.0 * x if high == math.inf else 0.5 * (low + high)
         moved = 1.0 / following - 1.0 / x
-        starts = [None if one is None else one + np.where(one == c, slopes, 0.0) * moved for one in starts]
+        starts = [
+            None if one is None else one + np.where(one == found.c, found.by_lam, 0.0) * moved
+            for one in starts
+        ]
         x = following
         if not x < 1e120:
             return None
