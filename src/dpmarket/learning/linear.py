@@ -35,8 +35,7 @@ from dpmarket.learning.promises import (
     refuse_other_index,
     taking_part,
 )
-from dpmarket.learning.row_bounds import clipping_scales
-from dpmarket.learning.rows import Rows
+from dpmarket.learning.rows import Rows, clipping_scales
 from dpmarket.learning.training import Charge, Records, train, train_by_descent
 from dpmarket.numerics import exact_sum
 from dpmarket.privacy.account import PrivacyAccount
@@ -336,9 +335,7 @@ class _PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         x = validated(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
         scores = np.asarray(x @ np.atleast_2d(self.coef_).T, dtype=np.float64)
         if self.clip and self.delta is None:
-            rows = Rows(x, np.ones(x.shape[0]), np.ones(x.shape[0]))
-            norm = self.release_.norm
-            scales = clipping_scales(rows, None if norm.is_euclidean else norm)
+            scales = clipping_scales(Rows(x, np.ones(len(scores)), np.ones(len(scores))), self.release_.norm)
             scores = scores * scales[:, None] if scales.size else scores
         return np.asarray(scores + self.intercept_)
 

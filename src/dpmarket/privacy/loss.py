@@ -31,7 +31,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
-from scipy.special import expit, softmax
+from scipy.special import expit
 
 from dpmarket import checks
 from dpmarket.arrays import FloatArray
@@ -250,8 +250,13 @@ class SigmoidLoss:
     def derivatives(self, outputs: FloatArray, labels: FloatArray) -> FloatArray:
         """Return the first derivative, shape (records, 1)."""
         limited = np.clip(labels, *self.labels)
-        s = expit(self.slope * outputs[:, 0] + (self.shift[0] + self.shift[1] * limited))
-        return np.asarray(self.scale * (s - (self.target[0] + self.target[1] * limited)))[:, None]
+        z = self.slope * outputs[:, 0]
+        z += self.shift[0] if self.shift[1] == 0.0 else self.shift[0] + self.shift[1] * limited
+        with np.errstate(over="ignore"):
+            found = np.asarray(1.0 / (1.0 + np.exp(-z)))
+        found -= self.target[0] + self.target[1] * limited
+        found *= self.scale
+        return found[:, None]
 
     def curvatures(self, outputs: FloatArray, labels: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the second derivative and 0, each of shape (records, 1)."""
@@ -349,18 +354,26 @@ class Softmax:
 
     def derivatives(self, outputs: FloatArray, labels: FloatArray) -> FloatArray:
         """Return probabilities less 1 for the right class, shape (records, K)."""
-        found = np.asarray(softmax(outputs, axis=1))
+        found = _probabilities(outputs)
         found[np.arange(len(found)), labels.astype(np.intp)] -= 1.0
         return found
 
     def curvatures(self, outputs: FloatArray, labels: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the probabilities twice: their covariance is ``diag(p) - p p^T``."""
-        p = np.asarray(softmax(outputs, axis=1))
+        p = _probabilities(outputs)
         return p, p
 
     def to_dict(self) -> dict[str, Any]:
         """Return the value as plain data, ready for JSON."""
         return {"kind": "softmax", "classes": self.outputs}
+
+
+def _probabilities(outputs: FloatArray) -> FloatArray:
+    """Return softmax probabilities, shape (records, K): class by class, much faster than record by record."""
+    scores = outputs.T
+    found = np.exp(scores - scores.max(axis=0))
+    found /= found.sum(axis=0)
+    return np.asarray(found.T)
 
 
 def logistic_loss() -> SigmoidLoss:
