@@ -29,7 +29,7 @@ from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.errors import InvalidInput
 from dpmarket.learning.labels import numbers_of, read_classes
 from dpmarket.learning.messages import refuse_arguments, validated
-from dpmarket.learning.promises import (
+from dpmarket.learning.people import (
     Holding,
     number_of_records,
     read_promises,
@@ -171,10 +171,6 @@ class _PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             Owner of each record, shape (records,).
         account
             Keeps what each person has left over many releases; everybody is charged before noise is drawn.
-
-        Returns
-        -------
-        Self
 
         Raises
         ------

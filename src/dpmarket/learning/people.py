@@ -1,4 +1,4 @@
-"""Turn promises and owners, as a caller gives them, into one promise per person, one owner per record."""
+"""People: one epsilon each, and the owner of each record, from what a caller gives."""
 
 from __future__ import annotations
 
@@ -82,19 +82,8 @@ def taking_part(
 ) -> tuple[Any, Any, IntArray]:
     """Drop records of people who will have weight 0, before anything about them could be refused.
 
-    Parameters
-    ----------
-    X, y
-        Records and labels as they were given.
-    promises, holding
-        What :func:`read_promises` returned.
-    reserve
-        Set aside of every promise: people with no more than this have weight 0.
-
-    Returns
-    -------
-    tuple
-        Records, labels, and the position of each among all that were given.
+    ``reserve`` is set aside of every epsilon: people with no more than this have weight 0. Returned are
+    records, labels, and the position of each among all that were given.
     """
     found = promises > reserve
     present = found if holding.owners is None else found[holding.owners]
