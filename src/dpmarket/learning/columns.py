@@ -19,24 +19,12 @@ from dpmarket.errors import InvalidInput
 
 
 class Coded(NamedTuple):
-    """One column, coded: a number per record, or a level per record, or both.
+    """One column, coded: a number per record, or a level per record, or both."""
 
-    Attributes
-    ----------
-    numbers
-        Numbers in [-1, 1], shape (records,); None for a column without numbers.
-    levels
-        The active level of each record, -1 for none, shape (records,); None for a column without levels.
-    outside
-        How many values lay outside of what was declared.
-    gaps
-        How many values are missing where nothing is declared for gaps.
-    """
-
-    numbers: FloatArray | None
-    levels: IntArray | None
-    outside: int
-    gaps: int
+    numbers: FloatArray | None  # in [-1, 1]
+    levels: IntArray | None  # the active level, -1 for none
+    outside: int  # how many values lay outside of what was declared
+    gaps: int  # how many values are missing where nothing is declared for gaps
 
 
 @dataclass(frozen=True)

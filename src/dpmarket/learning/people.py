@@ -17,21 +17,13 @@ from dpmarket.errors import InvalidInput
 
 @dataclass(frozen=True, eq=False)
 class Holding:
-    """Who holds which record.
+    """The owners of records."""
 
-    Attributes
-    ----------
-    owners
-        Position of each record's owner among the people, shape (records,); None if record i is person i's.
-    n_people
-        Number of people, those without a record included.
-    people
-        Their names, in the order of the promises; None if they are numbered.
-    """
-
-    owners: IntArray | None
-    n_people: int
-    people: tuple[Any, ...] | None
+    owners: (
+        IntArray | None
+    )  # position of each record's owner among the people; None if record i is person i's
+    n_people: int  # those without a record included
+    people: tuple[Any, ...] | None  # names in the order of the epsilons; None if they are numbered
 
     def names(self) -> tuple[Any, ...]:
         """Return the people in the order of the promises: their names, or numbers from 0."""
