@@ -19,15 +19,10 @@ PAGE = SCRIPTS.parent / "docs" / "performance.md"
 # Scripts that measure quality, not speed, and the page with their results.
 QUALITY = {
     "accuracy.py": "reference/accuracy.md",
-    "baselines.py": "reference/accuracy.md",
     "budgets.py": "explanation/schedules.md",
     "faults.py": "explanation/reliability.md",
-    "gaussian.py": "explanation/delta.md",
     "personal_prices.py": "explanation/allocation.md",
-    "penalty.py": "reference/defaults.md",
     "private_statistics.py": "explanation/statistics.md",
-    "shapes.py": "reference/shapes.md",
-    "softmax.py": "explanation/classes.md",
 }
 INTRODUCTION = """\
 # Performance

@@ -18,8 +18,7 @@ from dpmarket.arrays import FloatArray
 from dpmarket.errors import InvalidInput
 from dpmarket.learning import rounding
 from dpmarket.learning.messages import validated
-from dpmarket.learning.row_bounds import scales_for
-from dpmarket.learning.rows import block_height
+from dpmarket.learning.rows import block_height, scales_for
 
 
 class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -56,10 +55,8 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # ty
     (:func:`~dpmarket.datasets.bounds.standard_bounds` of a public pilot) serve better than the smallest and
     the largest value.
 
-    With ``radius=1`` a single feature is never cut. With many features most rows are shortened, to the same
-    length: what is kept is how the features of a row compare, and every row counts fully. On all public sets
-    that were tried (``benchmarks/penalty.py``) this was better than shortening nothing, because it makes the
-    signal larger and leaves the noise as it is.
+    With ``radius=1`` a single feature is never cut. With many features most rows are shortened to the same
+    length, which makes the signal larger and leaves the noise as it is.
 
     Examples
     --------

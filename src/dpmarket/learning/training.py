@@ -17,12 +17,10 @@ import numpy as np
 from dpmarket.arrays import FloatArray, IntArray, read_only
 from dpmarket.errors import InvalidInput
 from dpmarket.learning.descent import People, descend
-from dpmarket.learning.minimiser import check_attainable, minimise_sum
-from dpmarket.learning.promises import Holding
-from dpmarket.learning.row_bounds import clipping_scales, rounding_scales
-from dpmarket.learning.row_sums import threads
-from dpmarket.learning.rows import Rows
-from dpmarket.learning.sums import Errors, LocalSums, largest_noise
+from dpmarket.learning.minimiser import check_attainable, minimise
+from dpmarket.learning.people import Holding
+from dpmarket.learning.rows import Rows, clipping_scales, rounding_scales
+from dpmarket.learning.sums import LocalSums, largest_noise
 from dpmarket.numerics import exact_sum
 from dpmarket.privacy.descent import Descent
 from dpmarket.privacy.grid import ReleasePlan, round_to_grid
@@ -37,19 +35,7 @@ Charge = Callable[[FloatArray], None]
 
 @dataclass(frozen=True, eq=False)
 class Records:
-    """Checked records of people who take part.
-
-    Attributes
-    ----------
-    features
-        Dense or CSR matrix, shape (records, features).
-    labels
-        As the loss takes them, shape (records,).
-    kept
-        Position of each record among all that were given, shape (records,).
-    holding
-        The owner of every record that was given.
-    """
+    """Checked records of people who take part, their positions among all given, and the owners of these."""
 
     features: Any
     labels: FloatArray
@@ -64,17 +50,7 @@ class Records:
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """A released model of a fit without delta: the integers, and everything public about them.
-
-    Attributes
-    ----------
-    cells
-        Integers, shape (outputs, n), the constant's last.
-    release, noise_rate, plan
-        The public description, the rate of the noise, and the grid.
-    loss_weights, epsilons
-        Weight and charge of each person, read-only.
-    """
+    """A released model of a fit without delta: integers of shape (outputs, n), and all that is public."""
 
     cells: IntArray
     release: Release
@@ -119,29 +95,8 @@ def train(
 ) -> Trained:
     """Fit and release a model by objective perturbation.
 
-    Parameters
-    ----------
-    records
-        The records.
-    release
-        What is public.
-    epsilons
-        What each person may be charged.
-    numerical_epsilon
-        Set aside of every epsilon for the grid.
-    source
-        Where noise comes from.
-    charge
-        Called with what is spent on each person, before noise is drawn.
-    clip
-        Whether rows longer than 1 are shortened; otherwise they are refused.
-
-    Raises
-    ------
-    InvalidInput
-        For rows longer than 1 without ``clip``.
-    Infeasible
-        If no noise keeps the epsilons at this penalty, or the grid cannot be computed.
+    ``numerical_epsilon`` is set aside of every epsilon for the grid; ``charge`` is called with what is spent
+    on each person, before noise is drawn; rows longer than 1 are shortened with ``clip``, else refused.
     """
     loss, norm = release.loss, release.norm
     weights = release.weights(epsilons, numerical_epsilon)
@@ -151,13 +106,12 @@ def train(
         records.features,
         records.labels,
         record_weights(records, weights.loss_weights),
-        constant=norm.constant is not None,
+        constant=norm.constant,
     )
     shorten = clipping_scales if clip else rounding_scales
-    rows = replace(rows, scales=shorten(rows, None if norm.is_euclidean else norm)).active()
-    errors = Errors(loss, len(rows), norm.n_coefficients, rows.total_weight(), norm.row_bound_2)
+    sums = LocalSums(replace(rows, scales=shorten(rows, norm)).active(), loss, norm.row_bound_2)
     noise_norm = largest_noise(loss.outputs, norm.n_coefficients, weights.noise_rate)
-    check_attainable(errors, release.l2, noise_norm, plan.gradient_bound, 2.0**52 * plan.grid)
+    check_attainable(sums.errors, release.l2, noise_norm, plan.gradient_bound, 2.0**52 * plan.grid)
     spent = release.epsilons(weights.loss_weights, weights.noise_rate)
     spent = np.where(weights.loss_weights > 0.0, spent + plan.numerical_epsilon, 0.0)
     # The plan keeps one per cent of the reserve back, far more than this sum can be off by rounding.
@@ -165,28 +119,14 @@ def train(
     _check_source(source, loss, norm)
     charge(spent)
     high, low = norm.draw(source, loss.outputs, weights.noise_rate, plan.noise_accuracy)
-    with threads(rows) as run:
-        sums = LocalSums(rows, loss, norm.constant, norm.row_bound_2, run)
-        minimum = minimise_sum(sums, release.l2, high, low, plan.gradient_bound)
+    minimum = minimise(sums, release.l2, high, low, plan.gradient_bound)
     cells = round_to_grid(minimum.high.ravel(), minimum.low.ravel(), plan.grid).reshape(high.shape)
     return Trained(cells, release, weights.noise_rate, plan, weights.loss_weights, read_only(spent))
 
 
 @dataclass(frozen=True, eq=False)
 class Descended:
-    """A released model of a fit with a delta.
-
-    Attributes
-    ----------
-    coefficients
-        Shape (outputs, n), the constant's last.
-    descent
-        The public description of the noise.
-    loss
-        The loss.
-    whole_weights, epsilons
-        Weight and charge of each person, read-only.
-    """
+    """A released model of a fit with a delta; coefficients of shape (outputs, n), the constant's last."""
 
     coefficients: FloatArray
     descent: Descent
@@ -219,24 +159,8 @@ def train_by_descent(
 ) -> Descended:
     """Fit and release a model by noisy descent; records of a person are averaged before clipping.
 
-    Parameters
-    ----------
-    records
-        The records; rows of any length.
-    loss
-        The loss.
-    constant
-        The number in the constant column; None without one.
-    plan
-        The descent and whole weights of all people, from
-        :meth:`~dpmarket.privacy.descent.Descent.for_epsilons`.
-    source, charge
-        As for :func:`train`.
-
-    Raises
-    ------
-    InvalidInput
-        If the source gives no stream of random bits.
+    Rows may have any length. ``plan`` has the descent and whole weights of all people, from
+    :meth:`~dpmarket.privacy.descent.Descent.for_epsilons`.
     """
     bits = getattr(source, "bits", None)
     if not callable(bits):

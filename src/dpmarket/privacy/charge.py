@@ -22,16 +22,15 @@ Several bounds on the determinant may hold; the smallest charge is valid, and th
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from dpmarket.arrays import FloatArray
+from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.errors import InvalidInput, NotConverged
 from dpmarket.privacy.loss import Term
-from dpmarket.privacy.lowering import lowered
 
 Terms = tuple[Term, ...]
 """One bound on the change of the log determinant."""
@@ -48,10 +47,11 @@ _ROUND_DOWN = 2.0**-44
 _SMALLEST = 1e-150
 """Smaller c are charged as if they were this large: products of them could underflow."""
 _LARGEST = 1e100
-_BLOCK = 4096
+_BLOCK = 8192
 _FEW = 4096
-_BINS = 1024
+_KNOTS = 1025
 _MAX_STEPS = 200
+_MAX_DOUBLINGS = 30
 
 
 class _Point(NamedTuple):
@@ -65,19 +65,7 @@ class _Point(NamedTuple):
 
 @dataclass(frozen=True)
 class Accounting:
-    """Charges and weights for public constants.
-
-    Attributes
-    ----------
-    reach
-        S.
-    row_bound, row_bound_2
-        R1 and R2.
-    l2
-        The penalty.
-    bounds
-        Valid bounds on the determinant.
-    """
+    """Charges and weights for S, R1, R2, the penalty and valid bounds on the determinant."""
 
     reach: float
     row_bound: float
@@ -116,7 +104,7 @@ class Accounting:
         if solved is None:
             return None
         rate = solved[1] / self.lam(1.0)
-        found = lowered(
+        found = _lowered(
             solved[0] / self.target,
             some,
             lambda few: self.epsilons(few, rate),
@@ -130,17 +118,36 @@ class Accounting:
         return result, rate
 
 
-def charges(c: FloatArray, lam: float, bounds: Sequence[Terms]) -> FloatArray:
-    """Return P for every c, rounded up; exactly 0 where c is 0.
+def _lowered(
+    weights: FloatArray,
+    epsilons: FloatArray,
+    losses: Callable[[FloatArray], FloatArray],
+    *,
+    share: float,
+    smallest: float = 0.0,
+) -> FloatArray:
+    """Return the weights, each lowered by a share of it, doubled until its computed loss is within epsilon.
 
-    Parameters
-    ----------
-    c
-        Weights in units of the penalty, at least 0 and, above 0, at least 1e-150.
-    lam
-        The noise against the penalty, > 0.
-    bounds
-        Valid bounds on the determinant: the smallest charge is returned. An empty one has no determinant.
+    A weight below ``smallest`` becomes 0.
+    """
+    result = weights * (1.0 - share)
+    result[result < smallest] = 0.0
+    above = np.flatnonzero(result)
+    if not above.size:
+        raise NotConverged("expected weights that keep every epsilon after rounding, found none.")
+    for _ in range(_MAX_DOUBLINGS):
+        above = above[losses(result[above]) > epsilons[above]]
+        if not above.size:
+            return result
+        share *= 2.0
+        result[above] = weights[above] * (1.0 - share)
+    raise NotConverged("expected weights that keep every epsilon after rounding, found none.")
+
+
+def charges(c: FloatArray, lam: float, bounds: Sequence[Terms]) -> FloatArray:
+    """Return P for every c, rounded up; exactly 0 where c is 0, which otherwise is at least 1e-150.
+
+    The smallest charge of all bounds is returned. An empty bound has no determinant.
     """
     out = np.empty_like(c)
     for first in range(0, c.size, _BLOCK):
@@ -279,47 +286,37 @@ def _evaluated(c: FloatArray, lam: float, terms: Terms) -> _Point:
     return _Point(charge, t, by_c, c * noise)
 
 
-def inverse(
-    epsilons: FloatArray, lam: float, terms: Terms, start: FloatArray | None = None
-) -> tuple[FloatArray, FloatArray]:
-    """Return the c with P(c) = epsilon, to rounding, and their derivatives in lambda.
+class _Solved(NamedTuple):
+    """The c with P(c) = epsilon, and their derivatives in epsilon and in lambda."""
 
-    Parameters
-    ----------
-    epsilons
-        What may be charged, > 0.
-    lam
-        The noise against the penalty, at least 0.
-    terms
-        One bound on the determinant.
-    start
-        A guess, for example the solution of a nearby lambda.
+    c: FloatArray
+    by_epsilon: FloatArray
+    by_lam: FloatArray
 
-    Raises
-    ------
-    NotConverged
-        If 200 steps are not enough, which concavity excludes.
-    """
+
+def inverse(epsilons: FloatArray, lam: float, terms: Terms, start: FloatArray | None = None) -> _Solved:
+    """Return the c with P(c) = epsilon > 0, to rounding, for one bound; ``start`` is a guess."""
     trace = sum(term.times * (term.start + term.end + 0.25 * term.bend) for term in terms)
     floor = epsilons / (2.0 * lam + trace)  # the tangent at 0 lies above P
     c = _left_of_root(epsilons, lam, terms, floor) if start is None else np.maximum(start, floor)
-    slopes = np.empty_like(c)
+    found = _Solved(c, np.empty_like(c), np.empty_like(c))
     for first in range(0, c.size, _BLOCK):
-        block = slice(first, first + _BLOCK)
-        c[block], slopes[block] = _inverse(epsilons[block], lam, terms, c[block], floor[block])
-    return c, slopes
-
-
-def _inverse(
-    epsilons: FloatArray, lam: float, terms: Terms, c: FloatArray, floor: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    for _ in range(_MAX_STEPS):
-        found = _evaluated(c, lam, terms)
-        step = (epsilons - found.charge) / found.by_c
-        c = np.maximum(c + step, floor)
-        if not np.any(np.abs(step) > 1e-7 * c):
-            return c, -found.by_lam / found.by_c  # the step just taken left 1e-14, relatively
-    raise NotConverged(f"expected the inverse of the charge within {_MAX_STEPS} steps.")
+        left = np.arange(first, min(first + _BLOCK, c.size))
+        for _ in range(_MAX_STEPS):
+            part: slice | IntArray = (
+                slice(left[0], left[-1] + 1) if left.size == left[-1] - left[0] + 1 else left
+            )
+            at = _evaluated(c[part], lam, terms)
+            step = (epsilons[part] - at.charge) / at.by_c
+            c[part] = np.maximum(c[part] + step, floor[part])
+            found.by_epsilon[part] = 1.0 / at.by_c
+            found.by_lam[part] = -at.by_lam / at.by_c
+            left = left[np.abs(step) > 1e-7 * c[part]]  # of others the step just taken left 1e-14, relatively
+            if not left.size:
+                break
+        else:
+            raise NotConverged(f"expected the inverse of the charge within {_MAX_STEPS} steps.")
+    return found
 
 
 def _left_of_root(epsilons: FloatArray, lam: float, terms: Terms, floor: FloatArray) -> FloatArray:
@@ -342,18 +339,9 @@ def _left_of_root(epsilons: FloatArray, lam: float, terms: Terms, floor: FloatAr
 
 
 def solve(epsilons: FloatArray, target: float, bounds: Sequence[Terms]) -> tuple[FloatArray, float] | None:
-    """Return the c that spend these epsilons and add up to ``target``, to rounding, and lambda.
+    """Return the c that spend these epsilons, all > 0, and add up to ``target``, to rounding, and lambda.
 
     None if they stay below the target however small lambda is: no amount of noise would do.
-
-    Parameters
-    ----------
-    epsilons
-        What each person may be charged, > 0.
-    target
-        ``R2**2 / l2``.
-    bounds
-        Valid bounds on the determinant.
     """
     total = math.fsum(epsilons.tolist()) if epsilons.size < _FEW else float(epsilons.sum())
     lam = total / (2.0 * target)  # what the noise alone would cost: the root lies at or below
@@ -361,68 +349,104 @@ def solve(epsilons: FloatArray, target: float, bounds: Sequence[Terms]) -> tuple
         # No determinant is left at t = 1: what is charged is linear.
         return epsilons * (0.5 / lam), lam
     if epsilons.size < _FEW:
-        return _root(epsilons, np.ones_like(epsilons), target, bounds, (lam, None))
-    # Bins of equal ratios first; their solution is so good a guess that few steps over everybody are left.
-    logs = np.log(epsilons)
-    low, high = float(logs.min()), float(logs.max())
-    bins = ((logs - low) * ((_BINS - 1) / max(high - low, 1e-9))).astype(np.intp)
-    counts = np.bincount(bins, minlength=_BINS).astype(np.float64)
-    present = counts > 0.0
-    means = np.bincount(bins, weights=epsilons, minlength=_BINS)[present] / counts[present]
-    rough = _root(means, counts[present], target, bounds, (lam, None))
+        few = _root(epsilons, (np.ones_like(epsilons), np.zeros_like(epsilons)), target, bounds, lam)
+        return None if few is None else (few[0].c, few[1])
+    # Cubic splines through a few epsilons: their sum over everybody is a weighted sum over the knots.
+    splines = _Splines.of(epsilons)
+    rough = _root(splines.knots, splines.sums, target, bounds, lam)
     if rough is None:
         return None
-    place = (np.cumsum(present) - 1)[bins]
-    away = epsilons - means[place]
-    guess = rough[0][place]
-    if means.size > 2:
-        rises = np.gradient(rough[0], means, edge_order=2)
-        guess = guess + (rises[place] + 0.5 * np.gradient(rises, means)[place] * away) * away
-    return _root(epsilons, np.ones_like(epsilons), target, bounds, (rough[1], guess))
+    lam = rough[1]
+    found = _largest(epsilons, lam, bounds, [splines(rough[0].c, rough[0].by_epsilon)] * len(bounds))
+    moved = (target - float(found.c.sum())) / float(found.by_lam.sum())  # what the splines missed
+    return found.c + found.by_lam * moved, lam + moved
+
+
+class _Splines(NamedTuple):
+    """Cubic Hermite splines on knots of equal ratios, evaluated at given epsilons."""
+
+    knots: FloatArray
+    place: IntArray
+    u: FloatArray
+    sums: tuple[FloatArray, FloatArray]
+    """The sum of a spline over all epsilons is this times the values plus this times the derivatives."""
+
+    @classmethod
+    def of(cls, epsilons: FloatArray) -> _Splines:
+        low = float(epsilons.min())
+        high = max(float(epsilons.max()), 1.001 * low)
+        knots = np.geomspace(low, high, _KNOTS)
+        ratio = (_KNOTS - 1) / math.log(high / low)
+        place = np.clip((np.log(epsilons / low) * ratio).astype(np.intp), 0, _KNOTS - 2)
+        widths = np.diff(knots)
+        u = (epsilons - knots[place]) / widths[place]
+        n, size = np.bincount(place, minlength=_KNOTS - 1), _KNOTS - 1
+        u1, u2, u3 = (np.bincount(place, weights=power, minlength=size) for power in (u, u * u, u**3))
+        values, slopes = np.zeros(_KNOTS), np.zeros(_KNOTS)
+        values[:-1] += n - 3.0 * u2 + 2.0 * u3
+        values[1:] += 3.0 * u2 - 2.0 * u3
+        slopes[:-1] += widths * (u1 - 2.0 * u2 + u3)
+        slopes[1:] += widths * (u3 - u2)
+        return cls(knots, place, u, (values, slopes))
+
+    def __call__(self, values: FloatArray, slopes: FloatArray) -> FloatArray:
+        widths, rise = np.diff(self.knots), np.diff(values)
+        first = widths * slopes[:-1]
+        second = 3.0 * rise - 2.0 * first - widths * slopes[1:]
+        third = first + widths * slopes[1:] - 2.0 * rise
+        k, u = self.place, self.u
+        return np.asarray(values[k] + u * (first[k] + u * (second[k] + u * third[k])))
 
 
 def _largest(
     epsilons: FloatArray, lam: float, bounds: Sequence[Terms], starts: list[FloatArray | None]
-) -> tuple[FloatArray, FloatArray]:
-    """Return the largest c that any bound allows, and their derivatives in lambda; ``starts`` is replaced."""
-    best, slopes = inverse(epsilons, lam, bounds[0], starts[0])
-    starts[0] = best
+) -> _Solved:
+    """Return the largest c that any bound allows; ``starts`` is replaced by each bound's."""
+    best = inverse(epsilons, lam, bounds[0], starts[0])
+    starts[0] = best.c
     for k, terms in enumerate(bounds[1:], start=1):
-        other, other_slopes = inverse(epsilons, lam, terms, starts[k])
-        starts[k] = other
-        slopes = np.where(other > best, other_slopes, slopes)
-        best = np.maximum(other, best)
-    return best, slopes
+        other = inverse(epsilons, lam, terms, starts[k])
+        starts[k] = other.c
+        larger = other.c > best.c
+        best = _Solved(*(np.where(larger, new, old) for new, old in zip(other, best, strict=True)))
+    return best
 
 
 def _root(
     epsilons: FloatArray,
-    counts: FloatArray,
+    sums: tuple[FloatArray, FloatArray],
     target: float,
     bounds: Sequence[Terms],
-    start: tuple[float, FloatArray | None],
-) -> tuple[FloatArray, float] | None:
-    """Solve for lambda: Newton in 1 / lambda, where each bound's sum is concave, kept in a bracket."""
-    lam, guess = start
-    starts: list[FloatArray | None] = [guess] * len(bounds)
-    if guess is None:
-        limit, _ = _largest(epsilons, 0.0, bounds, [None] * len(bounds))
-        if not float(limit @ counts) > target:
-            return None
+    lam: float,
+) -> tuple[_Solved, float] | None:
+    """Solve for lambda: Newton in 1 / lambda, where each bound's sum is concave, within a bracket."""
+
+    def total(found: _Solved) -> float:
+        return float(found.c @ sums[0] + found.by_epsilon @ sums[1])
+
+    starts: list[FloatArray | None] = [None] * len(bounds)
+    # Without noise, up to the splines' error; above the limit c is beyond every target.
+    limit = 300.0 * max(sum(term.times for term in terms) for terms in bounds)
+    most = _largest(np.minimum(epsilons, limit), 0.0, bounds, starts.copy())
+    if not 1.1 * float(most.c @ sums[0]) > target:
+        return None
     x, low, high = 1.0 / lam, 0.0, math.inf
     for _ in range(_MAX_STEPS):
-        c, slopes = _largest(epsilons, 1.0 / x, bounds, starts)
-        missing = target - float(c @ counts)
-        step = missing / (-float(slopes @ counts) / (x * x))  # d lambda = -dx / x^2
+        found = _largest(epsilons, 1.0 / x, bounds, starts)
+        missing = target - total(found)
+        step = missing / (-float(found.by_lam @ sums[0]) / (x * x))  # d lambda = -dx / x^2
         low, high = (x, high) if missing >= 0.0 else (low, x)
         # The c are good to 1e-14, and so are their sum and its root.
         if abs(missing) <= 3e-14 * target or abs(step) <= 1e-14 * x:
-            return c, 1.0 / x
+            return found, 1.0 / x
         following = x + step
         if not low < following < high:
             following = 2.0 * x if high == math.inf else 0.5 * (low + high)
         moved = 1.0 / following - 1.0 / x
-        starts = [None if one is None else one + np.where(one == c, slopes, 0.0) * moved for one in starts]
+        starts = [
+            None if one is None else one + np.where(one == found.c, found.by_lam, 0.0) * moved
+            for one in starts
+        ]
         x = following
         if not x < 1e120:
             return None
