@@ -10,7 +10,7 @@ install.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -172,9 +172,7 @@ def affairs() -> PublicData:
 
 def health_insurance() -> PublicData:
     """Return wives of 1993: 22272 records, 19 features; works full time (35 hours a week), or not."""
-    found = _WIVES.data(_WIVES_LEVELS)
-    object.__setattr__(found, "name", "health insurance")
-    return found
+    return replace(_WIVES.data(_WIVES_LEVELS), name="health insurance")
 
 
 def german_health() -> PublicData:
