@@ -2,8 +2,8 @@
 
 :class:`PublicData` and :class:`PublicTable` mark records as public by their type. :func:`breast_cancer` and
 others come with libraries, :func:`affairs` and others with packages that the extra ``real-data`` installs,
-:func:`logistic`, :func:`separable` and :func:`census` from a random generator. :func:`standard_bounds` turns a
-public pilot into bounds.
+:func:`logistic`, :func:`separable` and :func:`census` from a random generator. :func:`standard_bounds` turns
+a public pilot into bounds.
 """
 
 import lazy_loader
