@@ -11,8 +11,7 @@ import polars as pl
 import pytest
 
 from dpmarket import FileProblem, InvalidInput, files
-from dpmarket.files import columns, keys, tables
-from dpmarket.files.kernels import are_different
+from dpmarket.files import columns, tables
 
 
 def _leftovers(folder, *expected):
@@ -295,31 +294,10 @@ def test_texts_come_as_their_bytes_in_blocks_with_where_each_ends(monkeypatch):
 
 
 @pytest.mark.parametrize("again", [[], [0], [4_999], [1_000, 1_000, 2_000], range(5_000)])
-def test_many_texts_that_repeat_are_found_as_few_are(monkeypatch, again):
+def test_texts_that_repeat_are_found(again):
     texts = [f"seller {k}" for k in range(5_000)] + [f"seller {k}" for k in again]
-    table = pl.DataFrame({"who": texts})
-    few = files.repeated(table, "who")
-    monkeypatch.setattr(keys, "_MANY", 1)
-    assert few.tolist() == files.repeated(table, "who").tolist() == [False] * 5_000 + [True] * len(again)
-
-
-@pytest.mark.parametrize(
-    ("values", "different"),
-    [
-        ([], True),
-        ([0], True),
-        ([0, 0], False),
-        ([0, 1 << 63, 0], False),
-        ([2**64 - 1, 2**64 - 1], False),
-        (range(10_000), True),  # all of them in one bucket
-        ([*range(10_000), 9_999], False),
-        ([k << 12 for k in range(10_000)], True),  # all of them at one place of the table
-        ([*(k << 52 for k in range(4_096)), 4_095 << 52], False),
-    ],
-)
-def test_numbers_are_compared_rightly_however_they_are_spread(values, different):
-    numbers = np.array(list(values), dtype=np.uint64)
-    assert are_different(numbers, np.empty_like(numbers)) == different
+    found = files.repeated(pl.DataFrame({"who": texts}), "who")
+    assert found.tolist() == [False] * 5_000 + [True] * len(again)
 
 
 @pytest.mark.parametrize("start", ["", "\ufeff"])

@@ -71,6 +71,25 @@ def test_payments_are_the_payment_identity(name):
         )
 
 
+@pytest.mark.parametrize("table", [EpsilonCost.identity(0.02, "quadratic"), EpsilonCost.of_delta(1e-5, 0.5)])
+def test_where_the_density_jumps_chords_keep_their_knots_and_truth_stays_best(table):
+    """Within a jump of the virtual cost, a piece of 1e-12 of the support, epsilon falls by many chords."""
+    dist = Mixture([Uniform(1, 1.01), Uniform(1, 9)], [0.7, 0.3])
+    objective = Objective(0.044, 300.0, 7.0, weight_cap=1.0)
+    jumps = 0
+    for sellers in (100, 200, 400):
+        schedule = population_schedule(dist, objective, sellers, epsilon_cost=table)
+        jumps += int(((schedule.costs > 1.01) & (schedule.costs < 1.01 + 1e-10)).sum() > 4)
+        costs = np.linspace(1.0, 1.02, 21)
+        reports = np.concatenate([schedule.costs, 0.5 * (schedule.costs[1:] + schedule.costs[:-1]), costs])
+        (truthful, paid), (epsilons, payments) = schedule.quote(costs), schedule.quote(reports)
+        utilities = paid - costs * table.cost_of_epsilon(truthful)
+        others = payments - costs[:, None] * table.cost_of_epsilon(epsilons)
+        assert (others - utilities[:, None]).max() <= 1e-9 * payments.max()
+        np.testing.assert_allclose(table.cost_of_epsilon(epsilons), schedule.amount(reports), rtol=1e-9)
+    assert jumps  # the case is the one that is meant
+
+
 def test_a_population_schedule_buys_nearly_what_the_exact_mechanism_buys():
     objective = Objective.for_model(10, 1e-5)
     costs = UNIFORM.quantile((np.arange(2000) + 0.5) / 2000)

@@ -1,11 +1,9 @@
 """Public data: the only data that may be tuned or scored on.
 
-:class:`~dpmarket.datasets.public_data.PublicData` marks records as public by its type; the other modules make
-such values: :func:`~dpmarket.datasets.bundled.breast_cancer` from a library's own copy,
-:func:`~dpmarket.datasets.packaged.affairs`, :func:`~dpmarket.datasets.packaged.health_insurance` and
-:func:`~dpmarket.datasets.packaged.german_health` from packages that the extra ``real-data`` installs,
-:func:`~dpmarket.datasets.synthetic.separable` and :func:`~dpmarket.datasets.synthetic.logistic` from a random
-generator. :func:`~dpmarket.datasets.bounds.standard_bounds` turns a public pilot into bounds.
+:class:`PublicData` and :class:`PublicTable` mark records as public by their type. :func:`breast_cancer` and
+others come with libraries, :func:`affairs` and others with packages that the extra ``real-data`` installs,
+:func:`logistic`, :func:`separable` and :func:`census` from a random generator. :func:`standard_bounds` turns
+a public pilot into bounds.
 """
 
 import lazy_loader

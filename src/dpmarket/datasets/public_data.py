@@ -1,20 +1,25 @@
-"""Turn records that everybody may see into a value that says so by its type.
+"""Public records, as values that say so by their type, and public bounds from them.
 
-Tuning a setting or scoring a model on private records is a release that no promise covers. Functions that do
-so take :class:`PublicData` and nothing else.
+Tuning a setting or scoring a model on private records is a release that no privacy budget covers. Functions
+that do so take :class:`PublicData` and nothing else; :class:`PublicTable` holds texts and gaps.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dpmarket import checks
-from dpmarket.arrays import FloatArray, IntArray, read_only
+from dpmarket.arrays import BoolArray, FloatArray, IntArray, read_only
 from dpmarket.errors import InvalidInput
+
+if TYPE_CHECKING:
+    import polars as pl
+
+SPREAD = 2.0  # standard deviations on either side; benchmarks/penalty.py compares others
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,25 +71,14 @@ class PublicData:
                 f"expected features of shape (records, features), none of them 0, got {features.shape}."
             )
         records, columns = features.shape
-        labels = np.array(self.labels)
-        if labels.shape != (records,):
-            raise InvalidInput(f"expected one label per record ({records}), got shape {labels.shape}.")
-        if len(self.classes) < 2 or len(set(self.classes)) < len(self.classes):
-            raise InvalidInput("expected two or more different classes, of two the negative one first.")
-        if not bool(np.isin(labels, np.asarray(self.classes)).all()):
-            raise InvalidInput("expected every label to be one of classes.")
+        _store(self, records)
         low, high = (self._bound(name, columns) for name in ("low", "high"))
         if not bool((low < high).all()):
             raise InvalidInput("expected low < high for every feature.")
-        people = None if self.people is None else np.array(self.people)
-        if people is not None and people.shape != (records,):
-            raise InvalidInput(f"expected one person per record ({records}), got shape {people.shape}.")
         if self.feature_names and len(self.feature_names) != columns:
             raise InvalidInput(f"expected {columns} feature_names, got {len(self.feature_names)}.")
-        for name, value in (("features", features), ("labels", labels), ("low", low), ("high", high)):
+        for name, value in (("features", features), ("low", low), ("high", high)):
             object.__setattr__(self, name, read_only(value))
-        object.__setattr__(self, "people", None if people is None else read_only(people))
-        object.__setattr__(self, "classes", tuple(self.classes))
 
     def _bound(self, name: str, columns: int) -> FloatArray:
         bound = checks.finite_numbers(name, getattr(self, name))
@@ -134,34 +128,151 @@ class PublicData:
         return replace(self, low=np.asarray(low), high=np.asarray(high))
 
     def split(self, share: float, rng: np.random.Generator) -> tuple[PublicData, PublicData]:
-        """Return two parts at random, the first with about ``share`` of the people.
+        """Return two parts at random, the first with about ``share`` (strictly within 0 and 1) of the people.
 
-        All records of one person go into the same part, and both classes into both parts in about the same
-        proportion where every person has one record.
-
-        Parameters
-        ----------
-        share
-            Share of the first part, strictly between 0 and 1.
-        rng
-            Source of randomness.
-
-        Raises
-        ------
-        InvalidInput
-            If a part would be empty.
+        All records of one person go into the same part, and every class into both parts in about the same
+        proportion where every person has one record. A part that would be empty is refused.
         """
-        share = checks.strictly_between("share", share, 0.0, 1.0)
-        if self.people is None:
-            chosen = np.zeros(len(self), dtype=bool)
-            for label in self.classes:
-                members = rng.permutation(np.flatnonzero(self.labels == label))
-                chosen[members[: round(share * members.size)]] = True
-        else:
-            names, owner = np.unique(self.people, return_inverse=True)
-            picked = np.zeros(names.size, dtype=bool)
-            picked[rng.permutation(names.size)[: round(share * names.size)]] = True
-            chosen = picked[owner]
-        if not chosen.any() or chosen.all():
-            raise InvalidInput(f"expected a share that leaves records on both sides of {len(self)}.")
-        return self.take(np.flatnonzero(chosen)), self.take(np.flatnonzero(~chosen))
+        if self.people is not None:
+            return _two_parts(self, _drawn(self.people, share, rng))
+        chosen = np.zeros(len(self), dtype=np.bool_)
+        for label in self.classes:
+            members = np.flatnonzero(self.labels == label)
+            chosen[members] = _drawn(members, share, rng)
+        return _two_parts(self, chosen)
+
+
+@dataclass(frozen=True, eq=False)
+class PublicTable:
+    """Records that are public, as a table: numbers, texts and gaps.
+
+    Parameters
+    ----------
+    frame
+        One row per record; a column of texts is a category.
+    labels, classes, name, source, people
+        As for :class:`PublicData`, of two classes.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> table = PublicTable(pl.DataFrame({"job": ["baker", None]}), ["no", "yes"], classes=("no", "yes"),
+    ...                     name="two", source="made up")
+    >>> len(table), table.signs.tolist()
+    (2, [-1.0, 1.0])
+    """
+
+    frame: pl.DataFrame
+    labels: np.ndarray[Any, Any]
+    classes: tuple[Any, Any]
+    name: str
+    source: str
+    people: np.ndarray[Any, Any] | None = None
+
+    def __post_init__(self) -> None:
+        import polars as pl
+
+        if not isinstance(self.frame, pl.DataFrame) or 0 in self.frame.shape:
+            raise InvalidInput("expected a polars frame with records and columns.")
+        if len(self.classes) != 2:
+            raise InvalidInput("expected two different classes, the negative one first.")
+        _store(self, self.frame.height)
+
+    def __len__(self) -> int:
+        return int(self.frame.height)
+
+    @property
+    def signs(self) -> FloatArray:
+        """Labels as -1 and +1, as the paper writes them."""
+        return np.where(self.labels == self.classes[1], 1.0, -1.0)
+
+    def take(self, records: IntArray) -> PublicTable:
+        """Return the records with these positions, in this order."""
+        people = None if self.people is None else self.people[records]
+        return replace(self, frame=self.frame[records], labels=self.labels[records], people=people)
+
+    def split(self, share: float, rng: np.random.Generator) -> tuple[PublicTable, PublicTable]:
+        """Return two parts at random, the first with about ``share`` of the people."""
+        people = np.arange(len(self)) if self.people is None else self.people
+        return _two_parts(self, _drawn(people, share, rng))
+
+
+def _store(data: PublicData | PublicTable, records: int) -> None:
+    """Check and store labels, classes and people."""
+    labels = np.array(data.labels)
+    if labels.shape != (records,):
+        raise InvalidInput(f"expected one label per record ({records}), got shape {labels.shape}.")
+    if len(data.classes) < 2 or len(set(data.classes)) < len(data.classes):
+        raise InvalidInput("expected two or more different classes, of two the negative one first.")
+    if not bool(np.isin(labels, np.asarray(data.classes)).all()):
+        raise InvalidInput("expected every label to be one of classes.")
+    people = None if data.people is None else np.array(data.people)
+    if people is not None and people.shape != (records,):
+        raise InvalidInput(f"expected one person per record ({records}), got shape {people.shape}.")
+    object.__setattr__(data, "labels", read_only(labels))
+    object.__setattr__(data, "people", None if people is None else read_only(people))
+    object.__setattr__(data, "classes", tuple(data.classes))
+
+
+def _drawn(people: np.ndarray[Any, Any], share: float, rng: np.random.Generator) -> BoolArray:
+    """Draw a share of the different people; return whose records are theirs."""
+    names, owner = np.unique(people, return_inverse=True)
+    picked = np.zeros(names.size, dtype=np.bool_)
+    share = checks.strictly_between("share", share, 0.0, 1.0)
+    picked[rng.permutation(names.size)[: round(share * names.size)]] = True
+    return np.asarray(picked[owner])
+
+
+_Data = TypeVar("_Data", PublicData, PublicTable)
+
+
+def _two_parts(data: _Data, chosen: BoolArray) -> tuple[_Data, _Data]:
+    if not chosen.any() or chosen.all():
+        raise InvalidInput(f"expected a share that leaves records on both sides of {len(data)}.")
+    return data.take(np.flatnonzero(chosen)), data.take(np.flatnonzero(~chosen))
+
+
+def standard_bounds(pilot: PublicData, spread: float = SPREAD) -> tuple[FloatArray, FloatArray]:
+    """Return mean -+ ``spread`` standard deviations of every feature of a public pilot.
+
+    Scaling with these bounds centres features and gives them a common spread, which makes better use of a
+    row's length than the range from the smallest to the largest value does.
+
+    Parameters
+    ----------
+    pilot
+        Public records, none of which is trained on privately. A few hundred do.
+    spread
+        How many standard deviations, > 0. Values beyond are cut off.
+
+    Returns
+    -------
+    low, high
+        Shape (features,). A feature that is constant in the pilot gets bounds around that constant, as far
+        apart as its declared bounds ask for: a category that is absent from the pilot is mapped to 0, not to
+        the edge.
+
+    Raises
+    ------
+    InvalidInput
+        For records that are not public, and a spread that is not above 0.
+
+    Examples
+    --------
+    >>> pilot = PublicData([[0.0], [2.0]], [0, 1], classes=(0, 1), low=[0.0], high=[9.0],
+    ...                    name="two", source="made up")
+    >>> low, high = standard_bounds(pilot, spread=3.0)
+    >>> low.tolist(), high.tolist()
+    ([-2.0], [4.0])
+    """
+    if not isinstance(pilot, PublicData):
+        raise InvalidInput(f"expected PublicData, got {type(pilot).__name__}: bounds read from records leak.")
+    spread = checks.positive("spread", spread)
+    centre, scale = pilot.features.mean(axis=0), pilot.features.std(axis=0)
+    low, high = centre - spread * scale, centre + spread * scale
+    usable = (low < high) & np.isfinite(high - low)
+    reach = np.maximum(np.abs(pilot.high - centre), np.abs(centre - pilot.low))
+    return (
+        read_only(np.where(usable, low, centre - reach)),
+        read_only(np.where(usable, high, centre + reach)),
+    )

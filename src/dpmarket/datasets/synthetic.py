@@ -1,4 +1,4 @@
-"""Draw public records whose labels follow a linear boundary or a logistic model."""
+"""Drawn public records: a linear boundary, a logistic model, a table like a census."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import numpy as np
 import polars as pl
 
 from dpmarket import checks
-from dpmarket.datasets.public_data import PublicData
-from dpmarket.datasets.public_table import PublicTable
+from dpmarket.arrays import FloatArray, IntArray
+from dpmarket.datasets.public_data import PublicData, PublicTable
 from dpmarket.errors import InvalidInput
 
 _CENSUS_LEVELS = (9, 16, 7, 15, 6, 5, 2, 42)
@@ -63,15 +63,7 @@ def separable(
     along = np.where(np.arange(records) < 2, signs * np.abs(side), side)
     x += (along - side + signs * margin)[:, None] * normal
     labels = np.where(rng.random(records) < flips, -signs, signs)
-    return PublicData(
-        features=x,
-        labels=labels,
-        classes=(-1, 1),
-        low=np.full(features, -_SPREAD),
-        high=np.full(features, _SPREAD),
-        name=f"separable {records} x {features}",
-        source="dpmarket.datasets.separable",
-    )
+    return _drawn("separable", x, labels)
 
 
 def logistic(
@@ -127,14 +119,18 @@ def logistic(
     normal *= strength / np.sqrt(normal @ correlation**distance @ normal)
     signs = np.where(rng.logistic(size=records) < x @ normal + offset, 1, -1)
     signs[:2] = (1, -1)  # both classes, always
+    return _drawn("logistic", x, signs)
+
+
+def _drawn(name: str, x: FloatArray, labels: IntArray) -> PublicData:
     return PublicData(
         features=x,
-        labels=signs,
+        labels=labels,
         classes=(-1, 1),
-        low=np.full(features, -_SPREAD),
-        high=np.full(features, _SPREAD),
-        name=f"logistic {records} x {features}",
-        source="dpmarket.datasets.logistic",
+        low=-_SPREAD,  # type: ignore[arg-type]
+        high=_SPREAD,  # type: ignore[arg-type]
+        name=f"{name} {len(x)} x {x.shape[1]}",
+        source=f"dpmarket.datasets.{name}",
     )
 
 

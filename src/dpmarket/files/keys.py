@@ -5,12 +5,9 @@ from __future__ import annotations
 from typing import cast
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from dpmarket.arrays import BoolArray, IntArray
-
-_MANY = 1 << 18  # fewer are sorted before a compiler is loaded
 
 
 def repeated(table: pl.DataFrame, name: str) -> BoolArray:
@@ -22,8 +19,9 @@ def repeated(table: pl.DataFrame, name: str) -> BoolArray:
     [False, False, True]
     """
     column = table.get_column(name)
-    # No two hashes are equal: no two texts are, found in a tenth of the time.
-    if _are_different(column.hash().to_numpy()):
+    # Where no two hashes are equal no two texts are: numbers are compared in less time than texts.
+    hashes = np.sort(column.hash().to_numpy())
+    if not (hashes[1:] == hashes[:-1]).any():
         return np.zeros(len(column), dtype=bool)
     return cast(BoolArray, (~column.is_first_distinct()).to_numpy())
 
@@ -41,12 +39,3 @@ def positions_in(table: pl.DataFrame, name: str, other: pl.DataFrame, other_name
     rows = table.select(pl.col(name).cast(pl.String).alias("key"))
     found = rows.join(keys, on="key", how="left", maintain_order="left").get_column("position")
     return cast(IntArray, found.cast(pl.Int64).fill_null(-1).to_numpy())
-
-
-def _are_different(hashes: npt.NDArray[np.uint64]) -> bool:
-    if hashes.size < _MANY:
-        ordered = np.sort(hashes)
-        return not (ordered[1:] == ordered[:-1]).any()
-    from dpmarket.files.kernels import are_different
-
-    return are_different(hashes, np.empty_like(hashes))

@@ -14,11 +14,10 @@ import polars as pl
 
 from dpmarket.errors import FileProblem
 from dpmarket.files.atomic import PRIVATE, atomic_path, is_standard_stream, read_bytes, write_bytes
-from dpmarket.files.diagnosis import csv_problem
 from dpmarket.files.formulas import as_meant, csv_text, write_csv
-from dpmarket.files.silence import silenced
-from dpmarket.files.strangers import (
+from dpmarket.files.untrusted import (
     Source,
+    csv_problem,
     most_unpacked,
     refuse_unreadable_csv,
     refuse_unreadable_parquet,
@@ -63,18 +62,17 @@ def read_table(
     name = "the standard input" if is_standard_stream(source) else str(source)
     _refuse_unreadable(place, kind, name)
     try:
-        with silenced():
-            there = _header(place, kind)
-            wanted = None
-            if columns is not None:
-                wanted = [column for column in columns if column in there or column not in if_there]
-                _refuse_missing(wanted, there, name)
-            texts = [column for column in texts if column in there]
-            table = (
-                _read_csv(place, wanted, texts, numbers)
-                if kind == ".csv"
-                else pl.read_parquet(_readable(place), columns=wanted)
-            )
+        there = _header(place, kind)
+        wanted = None
+        if columns is not None:
+            wanted = [column for column in columns if column in there or column not in if_there]
+            _refuse_missing(wanted, there, name)
+        texts = [column for column in texts if column in there]
+        table = (
+            _read_csv(place, wanted, texts, numbers)
+            if kind == ".csv"
+            else pl.read_parquet(_readable(place), columns=wanted)
+        )
     except pl.exceptions.NoDataError:
         raise FileProblem(f"cannot read {name}: the file is empty.") from None
     except FileProblem:
@@ -105,8 +103,7 @@ def column_names(source: str | os.PathLike[str]) -> list[str]:
     place, kind = _open(source)
     _refuse_unreadable(place, kind, str(source))
     try:
-        with silenced():
-            return _header(place, kind)
+        return _header(place, kind)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, UnicodeDecodeError):
         raise FileProblem(f"cannot understand {source} as a table.") from None
 

@@ -52,7 +52,7 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # ty
     source or from a pilot whose data are not part of the fit; never from the data themselves. They matter
     more than the algorithm: the noise is fixed by the row bound, so that a feature which uses a tenth of its
     range carries a tenth of the signal. Bounds two standard deviations on either side of the mean
-    (:func:`~dpmarket.datasets.bounds.standard_bounds` of a public pilot) serve better than the smallest and
+    (:func:`~dpmarket.datasets.standard_bounds` of a public pilot) serve better than the smallest and
     the largest value.
 
     With ``radius=1`` a single feature is never cut. With many features most rows are shortened to the same

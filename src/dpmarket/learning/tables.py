@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from dpmarket.datasets import PublicData, standard_bounds
-from dpmarket.datasets.bounds import SPREAD
+from dpmarket.datasets.public_data import SPREAD
 from dpmarket.errors import InvalidInput
 from dpmarket.learning.columns import Categories, Column, Dates, Numbers, YesNo
 

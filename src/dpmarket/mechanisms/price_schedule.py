@@ -256,14 +256,20 @@ def _schedule(market: Market, k: int, entry: Entry, table: VirtualCost) -> Price
     cutoff = float(psi[0])  # the virtual cost at which the first chord starts: nothing is bought beyond
     if cutoff <= table.values[0]:
         return _no_schedule(table)
+    # H is linear between knots only if every chord begins and ends at one. Within a jump of the table, a very
+    # short piece, a cost does not say its virtual cost well enough: knots are pairs of both.
     inside = psi[(psi > table.values[0]) & (psi < table.values[-1])]
-    costs = np.unique(np.concatenate((table.knots, np.asarray(table.inverse(inside)))))
+    costs = np.concatenate((table.knots, np.asarray(table.inverse(inside))))
+    values = np.concatenate((table.values, inside))
+    order = np.lexsort((values, costs))
+    costs, values = costs[order], values[order]
     if cutoff < table.values[-1]:
-        costs = costs[costs <= float(table.inverse(cutoff))]
-    # Knots that differ by rounding are one; the first and the last stay.
-    apart = np.diff(costs) > 1e-12 * (table.reserve_price - table.knots[0])
-    costs = np.concatenate((costs[:-1][apart], costs[-1:]))
-    shares = _weights(market, k, entry, np.asarray(table(costs)) - stratum.lowest) * market.total(entry)
+        bought = costs <= float(table.inverse(cutoff))
+        costs, values = costs[bought], values[bought]
+    # Knots that differ by rounding are one; the last stays.
+    apart = np.append(np.diff(costs) > 2.0 * np.spacing(costs[1:]), True)
+    costs, values = costs[apart], values[apart]
+    shares = _weights(market, k, entry, values - stratum.lowest) * market.total(entry)
     if cutoff < table.values[-1]:
         shares[-1] = 0.0
     shares = np.minimum.accumulate(shares)

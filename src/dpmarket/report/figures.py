@@ -282,4 +282,4 @@ def draw_epsilons(
         axes.plot(epsilons, values, MARKERS[k], color=COLOURS[k], linestyle="none", label=name)
     axes.set_xlabel("privacy budget (epsilon)")
     axes.set_ylabel("epsilon shown by the audit")
-    axes.legend()
+    _legend(axes)
