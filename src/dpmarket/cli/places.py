@@ -12,9 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Located:
-    """A market's database, its folder of logs, its folder of keys, a file campaign's name in it, and the
-    folder of PostgreSQL's programs.
-    """
+    """A market's database, its folders of logs, keys and PostgreSQL's programs, a file campaign's name."""
 
     url: str | Path
     state: Path

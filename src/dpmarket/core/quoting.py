@@ -573,6 +573,25 @@ def quotes_of(c: sa.Connection, campaign: int) -> pl.DataFrame:
     return pl.DataFrame(dict(zip(kinds, columns, strict=True)), schema=kinds)
 
 
+def decided_of(c: sa.Connection, campaign: int) -> pl.DataFrame:
+    """Return everybody who was decided about, by digest: quote, what was used of it, weight, state, time."""
+    query = (
+        sa.select(
+            _person.name, _person.digest, _own.epsilon, _own.payment, _own.epsilon_used, _own.weight,
+            _own.state, _own.since,
+        )
+        .join(schema.person, _person.id == _own.person)
+        .where(_own.campaign == campaign, _own.epsilon.is_not(None))
+        .order_by(_person.digest)
+    )  # fmt: skip
+    kinds = {
+        "name": pl.String, "digest": pl.Binary, "epsilon": pl.Float64, "payment": pl.Int64,
+        "used": pl.Float64, "weight": pl.Float64, "state": pl.String, "since": pl.String,
+    }  # fmt: skip
+    columns = list(zip(*c.execute(query).all(), strict=True)) or [()] * len(kinds)
+    return pl.DataFrame(dict(zip(kinds, columns, strict=True)), schema=kinds)
+
+
 def schedule_decision(schedule: Schedule) -> Decide:
     """Return the mechanism that applies one price schedule to every report."""
 

@@ -57,9 +57,7 @@ def _release(rules: Rules) -> dict[str, Any]:
     """Return what is fixed of a release before records are read."""
     rows = rules.sellers.rows_per_person
     if rules.statistics:
-        stated = {
-            name: {"question": one.statistic(rows).to_dict()} for name, one in rules.statistics.items()
-        }
+        stated = {name: {"question": one.statistic(rows).to_dict()} for name, one in rules.statistics.items()}
         return {"family": "statistics", "rows_per_person": rows, "statistics": stated}
     model = {"classes": None if rules.label is None else list(rules.label.values)}
     loss = loss_of(rules).to_dict()
