@@ -135,7 +135,9 @@ def test_tokens_are_stored_as_digests_and_end(live):
     from datetime import timedelta
 
     (made,) = live.market.run(sellers.invite, OWNER, live.campaign, ["a"])
-    session = live.market.transact(lambda tx: access.sign_in(tx, made.token, "invitation", timedelta(hours=1)))
+    session = live.market.transact(
+        lambda tx: access.sign_in(tx, made.token, "invitation", timedelta(hours=1))
+    )
     now = live.market.transact(lambda tx: tx.now)
     with live.market.look() as c:
         assert access.caller_of(c, session, ("session",), now) == Caller(participation=made.participation)
@@ -148,7 +150,10 @@ def test_tokens_are_stored_as_digests_and_end(live):
         lambda tx: access.issue_token(tx, "login", member_in(live.market, tx), timedelta(hours=1))
     )
     live.market.transact(lambda tx: access.sign_in(tx, login, "login", timedelta(hours=1)))
-    assert unknown(live.market.transact, lambda tx: access.sign_in(tx, login, "login", timedelta(hours=1))) == NOTHING
+    assert (
+        unknown(live.market.transact, lambda tx: access.sign_in(tx, login, "login", timedelta(hours=1)))
+        == NOTHING
+    )
 
 
 def member_in(market, tx):

@@ -385,17 +385,17 @@ def preview_reports(market: Market, campaign: int, reports: pl.DataFrame, decide
                     "state", "This campaign was quoted for other reports: begin another campaign for these."
                 )
             return None
-        if found.state != "open" or found.channel != "file":
-            raise MarketRefusal("state", "Reports come from files while the campaign is open.")
         table = table.join(_standings(c, found), on="digest", how="left", maintain_order="left")
         free = money.free_by_pool(c, campaign)[money.ESCROW]
     new = table.filter(pl.col("known").is_null())
+    if new.height == 0:
+        return None
+    if found.state != "open" or found.channel != "file":
+        raise MarketRefusal("state", "Reports come from files while the campaign is open.")
     room = new.filter(pl.col("room").fill_null(1) == 1)
     minimum = sellers_rules(found).minimum
     if found.mechanism == "offline" and room.height < minimum:
         raise MarketRefusal("few", f"{room.height} people reported, and the rules ask for {minimum}.")
-    if new.height == 0:
-        return None
     costs = room.get_column("cost").to_numpy()
     digests, pools, names = (room.get_column(name).to_list() for name in ("digest", "pool", "name"))
     frozen = Reports(digests, costs, pools, names)
