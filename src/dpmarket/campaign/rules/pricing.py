@@ -333,7 +333,7 @@ def noise_warning(rules: Rules) -> str | None:
 
 
 def errors_of(rules: Rules, epsilons: FloatArray) -> tuple[float, float]:
-    """Return the expected error of a release from people with these epsilons: from sampling and from noise."""
+    """Return the expected error of a release from people with these epsilons, by sampling and by noise."""
     terms = terms_of(rules)
     shares = terms.epsilon_cost.share(epsilons)
     total = float(shares.sum())
