@@ -16,13 +16,13 @@ from pathlib import Path
 
 import httpx
 import numpy as np
+from dpmarket.market import Caller, acting, do_errands, issue_token, open_desk, work
+from dpmarket.web.setup import new_member, prepare
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from dpmarket.market import Caller, acting, do_errands, issue_token, open_desk, work
 from dpmarket.web.client import Client
 from dpmarket.web.running import serving
 from dpmarket.web.settings import Settings
-from dpmarket.web.setup import new_member, prepare
 
 FOLDER = Path(__file__).parent / "_static" / "service"
 ROLES = ("buyer", "paymaster", "operator")

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.second_arithmetic import canonical
 
 import dpmarket as dpm
 from dpmarket import statistics
@@ -21,7 +22,6 @@ from dpmarket.mechanisms.exact import OfflineMechanism
 from dpmarket.mechanisms.objective import Objective
 from outside.driver import NODE, FileCampaign, page_checks, run, running_service, until
 from outside.goods import GOODS, sellers, tables
-from support.second_arithmetic import canonical
 
 PEOPLE, POSTED = 20, 120  # a posted price buys from few
 WAYS = (

@@ -4,10 +4,10 @@ import hashlib
 import xml.etree.ElementTree as ET
 
 import pytest
-
 from dpmarket.market import work
-from dpmarket.web.client import Refused
 from support.live import MARKET
+
+from dpmarket.web.client import Refused
 from support.readers import member_of
 from support.shop import SOLD
 

@@ -9,12 +9,12 @@ from datetime import timedelta
 import pytest
 import sqlalchemy as sa
 from aiosmtpd.controller import Controller
-
-from dpmarket.errors import FileProblem
 from dpmarket.ledger import reading
 from dpmarket.market import acting, mail_counts, send_again, tables, withdraw_participation, work
 from dpmarket.market.outbox import TRIES
 from dpmarket.web.mailing import check_smtp, send_due
+
+from dpmarket.errors import FileProblem
 from dpmarket.web.settings import Settings
 from support.shop import SOLD, Clock, open_shop
 

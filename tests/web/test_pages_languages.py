@@ -5,12 +5,12 @@ from importlib import resources
 from typing import Literal
 
 import pytest
-from pydantic import Field, create_model
-
 from dpmarket.campaign.market_file import Market, Sellers
 from dpmarket.market import ENGLISH, GERMAN, work
-from dpmarket.web.pages import language, market_form, texts
 from dpmarket.web.pages.market_form import keys
+from pydantic import Field, create_model
+
+from dpmarket.web.pages import language, market_form, texts
 from support.readers import again, member_of, seller_of
 from support.shop import SOLD, open_shop
 

@@ -1,11 +1,11 @@
 """The form of a record: a field for every kind of column, and what it makes of what was typed."""
 
 import pytest
+from dpmarket.web.pages.recording import fields_of, filled
+from support.live import MARKET
 
 from dpmarket.campaign import check_market
 from dpmarket.web.pages.forms import Form
-from dpmarket.web.pages.recording import fields_of, filled
-from support.live import MARKET
 from support.readers import seller_of
 
 RULES = {

@@ -5,17 +5,17 @@ from importlib import resources
 
 import pytest
 from babel import Locale
-
-from dpmarket.errors import MarketRefusal
 from dpmarket.market import GivenQuote
 from dpmarket.market.standing import Standing
 from dpmarket.market.tables import CAMPAIGN_STATES, PARTICIPATION_STATES
-from dpmarket.web.pages import texts
 from dpmarket.web.pages.buying import amount_in
+from support.live import MARKET
+
+from dpmarket.errors import MarketRefusal
+from dpmarket.web.pages import texts
 from dpmarket.web.pages.forms import number_in
 from dpmarket.web.pages.meaning import cost_of, epsilon_shown, right_guesses
 from dpmarket.web.pages.situations import SITUATIONS, situation_of
-from support.live import MARKET
 from support.readers import member_of, seller_of
 
 MOST = 60_000

@@ -10,11 +10,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from support.live import MARKET, RECORD
 
 from dpmarket.web.client import Client
 from dpmarket.web.settings import read_settings
 from support.commands import run
-from support.live import MARKET, RECORD
 
 pytestmark = pytest.mark.slow  # tests/outside has what decides in `make test`
 

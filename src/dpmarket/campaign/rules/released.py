@@ -253,18 +253,18 @@ def released_from(data: Any, source: str) -> Released:
 
 def _refuse_other_coefficients(model: ModelFile, source: str) -> None:
     """Refuse a description that is none, or does not have a coefficient for every feature and output."""
-    from dpmarket.audit import Books
+    from dpmarket.audit import Claim
 
     if len(set(model.labels)) < len(model.labels):
         raise FileProblem(f"cannot use {source}: expected different labels.")
     try:
-        books = Books.of(model.description, [1.0])
+        claim = Claim.of(model.description, [1.0])
     except InvalidInput as problem:
         raise FileProblem(f"cannot use {source}: {problem}") from None
-    found = model.description.get("coefficients" if books.delta else "cells")
+    found = model.description.get("coefficients" if claim.delta else "cells")
     outputs = len(model.labels) if len(model.labels) > 2 else 1
     expected = len(model.features) + 1
-    kinds = (int, float) if books.delta else (int,)
+    kinds = (int, float) if claim.delta else (int,)
     if not isinstance(found, list) or len(found) != outputs:
         raise FileProblem(f"cannot use {source}: expected coefficients of {outputs} outputs.")
     for row in found:

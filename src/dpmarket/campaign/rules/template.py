@@ -105,7 +105,7 @@ def declared_by(
     sample: str | os.PathLike[str], left_out: set[Any], most_categories: int = 50
 ) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
     """Return declarations for the columns of a public sample, and what each column was taken for."""
-    from dpmarket.learning.pilots import declared_from
+    from dpmarket.learning.tables import declared_from
 
     table = read_table(sample)
     table = table.drop([name for name in table.columns if name in left_out])
