@@ -17,10 +17,10 @@ REFERENCE = Path(__file__).parent.parent / "docs" / "reference"
 LIBRARY = "costs privacy learning learning.reference statistics mechanisms audit certificates datasets"
 # Made by other functions, whose examples show them; or they need files, which the how-to pages have.
 SHOWN_ELSEWHERE = """
-Loss Learner Misreport CrossPrices NoiseDraw NoiseSource ReleasePlan Minimum Rows Audit
-PrivacyFindings PrivacyAudit claim_of Check Sellers Money Split make_certificate describe_market describe_model
-describe_statistics rules_digest CertifiedStatistic check_certificate new_signing_key read_certificate read_signature
-sign write_certificate Statistic affairs
+Loss Learner Misreport CrossPrices NoiseDraw NoiseSource ReleasePlan Minimum Rows Audit PrivacyFindings
+PrivacyAudit claim_of Check Sellers Money Split make_certificate describe_market describe_model
+describe_statistics rules_digest CertifiedStatistic check_certificate new_signing_key read_certificate
+read_signature sign write_certificate Statistic affairs
 german_health health_insurance batters diamonds football free_light_chain unemployment_benefits
 wives_at_work young_workers PrivacyAccount Plan TruthfulnessAudit
 ParticipationAudit"""
