@@ -160,7 +160,9 @@ function receiptChecks(body, market, release, digest, bytes, cost) {
   const [{ line }, { split }, rules] = [receipt, body.market, digestOfRules(body)];
   const inside = climbs(body, leafOf(line, receipt.salt), receipt.index, receipt.path);
   const mine = `is in the certificate: id ${seen(line.id)}, epsilon ${line.epsilon}, payment `
-    + amountText(line.payment, body.money) + (line.withdrew ? ", withdrawn: nothing of it is owed" : "");
+    + amountText(line.payment, body.money)
+    + (body.market.groups.length > 1 ? `, group ${seen(body.market.groups[line.group]?.name ?? "unknown")}` : "")
+    + (line.withdrew ? ", withdrawn: nothing of it is owed" : "");
   const kept = line.withdrew ? line.used === 0 && line.weight === 0 : line.used <= line.epsilon;
   const delta = release.delta > 0 ? `; the epsilon comes with a delta of ${release.delta}` : "";
   const placed = market.isPlaced(line)

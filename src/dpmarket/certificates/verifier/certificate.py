@@ -16,7 +16,7 @@ from .lines import LINE_CHECKS, Parts, receipt_checks
 from .openings import openings_checks, read_openings
 from .public import public_checks
 from .reading import MOST_BODY, leaves_of, parsed, read
-from .reports import reports_checks
+from .reports import opened_histograms_check, reports_checks
 from .rules import rules_checks
 from .signatures import signature_check
 from .statements import statements_check
@@ -103,6 +103,7 @@ def verify(
             if openings is not None:
                 lines, opened = read_openings(parts, openings)
                 checks += openings_checks(parts, found, leaves, lines, opened)
+                checks += opened_histograms_check(parts, opened["secrets"])
                 if reports is not None:
                     checks += reports_checks(parts, lines, opened["secrets"], reports)
     except Broken as problem:

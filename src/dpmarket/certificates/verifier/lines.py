@@ -84,6 +84,7 @@ def receipt_checks(parts: Parts, digest: str, data: bytes, cost: float | None) -
     paid = amount_text(line["payment"], parts.market.units, body["money"]["currency"])
     mine = (
         f"is in the certificate: id {line['id']!r}, epsilon {number_text(line['epsilon'])}, payment {paid}"
+        + (f", group {_group(body, line)!r}" if len(body["market"]["groups"]) > 1 else "")
         + (", withdrawn: nothing of it is owed" if line["withdrew"] else "")
     )
     return [
@@ -104,6 +105,11 @@ def _of_line(
     if name == "privacy budget" and delta > 0.0:
         yes += f"; the epsilon comes with a delta of {number_text(delta)}"
     return judged(f"receipt's {name}", check(parts, line), yes, no)
+
+
+def _group(body: Mapping[str, Any], line: Line) -> str:
+    groups = body["market"]["groups"]
+    return str(groups[int(line["group"])]["name"]) if line["group"] < len(groups) else "unknown"
 
 
 def _fits(line: Line, body: Mapping[str, Any]) -> bool:
