@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .commitments import commitments_check
-from .layout import refuse_other_body
+from .layout import refuse_other
 from .lines import LINE_CHECKS, Parts, receipt_checks
 from .openings import openings_checks, read_openings
 from .public import public_checks
@@ -86,7 +86,7 @@ def verify(
     try:
         file = read(certificate, first_line_only=receipt is not None and openings is None)
         body = parsed(file.body, "the certificate's first line", MOST_BODY)
-        refuse_other_body(body)
+        refuse_other(body, "certificate")
         found = hashlib.sha256(file.body).hexdigest()
         checks.append(Check("layout", HOLDS, f"canonical, version 3; the digest is {found}"))
         if digest is not None:
@@ -117,7 +117,7 @@ def refusals(body: bytes, lines: Sequence[Mapping[str, Any]]) -> list[Check]:
     """Return the checks that fail of a body and some of its lines: for a writer, before it publishes."""
     try:
         found = parsed(body, "the certificate", MOST_BODY)
-        refuse_other_body(found)
+        refuse_other(found, "certificate")
         checks = [*public_checks(found), *rules_checks(found, None), statements_check(found)]
         wrong = [check for check in checks if check.verdict == FAILS]
         if not wrong:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .commitments import climbs, leaf_of
-from .layout import refuse_other_receipt
+from .layout import refuse_other
 from .market import Market, part_of
 from .money import amount_text
 from .reading import MOST_RECEIPT, number_text, only_line, parsed
@@ -78,7 +78,7 @@ LINE_CHECKS: tuple[tuple[str, Callable[[Parts, Line], bool], str, str], ...] = (
 def receipt_checks(parts: Parts, digest: str, data: bytes, cost: float | None) -> list[Check]:
     """Return every check of a receipt; with the reported cost, that the quote is the one for it."""
     receipt = parsed(only_line(data), "the receipt", MOST_RECEIPT)
-    refuse_other_receipt(receipt)
+    refuse_other(receipt, "receipt")
     line, body = receipt["line"], parts.body
     inside = climbs(body, leaf_of(line, receipt["salt"]), receipt["index"], receipt["path"])
     paid = amount_text(line["payment"], parts.market.units, body["money"]["currency"])
