@@ -144,7 +144,7 @@ FORGERIES = [
     ("a heavier weight", NORM, "epsilon used", line(weight=times(1.0 + 1e-9))),
     ("a heavier whole weight", DELTA, "epsilon used", line(weight=lambda w: w + max(round(w * 1e-9), 1))),
     ("a weight that is not whole", (*DELTA, *STATISTICS), "epsilon used",
-     line(weight=lambda w: w * (1 + 1e-13) + 2e-13)),
+     line(weight=lambda w: w - 0.5 if w > 2 else w * (1 - 3e-14))),
     ("more used than sold", ALL, "privacy budget", line(used=lambda u: u * 1.5)),
     ("used after leaving", ALL, "privacy budget", line(withdrew=True)),
     ("less noise", NORM, "epsilon used", at("release", "noise_rate", to=times(1.0 + 1e-9))),
