@@ -73,7 +73,7 @@ def other(value, rng):
 
 
 def library_accepts(papers, line):
-    """Whether the library's own formulas allow the line: epsilon covers the weight, payments follow prices."""
+    """Whether the library's own formulas allow the line: the weight is covered, payments follow prices."""
     try:
         release, prices = papers.release, papers.market["prices"]
         if release["family"] == "norm":

@@ -29,8 +29,8 @@ NORM = (
     "softmax-categories",
 )
 DELTA = ("delta", "delta-online", "delta-softmax")
-SCHEDULES = ("two-classes-online", "two-classes-posted", "two-classes-quadratic-online", "two-classes-irregular",
-             "delta-online", "cross-priced")  # fmt: skip
+SCHEDULES = ("two-classes-online", "two-classes-posted", "two-classes-quadratic-online",
+             "two-classes-irregular", "delta-online", "cross-priced")  # fmt: skip
 EXACT = ("two-classes", "two-classes-quadratic", "two-classes-caps", "two-classes-groups", "delta")
 STATISTICS = ("mean", "share", "histogram", "quantile", "vector-mean", "several")
 ALL = (*NORM, *DELTA, *STATISTICS, "two-classes-online", "cross-priced")
@@ -91,7 +91,7 @@ def other_mechanism(papers):
 
 
 def huge_offer(papers):
-    """Offer an epsilon that nobody would want besides, to make room for rounding, and pay a cent too little."""
+    """Offer an epsilon that nobody would want besides, to make room, and pay a cent too little."""
     papers.market["epsilon_cost"] = {"shape": "linear", "shares": None}
     schedule = papers.market["prices"][0]["schedules"][0]
     for name, value in (("costs", 1e-9), ("epsilons", 1e12), ("amounts", 1e12)):
@@ -144,7 +144,7 @@ FORGERIES = [
     ("a heavier weight", NORM, "epsilon used", line(weight=times(1.0 + 1e-9))),
     ("a heavier whole weight", DELTA, "epsilon used", line(weight=lambda w: w + max(round(w * 1e-9), 1))),
     ("a weight that is not whole", (*DELTA, *STATISTICS), "epsilon used",
-     line(weight=lambda w: w * (1 + 1e-13) + 2e-13)),
+     line(weight=lambda w: w - 0.5 if w > 2 else w * (1 - 3e-14))),
     ("more used than sold", ALL, "privacy budget", line(used=lambda u: u * 1.5)),
     ("used after leaving", ALL, "privacy budget", line(withdrew=True)),
     ("less noise", NORM, "epsilon used", at("release", "noise_rate", to=times(1.0 + 1e-9))),
@@ -446,3 +446,20 @@ def test_reports_other_than_the_frozen_ones_are_found():
     ):
         found = failing(verify(papers.certificate(), **shown, reports="\n".join(other).encode()))
         assert check in found, check
+
+
+def test_histograms_other_than_the_committed_ones_or_the_reports_are_found():
+    reports = (FILES / "cross-priced.reports.csv").read_bytes()
+    papers = Papers.stored("cross-priced")
+    papers.secrets["histograms"][0][0]["counts"][0] += 1
+    found = failing(verify(papers.certificate(), openings=papers.openings(), reports=reports))
+    assert found == {"histograms", "reports' histograms"}
+    content = (
+        b"dpmarket-histograms-3",
+        bytes.fromhex(papers.secrets["salt"]),
+        canonical(papers.secrets["histograms"]),
+    )
+    papers.market["split"]["histograms"] = sha(*content).hex()
+    papers.settle()
+    found = failing(verify(papers.certificate(), openings=papers.openings(), reports=reports))
+    assert found == {"reports' histograms"}

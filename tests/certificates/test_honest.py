@@ -4,15 +4,16 @@ import json
 import shutil
 import subprocess
 import sys
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import dpmarket as dpm
-from dpmarket.certificates import certify, receipt_page, verify
+from dpmarket.certificates import Money, Sellers, certify, make_certificate, receipt_page, verify
 from dpmarket.certificates.canonical import canonical
-from dpmarket.errors import DpmarketError, InvalidInput
+from dpmarket.errors import DpmarketError, InvalidInput, NotCertifiable
 from dpmarket.privacy import SeededNoise
 from support import forging
 from support.certificates import (
@@ -137,6 +138,34 @@ def test_papers_that_must_not_be_certified_are_refused():
             pytest.fail(f"{name} was certified: {act()!r}")
 
 
+def test_a_line_that_no_sample_sees_is_refused_if_its_epsilon_was_exceeded():
+    made, _, rules = cross_priced()
+    values = made.lines.values.copy()
+    poorest = int(np.argmin(values[:, 1]))
+    body = json.loads(made.body)
+    for column, withdrew in ((2, False), (3, True)):
+        other = values.copy()
+        other[poorest, column] = 1e-9
+        gone = np.arange(len(values)) == poorest
+        sellers = Sellers(made.lines.ids, *other.T, parts=made.lines.parts, withdrew=gone & withdrew)
+        with pytest.raises(NotCertifiable, match="exceeded" if column == 2 else "withdrew"):
+            make_certificate(sellers, body["market"], body["release"], Money(100, "EUR"), rules=rules)
+
+
+def test_sums_are_rounded_up_to_three_digits_and_the_epsilon_used_is_exact():
+    for name in ("two-classes", "cross-priced", "delta", "several"):
+        papers = Papers.stored(name)
+        totals = papers.body["totals"]
+        exact = {
+            key: sum(Fraction(line[key]) for line in papers.lines) for key in ("epsilon", "payment", "used")
+        }
+        for key in ("epsilon", "payment"):
+            stated = Fraction(totals[f"total_{key}"])
+            assert exact[key] <= stated <= exact[key] * Fraction(101, 100)
+            assert len(str(totals[f"total_{key}"]).replace(".", "").strip("0")) <= 3
+        assert (totals["total_used"] == float(exact["used"])) == (name != "delta")
+
+
 def test_sellers_who_withdrew_are_owed_nothing_and_have_nothing_used():
     outcome, rules = market("online")
     gone = int(COSTS.argmin())
@@ -167,7 +196,10 @@ def test_the_verifier_copied_away_runs_with_python_alone(tmp_path):
         str(FILES / f"cross-priced{end}")
         for end in (".json", ".openings.json", ".reports.csv", ".rules.json")
     ]
-    start = "import runpy, sys; sys.path.insert(0, sys.argv.pop(1)); runpy.run_module('verifier', None, '__main__')"
+    start = (
+        "import runpy, sys; sys.path.insert(0, sys.argv.pop(1)); "
+        "runpy.run_module('verifier', None, '__main__')"
+    )
     options = ["--openings", files[1], "--reports", files[2], "--commitment", files[3]]
     command = [sys.executable, "-I", "-S", "-c", start, str(tmp_path), files[0], *options]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)

@@ -88,7 +88,15 @@ class Sellers:
 
 @dataclass(frozen=True)
 class Money:
-    """The currency's short name (up to 12 letters and currency signs), and its minor units to one unit."""
+    """The money of a certificate.
+
+    Attributes
+    ----------
+    minor_units
+        How many make one unit of money.
+    currency
+        Its short name, up to 12 letters and currency signs; empty: none.
+    """
 
     minor_units: int
     currency: str = ""

@@ -15,7 +15,7 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
-from .layout import STATISTIC, is_whole, is_whole_text, refuse_other_parts
+from .layout import is_whole, is_whole_text, refuse_other_parts
 
 _PARTS = 1 << 24
 _LARGEST_WEIGHT = 1 << 80
@@ -48,7 +48,7 @@ def statistics_problems(release: Mapping[str, Any]) -> list[str]:
         return ["statistics"]
     wrong = []
     for name, one in statistics.items():
-        refuse_other_parts(one, STATISTIC, f"the statistic {name!r}")
+        refuse_other_parts(one, "statistic", f"the statistic {name!r}")
         wrong += [f"{name!r}: {part}" for part in _wrong(one, rows)]
     if wrong:
         return wrong
