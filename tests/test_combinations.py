@@ -21,7 +21,6 @@ from dpmarket.mechanisms.exact import OfflineMechanism
 from dpmarket.mechanisms.objective import Objective
 from outside.driver import NODE, FileCampaign, page_checks, run, running_service, until
 from outside.goods import GOODS, sellers, tables
-from support.second_arithmetic import canonical
 
 PEOPLE, POSTED = 20, 120  # a posted price buys from few
 WAYS = (
@@ -113,6 +112,11 @@ def show_removed_menu(bought):
     found = page_checks(bought.page, forged, canonical(receipt) + b"\n", bought.cost)
     assert found["layout"] == "holds", found
     assert "FAILS" in found.values(), found
+
+
+def canonical(data):
+    """Return the one text of this data, without a line's end."""
+    return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def show_report(bought):
