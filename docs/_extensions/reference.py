@@ -1,7 +1,7 @@
 """Reference tables made from the package when the documentation is built.
 
 A line ``% table: NAME`` of a page is replaced by what the function ``NAME`` of this module returns, as
-Markdown: the commands by typer's own generator, the settings, the market file and the HTTP API from their
+Markdown: the commands by typer's own generator, the settings, the rules file and the HTTP API from their
 models.
 """
 
@@ -12,8 +12,8 @@ from typing import Any
 from typer.cli import get_docs_for_click
 from typer.main import get_command
 
-from dpmarket.campaign.complaints import model_in, table_of_named
-from dpmarket.campaign.market_file import Bounds, Market
+from dpmarket.campaign.rules.keys import model_in, table_of_named
+from dpmarket.campaign.rules.rules_file import Bounds, Rules
 from dpmarket.cli.app import app as command_line
 from dpmarket.web.app import make_routes
 from dpmarket.web.problems import STATUS, TITLES
@@ -48,10 +48,10 @@ def settings() -> str:
     return _table(("setting", "in the environment", "expected", "default", "meaning"), rows)
 
 
-def market_file() -> str:
-    """Every table and key of the market file."""
+def rules_file() -> str:
+    """Every table and key of the rules file."""
     parts = []
-    for name, field in Market.model_fields.items():
+    for name, field in Rules.model_fields.items():
         model, prefix = model_in(field.annotation), ""
         if not hasattr(model, "model_fields"):  # tables with names of the buyer's own
             model, prefix = table_of_named(field.annotation) or Bounds, "NAME."

@@ -27,7 +27,6 @@ from .errors import EntropyUnavailable as EntropyUnavailable
 from .errors import FileProblem as FileProblem
 from .errors import Infeasible as Infeasible
 from .errors import InvalidInput as InvalidInput
-from .errors import LedgerRefusal as LedgerRefusal
 from .errors import MarketRefusal as MarketRefusal
 from .errors import NotCertifiable as NotCertifiable
 from .errors import NotConverged as NotConverged

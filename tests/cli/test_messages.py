@@ -2,18 +2,13 @@
 
 import json
 import os
-import re
-import shlex
 import threading
 import tomllib
-from datetime import datetime
 
 import pytest
 
-from dpmarket.ledger.engine import command_for
-from support.campaigns import make_campaign, read_rows
+from support.campaigns import make_campaign
 from support.commands import run
-from support.desks import copy_ledger
 
 
 @pytest.fixture
@@ -63,7 +58,7 @@ def test_rows_that_cannot_be_read_are_named_by_their_line(folder, content, words
     said = run("quote", "reports.csv", *QUOTE, cwd=folder, code=1).stderr
     assert words in said
     assert "2.75" not in said
-    assert not (folder / "market.ledger").exists()
+    assert not (folder / "rules.db").exists()
 
 
 def test_blank_lines_at_the_end_do_no_harm_and_elsewhere_they_do(folder):
@@ -74,12 +69,14 @@ def test_blank_lines_at_the_end_do_no_harm_and_elsewhere_they_do(folder):
     assert "an empty cell in 1 row" in said
 
 
-def test_init_sets_bounds_of_features_and_lets_columns_be_used_otherwise(tmp_path):
-    run("init", "--set", "features.age.low=17", "--set", "features.yearly visits.low=0",
-        "--set", "features.yearly visits.high=50", cwd=tmp_path)  # fmt: skip
-    features = tomllib.loads((tmp_path / "market.toml").read_text())["features"]
-    assert features["age"] == {"low": 17, "high": 90.0}
+def test_init_takes_whatever_the_file_takes(tmp_path):
+    run("init", "--set", "features.yearly visits.low=0", "--set", "features.yearly visits.high=50",
+        "--set", "features.since.first=2000-01-01", "--set", "features.since.last=2020-01-01",
+        "--set", 'features.job.categories=["a", "b"]', cwd=tmp_path)  # fmt: skip
+    features = tomllib.loads((tmp_path / "rules.toml").read_text())["features"]
     assert features["yearly visits"] == {"low": 0, "high": 50}
+    assert features["job"] == {"categories": ["a", "b"]}
+    assert str(features["since"]["first"]) == "2000-01-01"
     run("init", "label.toml", "--set", "label.column=income", cwd=tmp_path)
     data = tomllib.loads((tmp_path / "label.toml").read_text())
     assert data["label"]["column"] == "income"
@@ -87,60 +84,93 @@ def test_init_sets_bounds_of_features_and_lets_columns_be_used_otherwise(tmp_pat
     said = run("init", "wrong.toml", "--set", "features.height.low=1", cwd=tmp_path, code=1).stderr
     assert "features.height.high: missing" in said
     assert not (tmp_path / "wrong.toml").exists()
+    run("init", "number.toml", "--set", "target.column=pay", cwd=tmp_path)
+    assert "label" not in tomllib.loads((tmp_path / "number.toml").read_text())
+    asked = ("--set", "statistics.age.kind=mean", "--set", "statistics.age.low=18", "--set")
+    run("init", "asks.toml", *asked, "statistics.age.high=90", cwd=tmp_path)
+    assert "features" not in tomllib.loads((tmp_path / "asks.toml").read_text())
+
+
+def test_init_says_what_it_took_each_column_of_a_sample_for(tmp_path):
+    rows = [
+        f'{k},{k % 28 + 1:02d}.03.2020,"1{k % 7},5",{"ab"[k % 2]},{"true" if k % 3 else "false"}'
+        for k in range(40)
+    ]
+    (tmp_path / "sample.csv").write_text("seller,since,size,job,member\n" + "\n".join(rows))
+    said = run("init", "--from", "sample.csv", cwd=tmp_path).stdout
+    for words in ("a date from 2020-03-01", "day first", "decimal comma", "2 categories", "yes or no"):
+        assert words in " ".join(said.split())
+    features = tomllib.loads((tmp_path / "rules.toml").read_text())["features"]
+    assert set(features) == {"since", "size", "job", "member"}
 
 
 def test_what_is_no_id_or_no_address_is_said_in_one_line(folder):
     run("quote", "reports.csv", *QUOTE, cwd=folder)
-    market = (folder / "market.toml").read_text()
-    (folder / "named.toml").write_text(market + '\n[ledger]\ncampaign = "c"\n')
     for arguments, words in (
         (("statement", "\udcff"), "in UTF-8"),
-        (("withdraw", "\udcff", "--quotes", "quotes.csv"), "in UTF-8"),
-        (("statement", "7", "-m", "named.toml", "--ledger", "postgresql://h:notaport/x"), "address"),
-        (("statement", "7", "-m", "named.toml", "--ledger", "://"), "address"),
+        (("withdraw", "\udcff"), "in UTF-8"),
+        (("withdraw", "nobody"), "No quote"),
+        (("statement", "7", "--database", "postgresql://h:notaport/x"), "address"),
+        (("statement", "7", "--database", "://"), "address"),
     ):
         said = run(*arguments, cwd=folder, code=1).stderr
         assert words in said
         assert len(said.splitlines()) == 1
 
 
-def test_a_file_that_is_no_ledger_is_left_as_it_is(folder):
-    (folder / "empty.ledger").write_text("")
+def test_a_file_that_is_no_database_is_left_as_it_is(folder):
     (folder / "reports.csv").chmod(0o644)
-    for name in ("empty.ledger", "reports.csv"):
-        path = folder / name
-        before, mode = path.read_bytes(), path.stat().st_mode
-        assert "no ledger" in run("ledger", "check", name, cwd=folder, code=1).stderr
-        assert (path.read_bytes(), path.stat().st_mode) == (before, mode)
-    text = (folder / "market.toml").read_text() + '\n[ledger]\ncampaign = "c"\n'
-    (folder / "market.toml").write_text(text)
-    said = run("quote", "reports.csv", *QUOTE, "--ledger", "data.csv", cwd=folder, code=1).stderr
-    assert "not a database" in said
+    before = (folder / "reports.csv").read_bytes()
+    said = run("quote", "reports.csv", *QUOTE, "--database", "data.csv", cwd=folder, code=1).stderr
+    assert "no database" in said
     assert oct((folder / "data.csv").stat().st_mode)[-3:] != "600"
+    assert (folder / "reports.csv").read_bytes() == before
 
 
-def test_a_password_in_a_ledgers_address_is_not_shown(folder):
-    text = '\n[ledger]\nurl = "postgresql://ann:s3cret@host/db"\ncampaign = "c"\n'
-    (folder / "market.toml").write_text((folder / "market.toml").read_text() + text)
+def test_a_password_in_a_databases_address_is_not_shown(folder):
+    text = '\n[campaign]\ndatabase = "postgresql://ann:s3cret@host/db"\n'
+    (folder / "rules.toml").write_text((folder / "rules.toml").read_text() + text)
     for flags in ((), ("--json",)):
-        said = run("show", "market.toml", *flags, cwd=folder).stdout
-        assert "ann:***@host" in said
+        said = run("show", "rules.toml", *flags, cwd=folder).stdout
+        assert "@host" in said
         assert "s3cret" not in said
 
 
+def test_a_dry_run_enters_nothing_and_says_what_quote_says(folder):
+    dry = json.loads(run("quote", "reports.csv", "--dry-run", "--json", cwd=folder).stdout)
+    assert not (folder / "rules.db").exists()
+    run("check", "reports.csv", "data.csv", cwd=folder)
+    assert not (folder / "rules.db").exists()
+    done = json.loads(run("quote", "reports.csv", *QUOTE, "--json", cwd=folder).stdout)
+    assert {name: dry[name] for name in dry if name != "state"} == {
+        name: done[name] for name in done if name != "state"
+    }
+
+
+def test_few_people_and_a_purchase_of_noise_are_refused_before_anything_is_made(folder):
+    rules = (folder / "rules.toml").read_text()
+    (folder / "rules.toml").write_text(rules.replace("minimum = 2", "minimum = 13"))
+    assert "sellers.minimum" in run("quote", "reports.csv", *QUOTE, cwd=folder, code=1).stderr
+    poor = rules.replace("payment_weight = 0.001\nconcentration = 1\nnoise = 1", "budget = 0.1")
+    (folder / "rules.toml").write_text(poor.replace("minimum = 2", "minimum = 2\nexpected = 12"))
+    said = run("quote", "reports.csv", *QUOTE, cwd=folder, code=1).stderr
+    assert "no better than always answering 'no'" in said
+    assert "--yes" in said
+    assert not (folder / "rules.db").exists()
+    run("quote", "reports.csv", *QUOTE, "--yes", cwd=folder)
+
+
 def test_money_is_shown_with_its_currency(folder):
-    text = (folder / "market.toml").read_text() + '\n[money]\ncurrency = "CHF"\n'
-    (folder / "market.toml").write_text(text)
+    text = (folder / "rules.toml").read_text() + '\n[money]\ncurrency = "CHF"\n'
+    (folder / "rules.toml").write_text(text)
     said = run("quote", "reports.csv", *QUOTE, cwd=folder)
     assert " CHF" in said.stdout
-    assert " CHF" in run("show", "quotes.csv", cwd=folder).stdout
-    run("train", "data.csv", "--quotes", "quotes.csv", "-o", "model.json", cwd=folder)
+    run("train", "data.csv", "-o", "model.json", cwd=folder)
     assert " CHF" in run("payouts", "-o", "payouts.csv", cwd=folder).stdout
     assert " CHF" in run("statement", "007", cwd=folder).stdout
-    assert " CHF" in run("show", "market.ledger", cwd=folder).stdout
-    said = run("ledger", "check", "market.ledger", cwd=folder).stdout
-    assert "adds up" in said
-    assert "trainings entered as spent" in run("ledger", "repair", "market.ledger", cwd=folder).stdout
+    assert " CHF" in run("show", "rules.db", cwd=folder).stdout
+    assert "adds up" in run("check", cwd=folder).stdout
+    assert "nothing was missing" in run("repair", cwd=folder).stdout
 
 
 def test_the_pilots_people_are_spoken_of_where_a_distribution_is_fitted_and_a_market_begun(tmp_path):
@@ -148,63 +178,7 @@ def test_the_pilots_people_are_spoken_of_where_a_distribution_is_fitted_and_a_ma
     (tmp_path / "pilot.csv").write_text("cost\n" + rows)
     assert "must not be sellers" in run("costs", "fit", "pilot.csv", cwd=tmp_path).stdout
     run("init", cwd=tmp_path)
-    assert "sellers.excluded" in (tmp_path / "market.toml").read_text()
-
-
-def test_a_backup_that_was_put_back_is_repaired_by_the_command_that_the_refusal_names(folder):
-    def refused(*arguments):
-        said = run(*arguments, cwd=folder, code=1).stderr
-        assert len(said.splitlines()) == 1
-        return said
-
-    train = ("train", "data.csv", "--quotes", "quotes.csv", "-o")
-    run("quote", "reports.csv", *QUOTE, cwd=folder)
-    copy_ledger(folder / "market.ledger", folder / "my backup.ledger")
-    run("withdraw", "007", "--quotes", "quotes.csv", cwd=folder)
-    run(*train, "model.json", cwd=folder)
-    run("payouts", "-o", "payouts.csv", cwd=folder)
-    run("payouts", "--confirmed", "payouts.csv", cwd=folder)
-    before = run("show", "market.ledger", "--json", cwd=folder).stdout
-    copy_ledger(folder / "my backup.ledger", folder / "market.ledger")
-
-    shown = run("show", "market.ledger", cwd=folder).stdout
-    assert "no: see 'dpmarket ledger check market.ledger'" in shown
-    for arguments in (
-        (*train, "second.json"),
-        ("payouts", "-o", "second.csv"),
-        ("quote", "reports.csv", "-o", "second.csv"),
-        ("withdraw", "7", "--quotes", "quotes.csv"),
-    ):
-        assert "'dpmarket ledger repair market.ledger'" in refused(*arguments)
-    named = re.search(r"'dpmarket (ledger repair .*?)' enters everything", refused(*train, "second.json"))
-    assert "withdrawals that were not known" in run(*shlex.split(named[1]), cwd=folder).stdout
-
-    assert "sellers are paid" in refused(*train, "second.json")
-    assert not (folder / "second.json").exists()
-    assert "paid out already" in refused("payouts", "-o", "second.csv")
-    run("payouts", "--repeat", 1, "-o", "second.csv", cwd=folder)
-    assert (folder / "second.csv").read_bytes() == (folder / "payouts.csv").read_bytes()
-    assert all(row["seller"] != "007" for row in read_rows(folder / "second.csv"))
-    run("payouts", "--confirmed", "second.csv", cwd=folder)  # was entered before, and is again: once
-    run("ledger", "check", "market.ledger", cwd=folder)
-    after = json.loads(run("show", "market.ledger", "--json", cwd=folder).stdout)
-    before = json.loads(before)
-    assert (after["sellers"], after["promised"]) == (before["sellers"], before["promised"])
-    assert after["spent"] == after["promised"]
-    assert after["agrees_with_log"]
-    times = []
-    for data in (before, after):
-        data["campaigns"][0]["rounds"][0].pop("state")
-        times.append(datetime.fromisoformat(data["campaigns"][0]["rounds"][0].pop("debited_at")))
-    assert abs((times[1] - times[0]).total_seconds()) <= 5.0  # the log's own, a moment later
-    assert after["campaigns"] == before["campaigns"]
-
-
-def test_a_repair_is_named_with_the_ledgers_whole_path_as_a_shell_takes_it(tmp_path):
-    for place in ("market.ledger", tmp_path / "a b.ledger"):
-        command = command_for("repair", place)
-        assert shlex.split(command[1:-1]) == ["dpmarket", "ledger", "repair", str(place)]
-    assert "ann:***@host/db" in command_for("check", "postgresql://ann:s3cret@host/db")
+    assert "sellers.excluded" in (tmp_path / "rules.toml").read_text()
 
 
 def test_a_table_whose_name_is_no_text_is_refused_in_one_line(folder):
@@ -218,8 +192,8 @@ def test_a_table_whose_name_is_no_text_is_refused_in_one_line(folder):
     for arguments in (
         ("quote", odd, "-o", "other.csv"),
         ("quote", "reports.csv", "-o", odd, "--force"),
-        ("train", odd, "--quotes", "quotes.csv", "-o", "model.json"),
-        ("withdraw", "7", "--quotes", odd),
+        ("train", odd, "-o", "model.json"),
+        ("withdraw", "--absent-from", odd),
         ("payouts", "--confirmed", odd),
         ("show", odd),
     ):

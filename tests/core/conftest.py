@@ -3,7 +3,7 @@
 import pytest
 
 from core.live import Clock, Live, opened
-from support.ledgers import new_database, postgres_server
+from support.databases import new_database, postgres_server
 
 
 @pytest.fixture(scope="session")

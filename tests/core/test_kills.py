@@ -16,7 +16,7 @@ from dpmarket.core.acts import OWNER, Caller
 from dpmarket.core.database import is_address
 from dpmarket.core.views import show_money, show_participation
 from dpmarket.errors import DpmarketError, MarketRefusal
-from support.ledgers import new_database
+from support.databases import new_database
 
 MOST = 200
 CASES = {  # the act, when it happens, and after which writes quick runs kill it

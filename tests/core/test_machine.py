@@ -37,7 +37,7 @@ from dpmarket.core.checks import books
 from dpmarket.core.people import person_digest
 from dpmarket.core.repair import repair
 from dpmarket.errors import MarketRefusal
-from support.ledgers import new_database
+from support.databases import new_database
 from support.machines import FAST, run_machine
 
 IDS = [f"person {k}" for k in range(5)]

@@ -33,7 +33,7 @@ from dpmarket.core.log import Log
 from dpmarket.core.repair import repair
 from dpmarket.core.views import show_limits, show_money, show_participation
 from dpmarket.errors import FileProblem, MarketRefusal
-from support.ledgers import new_database
+from support.databases import new_database
 
 
 class Copies:

@@ -95,10 +95,10 @@ def test_the_summary_is_the_outcomes_by_another_computation(demo):
     costs = dict(zip(reports["seller"], reports["cost"].astype(float), strict=True))
     costs = np.array([costs[name] for name in quotes["seller"]])
     totals, bought = demo.summary.totals, epsilons > 0
-    assert (totals.sellers, totals.bought, totals.not_bought) == (456, bought.sum(), (~bought).sum())
+    assert (totals.sellers, totals.bought, totals.priced_out) == (456, bought.sum(), (~bought).sum())
     assert totals.paid_minor_units == cents.sum()
     assert totals.paid == cents.sum() / 100
-    assert totals.total_promise == pytest.approx(math.fsum(epsilons), rel=1e-12)
+    assert totals.total_epsilon == pytest.approx(math.fsum(epsilons), rel=1e-12)
     assert totals.mean_epsilon == pytest.approx(math.fsum(epsilons) / bought.sum(), rel=1e-12)
     assert totals.mean_payment == pytest.approx(cents.sum() / bought.sum() / 100, rel=1e-12)
     for groups, some in ((demo.summary.bought_groups, bought), (demo.summary.other_groups, ~bought)):
@@ -117,13 +117,13 @@ def test_the_summary_is_the_outcomes_by_another_computation(demo):
     for k in range(len(test["diagnosis"])):
         margin = model["description"]["cells"][0][-1] * model["intercept_scaling"]
         row = []
-        for feature in model["features"]:
-            middle, half = (feature["low"] + feature["high"]) / 2, (feature["high"] - feature["low"]) / 2
-            row.append(np.clip((float(test[feature["name"]][k]) - middle) / half, -1, 1))
-        scaled = np.array(row) / max(1.0, np.linalg.norm(row) / (model["radius"] or np.sqrt(len(row))))
-        scaled /= model["radius"] or np.sqrt(len(row))
+        for name, bounds in model["encoder"]["columns"].items():
+            middle, half = (bounds["low"] + bounds["high"]) / 2, (bounds["high"] - bounds["low"]) / 2
+            row.append(np.clip((float(test[name][k]) - middle) / half, -1, 1))
+        scaled = np.array(row) / max(1.0, np.linalg.norm(row) / model["encoder"]["radius"])
+        scaled /= model["encoder"]["radius"]
         margin += scaled @ model["description"]["cells"][0][:-1]
-        wrong += (margin > 0) != (test["diagnosis"][k] == model["labels"][1])
+        wrong += (margin > 0) != (test["diagnosis"][k] == model["predicts"]["labels"][1])
     assert (demo.summary.score.wrong, demo.summary.score.records) == (wrong, 113)
 
 
@@ -218,7 +218,7 @@ def test_a_model_that_may_be_no_better_than_guessing_is_told_to_be_so(wrong, is_
     costs = Uniform(1, 5).sample(200, np.random.default_rng(5))
     summary = summarise(material(costs, score=score))
     text = render_page(replace(summary, has_model=True))
-    assert ("do not show that the model is better" in text) == is_doubtful
+    assert ("is not shown to be better than a constant guess" in text) == is_doubtful
     words = " ".join(re.sub("<[^>]*>", "", text).split())
     assert f"The model is wrong in {wrong} of 100 public test cases" in words
     assert "1 times" not in words
@@ -253,7 +253,7 @@ def test_few_withdrawals_leave_no_trace_of_what_they_were_promised():
     assert everybody.expected_error == outcome.sampling_error + outcome.noise_error
     assert f"{everybody.expected_error!r}" in render_page(everybody)
     assert (few.totals.sellers, few.totals.withdrawn) == (299, 1)
-    assert few.totals.total_promise == pytest.approx(np.delete(outcome.epsilons, gone).sum())
+    assert few.totals.total_epsilon == pytest.approx(np.delete(outcome.epsilons, gone).sum())
     assert few.rule.is_planned
     assert few.expected_error is few.noise_share is None
     text = render_page(few)

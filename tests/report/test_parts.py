@@ -19,7 +19,7 @@ from dpmarket.mechanisms.plan import plan
 from dpmarket.report.groups import group_ends, group_sellers
 from dpmarket.report.options import budget_options
 from dpmarket.report.promise import guess_after, meaning
-from dpmarket.report.score import score_model
+from dpmarket.report.score import Groups, score_labels, score_numbers
 
 
 @given(st.lists(st.floats(0.0, 10.0), min_size=0, max_size=80), st.integers(2, 15))
@@ -81,6 +81,20 @@ def test_budgets_that_cannot_be_spent_are_left_out():
         assert option.payment == pytest.approx(40.0 * option.factor, rel=0.01)
 
 
-def test_only_public_records_are_scored_on():
-    with pytest.raises(InvalidInput, match="PublicData"):
-        score_model(None, np.zeros((3, 2)))
+def test_a_score_counts_mistakes_and_compares_them_with_a_constant_guess():
+    truth = np.array([0] * 60 + [1] * 40)
+    score = score_labels("public.csv", ["no", "yes"], truth, truth, Groups("town", ["a"] * 50 + ["b"] * 50))
+    assert (score.wrong, score.guessing, score.is_better_than_guessing) == (0, 0.4, True)
+    assert [group.records for group in score.groups] == [50, 50]
+    constant = score_labels("public.csv", ["no", "yes"], np.zeros(100, dtype=int), truth)
+    assert constant.error == constant.guessing
+    assert not constant.is_better_than_guessing
+
+
+def test_a_regressions_score_is_the_share_of_the_spread_that_it_explains():
+    truth = np.arange(100.0)
+    assert score_numbers("public.csv", truth, truth).r_squared == 1.0
+    mean = score_numbers("public.csv", np.full(100, truth.mean()), truth)
+    assert mean.r_squared == pytest.approx(0.0, abs=1e-12)
+    assert mean.error == pytest.approx(25.0)
+    assert not score_numbers("public.csv", -truth, truth).is_better_than_guessing

@@ -1,4 +1,4 @@
-"""A small campaign in a folder: market file, reports and data, with ids that are not easy."""
+"""A small campaign in a folder: rules file, reports and data, with ids that are not easy."""
 
 import csv
 import json
@@ -8,6 +8,9 @@ import numpy as np
 import dpmarket as dpm
 
 MARKET = """\
+[sellers]
+minimum = 2
+
 [costs]
 distribution = "uniform(1, 5)"
 
@@ -43,13 +46,13 @@ def write_rows(path, header, rows):
 
 
 def make_campaign(folder, sellers=60, market=MARKET, seed=0):
-    """Write market.toml, reports.csv and data.csv; return the reported costs."""
+    """Write rules.toml, reports.csv and data.csv; return the reported costs."""
     rng = np.random.default_rng(seed)
     ids = seller_ids(sellers)
     costs = rng.uniform(1, 5, sellers)
     ages, incomes = rng.uniform(18, 90, sellers), rng.uniform(0, 1e5, sellers)
     labels = np.where(ages / 90 + incomes / 1e5 > 1.0, "yes", "no")
-    (folder / "market.toml").write_text(market, encoding="utf-8")
+    (folder / "rules.toml").write_text(market, encoding="utf-8")
     write_rows(folder / "reports.csv", ["seller", "cost"], zip(ids, costs.tolist(), strict=True))
     rows = list(zip(incomes.tolist(), ids, ages.tolist(), labels.tolist(), strict=True))
     write_rows(folder / "data.csv", HEADER, [rows[k] for k in rng.permutation(sellers)])

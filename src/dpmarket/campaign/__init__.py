@@ -1,5 +1,1 @@
-"""Run a campaign from files: a market file, quotes, a privacy ledger, training once, predictions."""
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+"""Campaigns: public rules (:mod:`dpmarket.campaign.rules`), of which everything else is a function."""

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Located:
-    """A market's database, folders of logs and keys, a file campaign's name, and PostgreSQL's programs."""
+    """A market's database, its folders of logs, keys and PostgreSQL's programs, a file campaign's name."""
 
     url: str | Path
     state: Path

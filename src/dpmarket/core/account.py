@@ -1,49 +1,126 @@
 """A lifetime account for models outside of campaigns: a campaign that ends at once.
 
-Fitting a library model on somebody's record spends epsilon as a campaign does. :func:`charge` enters that,
-against the same lifetime limits, and logs it before it returns; noise is drawn only afterwards.
+Fitting a library model on somebody's record spends epsilon as a campaign does. :class:`MarketAccount` enters
+that, against the same lifetime limits, and logs it before it returns; noise is drawn only afterwards.
 """
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import polars as pl
 import pydantic
 import sqlalchemy as sa
+from numpy.typing import ArrayLike
 
+from dpmarket import checks
+from dpmarket.arrays import FloatArray, read_only
 from dpmarket.core import people, schema
-from dpmarket.core.acts import Caller, Text, Tx, act, campaign_of, new_id
+from dpmarket.core.acts import OWNER, Caller, Text, Tx, act, campaign_of, new_id
 from dpmarket.core.campaigns import describe
-from dpmarket.core.database import Market
+from dpmarket.core.database import UNLIMITED, Market
 from dpmarket.core.log import canonical, digest_of
-from dpmarket.errors import MarketRefusal
+from dpmarket.core.people import EPSILON_UNITS, person_digests
+from dpmarket.errors import Infeasible, InvalidInput, MarketRefusal
+from dpmarket.privacy.gaussian import gaussian_epsilons
 
 _own, _person = schema.participation.c, schema.person.c
 Epsilon = Annotated[float, pydantic.Field(gt=0, allow_inf_nan=False)]
 
 
-def charge(
-    market: Market,
-    caller: Caller,
-    name: str,
-    ids: Sequence[str],
-    epsilons: Sequence[float],
-    delta: float = 0.0,
-) -> int:
-    """Spend epsilons, and a delta, of people's lifetime limits, all or none; return the entry's id.
+class MarketAccount:
+    """Lifetime limits that library models share with the campaigns of a database.
 
-    When this returns, the spending is in the database and in the log: draw noise after it, not before.
+    Obeys :class:`~dpmarket.privacy.account.PrivacyAccount`: pass it as ``account`` to a fit.
 
-    Raises
-    ------
-    MarketRefusal
-        Somebody's limits have no room; the message says how many people's.
+    Parameters
+    ----------
+    market
+        An open market.
+    name
+        Of the models in it; every charge is an entry of its own.
+    limit, delta_limit
+        The most that anybody may spend over all campaigns and models: it lowers everybody's limits, as a
+        campaign's does. None leaves them as they are.
+
+    Notes
+    -----
+    Guaranteed: a charge is on the disk and in the log before it returns, for everybody or nobody. An open
+    campaign counts with the largest epsilon that it could ask for.
     """
-    return int(market.run(enter_charge, caller, name, list(ids), list(map(float, epsilons)), delta))
+
+    def __init__(
+        self, market: Market, name: str = "models", *, limit: float | None = None,
+        delta_limit: float | None = None,
+    ) -> None:  # fmt: skip
+        self._market, self._name = market, name
+        if limit is not None or delta_limit is not None:
+            market.transact(lambda tx: people.lower_caps(tx, limit, delta_limit))
+
+    def charge(
+        self,
+        people: Sequence[Any],
+        epsilons: ArrayLike | None = None,
+        *,
+        mus: ArrayLike | None = None,
+        delta: float = 0.0,
+    ) -> None:
+        """Charge everybody, or nobody.
+
+        Parameters
+        ----------
+        people
+            Ids, each once.
+        epsilons, mus
+            What each is charged: epsilon, or a distance of Gaussian differential privacy, which is charged
+            as the epsilon that it has at ``delta``.
+        delta
+            Charged to everybody who is charged an epsilon above 0.
+
+        Raises
+        ------
+        InvalidInput
+            If a person is named twice or not by a text, or for amounts that are no amounts.
+        Infeasible
+            If anybody would exceed a limit. The message says how many, not who.
+        """
+        if (epsilons is None) == (mus is None):
+            raise InvalidInput("expected epsilons or mus: one of them is charged at a time.")
+        if mus is not None:
+            checks.strictly_between("delta", delta, 0.0, 1.0)
+            epsilons = gaussian_epsilons(checks.non_negative_vector("mus", mus), delta)
+        amounts = checks.non_negative_vector("epsilons", epsilons)
+        checks.same_length("epsilons", amounts, "people", people)
+        if not all(isinstance(one, str) for one in people):
+            raise InvalidInput("expected ids that are texts.")
+        charged = [(one, float(amount)) for one, amount in zip(people, amounts, strict=True) if amount > 0.0]
+        if not charged:
+            return
+        ids, spent = zip(*charged, strict=True)
+        name = f"{self._name} {secrets.token_hex(8)}"
+        try:
+            self._market.run(enter_charge, OWNER, name, list(ids), list(spent), delta)
+        except MarketRefusal as refusal:
+            if refusal.kind == "limit":
+                raise Infeasible(f"{refusal} Nobody was charged.") from None
+            raise InvalidInput(str(refusal)) from None
+
+    def left(self, people: Sequence[Any]) -> FloatArray:
+        """Return the epsilon that each of these people has left, rounded down, at least 0."""
+        with self._market.look() as c:
+            key, cap = c.execute(sa.select(schema.market.c.key, schema.market.c.cap)).one()
+            rest = _person.epsilon_cap - _person.epsilon_held - _person.epsilon_spent
+            query = sa.select(rest)
+            found = [
+                c.execute(query.where(_person.digest == digest)).scalar()
+                for digest in person_digests(bytes(key), people)
+            ]
+        units = [int(cap if one is None else one) for one in found]
+        left = [np.inf if cap == UNLIMITED else max(one, 0) / EPSILON_UNITS for one in units]
+        return read_only(np.array(left))
 
 
 @act("operator")

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-import sqlalchemy as sa
 
 from dpmarket.campaign.rules.decision import Binding
 from dpmarket.campaign.rules.pricing import OFFLINE, online_schedule
@@ -31,19 +30,18 @@ from dpmarket.certificates import (
     make_certificate,
     rules_digest,
 )
-from dpmarket.core import schema
 from dpmarket.core.acts import Campaign, campaign_of
 from dpmarket.core.database import Market
 from dpmarket.core.opening import NO_CURRENCY, decide_for, rules_of
-from dpmarket.core.quoting import Decide
+from dpmarket.core.quoting import Decide, decided_of
 from dpmarket.core.training import market_key, released
 from dpmarket.errors import NotCertifiable
 from dpmarket.files import csv_text, write_folder, write_table
 from dpmarket.mechanisms.cross_pricing import split
 from dpmarket.progress import StageProgress
 
-_own, _person = schema.participation.c, schema.person.c
-_LEFT = ("declined", "expired", "lapsed", "withdrawn")
+LEFT = ("declined", "expired", "lapsed", "withdrawn")
+"""States of people who were quoted and left before the release."""
 
 
 def nonce_of(key: bytes, campaign: int) -> bytes:
@@ -113,24 +111,16 @@ def _sellers(
     market: Market, found: Campaign, public: Mapping[str, Any], release: Mapping[str, Any]
 ) -> tuple[Sellers, str]:
     """Return a line for everybody who was decided about, and when the first of them was quoted."""
-    query = (
-        sa.select(
-            _person.name, _person.digest, _own.epsilon, _own.payment, _own.epsilon_used, _own.weight,
-            _own.state, _own.since,
-        )
-        .join(schema.person, _person.id == _own.person)
-        .where(_own.campaign == found.id, _own.epsilon.is_not(None))
-        .order_by(_person.digest)
-    )  # fmt: skip
     with market.look() as c:
-        rows = c.execute(query).all()
-    if not rows:
+        table = decided_of(c, found.id)
+    if table.height == 0:
         raise NotCertifiable("nobody was quoted.")
-    names, digests, epsilons, payments, used, weights, states, since = zip(*rows, strict=True)
     is_live = found.channel == "live"
-    ids = [bytes(d).hex() if is_live else str(name) for name, d in zip(names, digests, strict=True)]
-    promised = np.array(epsilons, dtype=float)
-    spent, own = (np.array([one or 0.0 for one in column]) for column in (used, weights))
+    ids = [
+        digest.hex() if is_live else str(name) for name, digest in table.select("name", "digest").iter_rows()
+    ]
+    promised = table.get_column("epsilon").to_numpy()
+    spent, own = (table.get_column(name).fill_null(0.0).to_numpy() for name in ("used", "weight"))
     if release["family"] == "descent":
         own = np.rint(own * release["weight_total"])
     elif release["family"] == "statistics":
@@ -139,13 +129,13 @@ def _sellers(
     sellers = Sellers(
         ids=ids,
         epsilons=promised,
-        payments=np.array(payments, dtype=np.int64),
+        payments=table.get_column("payment").to_numpy(),
         used=np.minimum(spent, promised),
         weights=own,
-        withdrew=np.array([state in _LEFT for state in states]),
+        withdrew=table.get_column("state").is_in(LEFT).to_numpy(),
         parts=split(ids, bytes.fromhex(public["salt"])) if "salt" in public else None,
     )
-    return sellers, min(since)
+    return sellers, str(table.get_column("since").min())
 
 
 def _release(made: Released) -> dict[str, Any]:

@@ -13,11 +13,11 @@ from dpmarket.campaign.rules.amounts import money_text
 from dpmarket.campaign.rules.released import StatisticsFile, read_released
 from dpmarket.campaign.rules.rules_file import read_rules
 from dpmarket.core import schema
-from dpmarket.core.acts import OWNER, Campaign
+from dpmarket.core.acts import OWNER, Campaign, campaign_of
 from dpmarket.core.database import Market, is_address, open_market
 from dpmarket.core.people import EPSILON_UNITS
 from dpmarket.core.place import state_folder
-from dpmarket.core.views import list_campaigns, show_money, show_sums
+from dpmarket.core.views import show_money, show_sums
 from dpmarket.errors import FileProblem
 from dpmarket.files import numbers_of, read_table
 
@@ -157,7 +157,9 @@ def describe_market(market: Market) -> Description:
     ).select_from(schema.person)
     with market.look() as c:
         people, held, spent = c.execute(query).one()
-        found = [(one, *_campaign(c, one)) for one in list_campaigns(c, OWNER)]
+        campaign = schema.campaign.c
+        listed = sa.select(campaign.id).where(campaign.channel != "account").order_by(campaign.made_at)
+        found = [_campaign(c, campaign_of(c, one)) for one in c.execute(listed).scalars().all()]
     totals = {
         "people": int(people),
         "epsilon_held": int(held or 0) / EPSILON_UNITS,
@@ -172,11 +174,11 @@ def describe_market(market: Market) -> Description:
         ("people", f"{totals['people']:,}"),
         ("epsilon held by open campaigns", f"{totals['epsilon_held']:.6g}"),
         ("epsilon spent", f"{totals['epsilon_spent']:.6g}"),
-        *(row for _, own, _ in found for row in own),
+        *(row for own, _ in found for row in own),
         ("agrees with its log", "yes" if agrees else "no: see 'dpmarket check'"),
     ]
     data = {"kind": "market", "market": market.id, **totals, "agrees_with_log": agrees}
-    data["campaigns"] = [content for _, _, content in found]
+    data["campaigns"] = [content for _, content in found]
     return Description(f"Market in {market.place}", rows, data)
 
 

@@ -385,17 +385,17 @@ def preview_reports(market: Market, campaign: int, reports: pl.DataFrame, decide
                     "state", "This campaign was quoted for other reports: begin another campaign for these."
                 )
             return None
-        if found.state != "open" or found.channel != "file":
-            raise MarketRefusal("state", "Reports come from files while the campaign is open.")
         table = table.join(_standings(c, found), on="digest", how="left", maintain_order="left")
         free = money.free_by_pool(c, campaign)[money.ESCROW]
     new = table.filter(pl.col("known").is_null())
+    if new.height == 0:
+        return None
+    if found.state != "open" or found.channel != "file":
+        raise MarketRefusal("state", "Reports come from files while the campaign is open.")
     room = new.filter(pl.col("room").fill_null(1) == 1)
     minimum = sellers_rules(found).minimum
     if found.mechanism == "offline" and room.height < minimum:
         raise MarketRefusal("few", f"{room.height} people reported, and the rules ask for {minimum}.")
-    if new.height == 0:
-        return None
     costs = room.get_column("cost").to_numpy()
     digests, pools, names = (room.get_column(name).to_list() for name in ("digest", "pool", "name"))
     frozen = Reports(digests, costs, pools, names)
@@ -569,6 +569,25 @@ def quotes_of(c: sa.Connection, campaign: int) -> pl.DataFrame:
         .order_by(_person.digest)
     )
     kinds = {"id": pl.String, "epsilon": pl.Float64, "payment": pl.Int64, "state": pl.String}
+    columns = list(zip(*c.execute(query).all(), strict=True)) or [()] * len(kinds)
+    return pl.DataFrame(dict(zip(kinds, columns, strict=True)), schema=kinds)
+
+
+def decided_of(c: sa.Connection, campaign: int) -> pl.DataFrame:
+    """Return everybody who was decided about, by digest: quote, what was used of it, weight, state, time."""
+    query = (
+        sa.select(
+            _person.name, _person.digest, _own.epsilon, _own.payment, _own.epsilon_used, _own.weight,
+            _own.state, _own.since,
+        )
+        .join(schema.person, _person.id == _own.person)
+        .where(_own.campaign == campaign, _own.epsilon.is_not(None))
+        .order_by(_person.digest)
+    )  # fmt: skip
+    kinds = {
+        "name": pl.String, "digest": pl.Binary, "epsilon": pl.Float64, "payment": pl.Int64,
+        "used": pl.Float64, "weight": pl.Float64, "state": pl.String, "since": pl.String,
+    }  # fmt: skip
     columns = list(zip(*c.execute(query).all(), strict=True)) or [()] * len(kinds)
     return pl.DataFrame(dict(zip(kinds, columns, strict=True)), schema=kinds)
 

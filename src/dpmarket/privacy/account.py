@@ -34,7 +34,8 @@ _LEAST_DELTA = 1e-100  # smaller ones leave the range of floats in the formula o
 class PrivacyAccount(Protocol):
     """What charges people for releases.
 
-    A protocol: :class:`Account` obeys it in memory, :class:`dpmarket.ledger.LedgerAccount` in a ledger.
+    A protocol: :class:`Account` obeys it in memory, :class:`dpmarket.core.account.MarketAccount` in the
+    database of campaigns.
     """
 
     def charge(

@@ -16,7 +16,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import sqlalchemy as sa
 
 from dpmarket.arrays import BoolArray, FloatArray, IntArray
 from dpmarket.audit import Audit
@@ -31,15 +30,15 @@ from dpmarket.campaign.rules.pricing import (
 from dpmarket.campaign.rules.released import ModelFile, Released, StatisticsFile, released_from_bytes
 from dpmarket.campaign.rules.rules_file import Rules
 from dpmarket.certificates import verify
-from dpmarket.core import schema
 from dpmarket.core.acts import Campaign, campaign_of
+from dpmarket.core.certificate import LEFT
 from dpmarket.core.database import Market
 from dpmarket.core.file_campaign import refuse_changed
 from dpmarket.core.file_reports import read_reports
 from dpmarket.core.opening import rules_of
 from dpmarket.core.people import EPSILON_UNITS, person_digests
 from dpmarket.core.place import existing_campaign, place_of
-from dpmarket.core.quoting import reports_digest_of
+from dpmarket.core.quoting import decided_of, reports_digest_of
 from dpmarket.core.training import market_key, released
 from dpmarket.errors import FileProblem, Infeasible, MarketRefusal
 from dpmarket.files import parse_json, read_bytes, refuse_existing, refuse_same, write_bytes
@@ -55,8 +54,6 @@ from dpmarket.report.score import NumberScore, Score, score_file
 from dpmarket.report.summary import Material, Summary, summarise
 
 Path = str | os.PathLike[str]
-_own, _person = schema.participation.c, schema.person.c
-_LEFT = ("declined", "expired", "lapsed", "withdrawn")
 _COSTS = 20_001  # at which the rule is tried
 
 
@@ -228,26 +225,20 @@ def summarise_campaign(
 
 def read_purchase(market: Market, campaign: int, costs: Mapping[bytes, float] | None = None) -> Purchase:
     """Read what the market stores about a campaign's sellers, its decision and its release."""
-    query = (
-        sa.select(_person.digest, _own.epsilon, _own.payment, _own.state, _own.weight)
-        .join(schema.person, _person.id == _own.person)
-        .where(_own.campaign == campaign, _own.epsilon.is_not(None))
-        .order_by(_person.digest)
-    )
     with market.look() as c:
         found = campaign_of(c, campaign)
-        rows = c.execute(query).all()
-    if not rows:
+        table = decided_of(c, campaign)
+    if table.height == 0:
         raise MarketRefusal("state", "Nobody was quoted in this campaign.")
-    digests, epsilons, payments, states, weights = zip(*rows, strict=True)
+    digests, states = table.get_column("digest").to_list(), table.get_column("state")
     rules = rules_of(found)
     offline = found.mechanism == OFFLINE
     public = json.loads(found.offer or "{}") if offline else online_schedule(rules)[1]
-    promised, amounts = np.array(epsilons, dtype=float), np.array(payments, dtype=np.int64)
+    promised, amounts = (table.get_column(name).to_numpy() for name in ("epsilon", "payment"))
     document = released(market, campaign)
-    known = costs is not None and all(bytes(digest) in costs for digest in digests)
+    known = costs is not None and all(digest in costs for digest in digests)
     if costs is not None and known:
-        own = np.array([costs[bytes(digest)] for digest in digests])
+        own = np.array([costs[digest] for digest in digests])
     else:
         own = costs_behind(schedule_of(public, promised.size), promised)
     return Purchase(
@@ -258,10 +249,10 @@ def read_purchase(market: Market, campaign: int, costs: Mapping[bytes, float] | 
         costs=own,
         is_reported=known,
         amounts=amounts,
-        withdrawn=np.array([state in _LEFT for state in states]),
-        declined=sum(state in ("declined", "expired") for state in states),
+        withdrawn=states.is_in(LEFT).to_numpy(),
+        declined=int(states.is_in(["declined", "expired"]).sum()),
         made=None if document is None else released_from_bytes(document),
-        weights=None if document is None else np.array([weight or 0.0 for weight in weights]),
+        weights=None if document is None else table.get_column("weight").fill_null(0.0).to_numpy(),
     )
 
 

@@ -9,15 +9,16 @@ report is an argument of anything here.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from functools import lru_cache, wraps
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
 from dpmarket.arrays import FloatArray
 from dpmarket.campaign.rules.columns import loss_of, norm_of
-from dpmarket.campaign.rules.rules_file import Rules, to_distribution
+from dpmarket.campaign.rules.rules_file import Rules, rules_from, to_distribution
 from dpmarket.costs.virtual_cost import VirtualCost
 from dpmarket.errors import Infeasible
 from dpmarket.mechanisms.cross_pricing import price_for_budget, weight_for_budget
@@ -43,6 +44,23 @@ ONLINE, POSTED, OFFLINE, CROSS_PRICED = "online", "posted", "offline", "cross-pr
 _MARKETS = 8  # of spread-out quantiles, on which a small market's payments are simulated
 _CLOSE = 5e-3  # relative: how closely they meet a budget
 _PAPER_CAP = 3.0  # small markets raise a weight cap to at most 2.25 times the mean
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def remembered(function: F) -> F:
+    """Remember what a function of rules gave for the last few rules: plans take long, and rules are frozen."""
+
+    @lru_cache(maxsize=32)
+    def computed(text: str, *others: Any) -> Any:
+        return function(rules_from(text), *others)
+
+    @wraps(function)
+    def wrapped(rules: Rules, *others: Any) -> Any:
+        return computed(rules.model_dump_json(exclude_none=True), *others)
+
+    return cast(F, wrapped)
 
 
 @dataclass(frozen=True)
@@ -89,6 +107,7 @@ class Terms:
         }
 
 
+@remembered
 def terms_of(rules: Rules) -> Terms:
     """Return the public tables of a campaign's rules."""
     wanted, distribution = rules.objective, to_distribution(rules.costs.distribution)
@@ -147,6 +166,7 @@ def _statistics_error(rules: Rules) -> StatisticError:
     return (only if len(statistics) == 1 else SeveralStatistics(statistics, shares)).error
 
 
+@remembered
 def online_schedule(rules: Rules) -> tuple[PriceSchedule, dict[str, Any]]:
     """Return the schedule by which sellers are quoted one by one, and all that decides as plain data.
 
@@ -231,6 +251,7 @@ def objective_for(rules: Rules, people: int) -> AnyObjective:
     return terms.objective.with_payment_weight(weight)
 
 
+@remembered
 def plan_for(rules: Rules, people: int, budget: float) -> Plan:
     """Return what a budget buys from so many people: payment weight, expected error, simpler rules.
 
@@ -291,6 +312,7 @@ def guessing_error(rules: Rules) -> float:
     return _error_constants(rules).sampling_error
 
 
+@remembered
 def expected_error(rules: Rules) -> float | None:
     """Return the expected squared error of the release; None where the rules do not say of how many people.
 
@@ -333,7 +355,7 @@ def noise_warning(rules: Rules) -> str | None:
 
 
 def errors_of(rules: Rules, epsilons: FloatArray) -> tuple[float, float]:
-    """Return the expected error of a release from people with these epsilons: from sampling and from noise."""
+    """Return the expected error of a release from people with these epsilons, by sampling and by noise."""
     terms = terms_of(rules)
     shares = terms.epsilon_cost.share(epsilons)
     total = float(shares.sum())

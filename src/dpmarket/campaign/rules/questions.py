@@ -1,4 +1,4 @@
-"""What a campaign may ask instead of training a model: a mean, a share, a histogram, a quantile, a mean vector.
+"""Statistics that a campaign may ask for: a mean, a share, a histogram, a quantile, a mean vector.
 
 One table describes a question: its kind, the column, and the public bounds or categories of that kind.
 """

@@ -146,7 +146,7 @@ class ModelFile(_Part):
         return values
 
     def outputs(self, features: Any) -> FloatArray:
-        """Return the outputs for a table with the columns that the encoder declares, shape (rows, outputs)."""
+        """Return the outputs for a table with the encoder's columns, shape (rows, outputs)."""
         scaled = self.public_encoder.fit_transform(features)
         return np.asarray(scaled @ self.coefficients[:, :-1].T + self.coefficients[:, -1])
 
@@ -236,8 +236,8 @@ def released_from(data: Any, source: str) -> Released:
     schema = data.get("schema") if isinstance(data, dict) else None
     if not isinstance(schema, str) or schema not in kinds:
         raise FileProblem(
-            f"expected a model or statistics in {source}, as 'dpmarket train' writes them: a JSON object with "
-            f"schema {MODEL!r} or {STATISTICS!r}."
+            f"expected a model or statistics in {source}, as 'dpmarket train' writes them: a JSON object "
+            f"with schema {MODEL!r} or {STATISTICS!r}."
         )
     try:
         found = kinds[schema].model_validate(data)

@@ -121,8 +121,8 @@ class Sellers(Table):
         None,
         "a number > 0 and below 1",
         "Upper limit of a person's deltas over all campaigns of the database; beside lifetime_epsilon. "
-        "Sellers at either limit are not quoted. A campaign with lifetime_epsilon and without this one allows "
-        "no delta at all.",
+        "Sellers at either limit are not quoted. A campaign with lifetime_epsilon and without this one "
+        "allows no delta at all.",
         example=1e-5,
         gt=0,
         lt=1,
@@ -189,10 +189,10 @@ class Objective(Table):
     delta: float | None = key(
         None,
         "a number of at least 1e-17, and at most 1 / (10 * sellers.expected)",
-        "Guarantees are then (epsilon, delta): a person changes the chance of any result by at most the factor "
-        "of the epsilon, plus delta. Training is a noisy descent, with less noise where there are many "
-        "features ('dpmarket plan' says what it gains). The same for everybody; people report what an epsilon costs "
-        "them at this delta. Left out: no delta.",
+        "Guarantees are then (epsilon, delta): a person changes the chance of any result by at most the "
+        "factor of the epsilon, plus delta. Training is a noisy descent, with less noise where there are "
+        "many features ('dpmarket plan' says what it gains). The same for everybody; people report what an "
+        "epsilon costs them at this delta. Left out: no delta.",
         example=1e-6,
         ge=1e-17,
         lt=1,
