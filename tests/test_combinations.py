@@ -16,6 +16,7 @@ import pytest
 
 import dpmarket as dpm
 from dpmarket import statistics
+from dpmarket.certificates.canonical import canonical
 from dpmarket.mechanisms.epsilon_cost import EpsilonCost
 from dpmarket.mechanisms.exact import OfflineMechanism
 from dpmarket.mechanisms.objective import Objective
@@ -112,11 +113,6 @@ def show_removed_menu(bought):
     found = page_checks(bought.page, forged, canonical(receipt) + b"\n", bought.cost)
     assert found["layout"] == "holds", found
     assert "FAILS" in found.values(), found
-
-
-def canonical(data):
-    """Return the one text of this data, without a line's end."""
-    return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def show_report(bought):

@@ -87,10 +87,9 @@ class Reader:
 
     def press(self, page, action, place=0, **values):
         """Send the form of a page that goes somewhere, with some fields filled in."""
-        form = [form for form in page.forms if form["action"] == action][place]
+        form = [form for form in page.forms if (form["action"], form["method"]) == (action, "post")][place]
         unknown = set(values) - form["names"]
         assert not unknown, unknown
-        assert form["method"] == "post"
         return Seen(self.send("POST", action, data={**form["values"], **values}))
 
     def enter(self, link):

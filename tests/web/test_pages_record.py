@@ -52,7 +52,7 @@ def test_what_was_typed_becomes_values_of_the_right_kind():
             "income": None,
             "born": "1980-02-29",
             "job": "smith",
-            "size": 2,
+            "size": "2",
             "smokes": False,
             "class": 1,
         }

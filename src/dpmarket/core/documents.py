@@ -71,7 +71,7 @@ def enter_certificate(
         .where(_own.campaign == campaign)
     )
     people = {bytes(digest).hex(): int(identity) for digest, identity in tx.c.execute(query)}
-    rows = [(None, kind, body) for kind, body in documents.items()]
+    rows: list[tuple[int | None, str, bytes]] = [(None, kind, body) for kind, body in documents.items()]
     rows += [(people[digest], "receipt", body) for digest, body in receipts.items()]
     values = [
         {"campaign": campaign, "participation": who, "kind": kind, "body": body, "at": tx.now}

@@ -100,7 +100,10 @@ def keys() -> tuple[list[Key], list[Key]]:
 def starts() -> dict[str, str]:
     """Return what stands in an untouched form."""
     first, others = keys()
-    return {key.path: key.start for key in [*first, *others]} | {"label.column": "label", "campaign.mechanism": "online"}
+    return {key.path: key.start for key in [*first, *others]} | {
+        "label.column": "label",
+        "campaign.mechanism": "online",
+    }
 
 
 def rules_data(form: Form) -> dict[str, Any]:
