@@ -514,15 +514,10 @@ def bank_file_of(
     # By the references in this file: a bank knows the same file, of a restored market as well, by this.
     lines = " ".join(sorted(line.reference for line in made.lines))
     identity = hashlib.sha256(lines.encode()).hexdigest()[:32]
+    units = found.minor_units
     try:
         return bank_file(
-            payments,
-            accounts,
-            payer,
-            identity,
-            day,
-            currency=found.currency,
-            minor_units=found.minor_units,
+            payments, accounts, payer, identity, day, currency=found.currency, minor_units=units
         )
     except InvalidInput as problem:
         raise MarketRefusal("invalid", str(problem)) from None
