@@ -32,17 +32,6 @@ def fast_two_sum(a: float, b: float) -> tuple[float, float]:
 
 
 @compiled(forceinline=True)
-def carried(total: float, carry: float, term: float) -> tuple[float, float]:
-    """Add ``term`` to ``total`` and return both sum and what to take from the next term (Kahan).
-
-    Cheaper than :func:`add`, and good to a float's precision where terms have one sign.
-    """
-    kept = term - carry
-    following = total + kept
-    return following, (following - total) - kept
-
-
-@compiled(forceinline=True)
 def add(high: float, low: float, term: float) -> tuple[float, float]:
     """Add ``term`` to the running sum ``high + low``."""
     total, lost = two_sum(high, term)

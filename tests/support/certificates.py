@@ -1,6 +1,5 @@
 """A small market that was bought from, its certificate, and what a verification found."""
 
-import hashlib
 import json
 
 import numpy as np
@@ -70,39 +69,6 @@ def body_of(certificate):
     """Return a certificate's body, as data."""
     first = bytes(certificate).split(b"\n")[0]
     return json.loads(first.removeprefix(b'{"body":').removesuffix(b","))
-
-
-def with_release(certificate, change):
-    """Return a certificate whose release was changed, and openings that belong to it."""
-    body = body_of(certificate)
-    before = canonical(body)
-    assert before in bytes(certificate)
-    change(body["release"])
-    openings = json.loads(certificate.openings()) | {
-        "certificate": hashlib.sha256(canonical(body)).hexdigest()
-    }
-    return bytes(certificate).replace(before, canonical(body)), canonical(openings) + b"\n"
-
-
-def small_market(classes, **settings):
-    """Buy from twelve sellers and train on two features; return the outcome, the model and a certificate."""
-    rng = np.random.default_rng(0)
-    mechanism = OfflineMechanism(dpm.Uniform(1, 5), PaperObjective(mu=1.0, sigma=1.0, gamma=0.01))
-    outcome = mechanism.run(rng.uniform(1.0, 5.0, 12))
-    x = rng.uniform(-0.6, 0.6, (12, 2))
-    y = np.array(classes)[rng.integers(0, len(classes), 12)]
-    model = dpm.PrivateLogisticRegression(classes=classes, **settings).fit(x, y, epsilons=outcome.epsilons)
-    return outcome, model, certify(outcome, model, mechanism.rules())
-
-
-def every_check_holds(outcome, certificate):
-    """Tell whether a certificate passes with a receipt and with its openings, and nothing in it fails."""
-    receipt = certificate.receipt(0)
-    found = [
-        dpm.verify(certificate, receipt=receipt),
-        dpm.verify(certificate, openings=certificate.openings()),
-    ]
-    return all(result.passed and not failing(result) for result in found)
 
 
 def release_of(plan, **stated):

@@ -9,7 +9,7 @@ import polars as pl
 import sqlalchemy as sa
 
 from dpmarket.files import table_to_bytes
-from dpmarket.ledger import money, outside, rounds
+from dpmarket.ledger import money, rounds
 from dpmarket.ledger.engine import new_id
 
 
@@ -83,11 +83,3 @@ def enter(connection, table, name="spring", **more):
     campaign = campaign_in(connection, name)
     money.fund(connection, campaign, int(table.get_column("payment_minor_units").sum()))
     return rounds.enter_round(connection, campaign, new_round(table, **more))
-
-
-@contextlib.contextmanager
-def state_in(folder, monkeypatch):
-    """Keep the log outside in a folder of its own."""
-    monkeypatch.setenv("DPMARKET_STATE", str(folder))
-    assert outside.state_folder() == folder
-    yield folder
