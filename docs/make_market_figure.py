@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from dpmarket.report.figures import draw_rule, new_figure, save
 from dpmarket.files import read_json
+from dpmarket.report.figures import draw_rule, new_figure, save
 
 TARGET = Path(__file__).parent / "_static" / "market.svg"
 
