@@ -3,7 +3,6 @@ from . import campaign as campaign
 from . import certificates as certificates
 from . import costs as costs
 from . import datasets as datasets
-from . import figures as figures
 from . import files as files
 from . import learning as learning
 from . import mechanisms as mechanisms
