@@ -61,5 +61,7 @@ def test_values_are_data_frames(outcome):
     assert rules["error"].to_list() == sorted(rules["error"].to_list())
     *_, privacy = audits(outcome)
     assert privacy.to_frame().equals(
-        pl.DataFrame({"method": ["exact"] * 2, "person": [0, 2], "promise": [1.0, 2.0], "found": [0.5, 1.0]})
+        pl.DataFrame(
+            {"method": ["density"] * 2, "person": [0, 2], "epsilon": [1.0, 2.0], "found": [0.5, 1.0]}
+        )
     )

@@ -106,17 +106,11 @@ def probabilities(name: str, values: object) -> FloatArray:
 
 def non_negative_numbers(name: str, values: object) -> FloatArray:
     """Return ``values``, a scalar or an array of any shape, as finite float64 of at least 0."""
-    return non_negative_extent(name, values)[0]
-
-
-def non_negative_extent(name: str, values: object) -> tuple[FloatArray, float, float]:
-    """Return what :func:`non_negative_numbers` does, with the smallest and largest (inf, -inf if empty)."""
     array = _float_array(name, values)
-    smallest, largest = float(array.min(initial=math.inf)), float(array.max(initial=-math.inf))
     # NaN goes through min and max, so two passes that write nothing find every offender.
-    if array.size and not (smallest >= 0.0 and largest < math.inf):
+    if array.size and not (array.min() >= 0.0 and array.max() < math.inf):
         _refuse_elements(name, "finite and >= 0", array, ~((array >= 0.0) & (array < math.inf)))
-    return array, smallest, largest
+    return array
 
 
 def vector(name: str, values: object) -> FloatArray:

@@ -81,6 +81,7 @@ REPORTS = {
     "a cell too few": USUAL + "a\n",
     "an open quote": USUAL + f'"a,{SECRET}\n',
     "an id twice": USUAL + "s3,2.5\n",
+    "an id twice, and nothing to buy": "seller,cost\n" + "".join(f"s{k % 19},1e6\n" for k in range(20)),
     "an id in two forms": USUAL + "Zo\u00eb,1.5\nZoe\u0308,1.5\n",
     "an id with blanks around": USUAL + f" {SECRET} ,1.5\n",
     "no id": USUAL + ",1.5\n",

@@ -1,11 +1,8 @@
 """A small campaign in a folder: rules file, reports and data, with ids that are not easy."""
 
 import csv
-import json
 
 import numpy as np
-
-import dpmarket as dpm
 
 MARKET = """\
 [sellers]
@@ -59,17 +56,6 @@ def make_campaign(folder, sellers=60, market=MARKET, seed=0):
     return costs
 
 
-def make_three(folder, market=THREE, sellers=60, labels=tuple(LABELS)):
-    """Write a campaign whose label is bus for the young, car for the rich and train for the others."""
-    costs = make_campaign(folder, sellers=sellers, market=market)
-    rows = [list(row.values()) for row in read_rows(folder / "data.csv")]
-    for row in rows:
-        young, rich = float(row[2]) < 45.0, float(row[0]) > 5e4
-        row[3] = labels[0 if young else 1 if rich else 2]
-    write_rows(folder / "data.csv", HEADER, rows)
-    return costs
-
-
 def read_rows(path):
     """Read a CSV file that was written for people: texts that a spreadsheet would run have an apostrophe."""
     with open(path, encoding="utf-8", newline="") as file:
@@ -80,12 +66,3 @@ def meant(cell):
     """Return a cell without the apostrophe that makes it harmless."""
     bare = cell.lstrip("'")
     return cell[1:] if cell.startswith("'") and bare.lstrip()[:1] in tuple("=+-@") else cell
-
-
-def write_pilot(folder, costs, ids=None):
-    """Write a pilot and the distribution that was fitted to it, as 'costs fit' does."""
-    rows = [[cost] if ids is None else [ids[k], cost] for k, cost in enumerate(costs.tolist())]
-    write_rows(folder / "pilot.csv", ["cost"] if ids is None else ["seller", "cost"], rows)
-    dist = dpm.fit_costs(costs).distribution
-    content = {"distribution": dist.to_dict(), "pilot": {"file": "pilot.csv", "column": "cost"}}
-    (folder / "costs.json").write_text(json.dumps(content))

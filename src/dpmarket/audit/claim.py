@@ -86,7 +86,17 @@ class Claim:
 
 
 def claim_of(model: Any) -> Claim | None:
-    """Return the claim of a fitted model: its ``description_`` and ``loss_weights_``; None without them.
+    """Return the claim of a fitted model: its ``description_`` and ``loss_weights_``.
+
+    Parameters
+    ----------
+    model
+        Anything, fitted.
+
+    Returns
+    -------
+    Claim or None
+        None for a model that states nothing.
 
     Raises
     ------

@@ -212,7 +212,19 @@ def audit_truthfulness_at(
     minor_unit: float = 0.0,
     progress: Progress | None = None,
 ) -> TruthfulnessAudit:
-    """Search given markets, each the true costs of its sellers, as :func:`audit_truthfulness` does.
+    """Search given markets, as :func:`audit_truthfulness` does.
+
+    Parameters
+    ----------
+    mechanism, dist, misreports, epsilon_cost, tolerance, minor_unit, progress
+        As there.
+    profiles
+        The true costs of each market.
+
+    Returns
+    -------
+    TruthfulnessAudit
+        With the worst misreport of all markets.
 
     Examples
     --------

@@ -27,11 +27,9 @@ from .packages import packaged_member as packaged_member
 from .tables import column_names as column_names
 from .tables import csv_columns as csv_columns
 from .tables import parquet_bytes as parquet_bytes
-from .tables import read_parquet as read_parquet
 from .tables import read_table as read_table
 from .tables import table_from_bytes as table_from_bytes
 from .tables import table_kind as table_kind
 from .tables import table_to_bytes as table_to_bytes
-from .tables import write_parquet as write_parquet
 from .tables import write_table as write_table
 from .tables import writing_table as writing_table

@@ -1,4 +1,4 @@
-"""Tell how much a Parquet file unpacks to, from its metadata and page headers, before anything is unpacked.
+"""How much a Parquet file unpacks to, from its metadata and page headers, before anything is unpacked.
 
 A hundred kilobytes can stand for gigabytes: pages are compressed, and a run of equal values takes a few bytes
 however long it is. The footer says how many values each column has, and every page says how large it becomes;

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -192,50 +192,12 @@ def writing_table(
         finished()
 
 
-def write_parquet(
-    target: str | os.PathLike[str],
-    table: pl.DataFrame,
-    notes: Mapping[str, str],
-    *,
-    overwrite: bool = True,
-) -> None:
-    """Write a table, and texts that belong to the whole table, to Parquet as :func:`write_table` does.
-
-    Parameters
-    ----------
-    target, table, overwrite
-        As for :func:`write_table`.
-    notes
-        Texts by name, kept in the file's metadata.
-
-    Raises
-    ------
-    FileProblem
-        A file that exists or cannot be written.
-    """
-    data = parquet_bytes(table, notes)
-    with atomic_path(target, overwrite=overwrite, mode=PRIVATE) as temporary:
-        temporary.write_bytes(data)
-
-
-def read_parquet(source: str | os.PathLike[str]) -> tuple[pl.DataFrame, dict[str, str]]:
-    """Read what :func:`write_parquet` wrote: the table, and the notes.
-
-    Raises
-    ------
-    FileProblem
-        No such file, or no Parquet.
-    """
-    table = read_table(source)
-    return table, dict(pl.read_parquet_metadata(Path(source)))
-
-
-def parquet_bytes(table: pl.DataFrame, notes: Mapping[str, str] | None = None) -> bytes:
-    """Turn a table, and texts that belong to the whole of it, into a Parquet file."""
+def parquet_bytes(table: pl.DataFrame) -> bytes:
+    """Return a table as a Parquet file."""
     buffer = io.BytesIO()
     # The lowest level takes little more than half the time of the usual one, and files are about as small.
     # Statistics help those who look for some rows; these tables are read whole.
-    table.write_parquet(buffer, compression_level=1, statistics=False, metadata=dict(notes or {}))
+    table.write_parquet(buffer, compression_level=1, statistics=False)
     return buffer.getvalue()
 
 
