@@ -99,7 +99,7 @@ class CrossPricedMechanism:
     groups
         Strata with quotas; None: one for all. Prices meet them on average:
         :attr:`CrossPrices.share_deviations` says how closely, and
-        :func:`~dpmarket.mechanisms.groups.rebalanced` meets them exactly with what was bought.
+        :func:`~dpmarket.statistics.rebalanced` meets them exactly with what was bought.
     coverage
         How binding quotas are: ``"hard"``, or the weight D of soft ones.
     minor_unit
@@ -207,8 +207,9 @@ class CrossPricedMechanism:
             bins.append(CostBins(group, middles[filled], counts[filled] * (sellers / known)))
         # The search starts from a public weight: another part's would depend on this part's reports.
         return price_for_budget(
-            bins, self.objective, self.epsilon_cost, self.budget, self.minor_unit, _FEEDBACK, self.coverage
-        )
+            bins, self.objective, self.epsilon_cost, self.budget, self.minor_unit,
+            feedback=_FEEDBACK, coverage=self.coverage,
+        )  # fmt: skip
 
 
 def split(names: Sequence[str], salt: bytes) -> IntArray:
@@ -231,6 +232,7 @@ def price_for_budget(
     epsilon_cost: EpsilonCost,
     budget: float,
     minor_unit: float | None = None,
+    *,
     feedback: float = 0.0,
     coverage: float = math.inf,
 ) -> tuple[float, PricedMarket]:

@@ -6,8 +6,9 @@ of the weights of a stratum's sellers:
 
 - hard: :math:`w_g = \pi_g`;
 - soft, a number D of at least 0: :math:`D \sum_g (w_g - \pi_g)^2` is added to the objective. If D is the
-  squared distance between what is to be learnt from each group (:func:`group_difference`), this is the
-  squared bias of an unrepresentative purchase. D = 0 leaves the groups' tables and no quotas.
+  squared distance between what is to be learnt from each group, estimated from a public pilot table by
+  :func:`~dpmarket.statistics.group_difference`, this is the squared bias of an unrepresentative purchase.
+  D = 0 leaves the groups' tables and no quotas.
 
 One stratum with share 1 is the default. Membership must be verified, and is not protected by any guarantee.
 
@@ -137,86 +138,3 @@ def weight_caps(
     if math.isfinite(coverage):
         return [weight_cap(1.0, sellers, sellers, multiple)] * len(shares)
     return [weight_cap(share, size, sellers, multiple) for share, size in zip(shares, sizes, strict=True)]
-
-
-def group_difference(values: object, membership: object) -> float:
-    r"""Return D, how much groups differ in what is to be learnt, from a public pilot table.
-
-    Weights that give group g the sum :math:`w_g` in place of :math:`\pi_g` move a mean by :math:`\sum_g
-    (w_g - \pi_g) m_g`, with :math:`m_g` the groups' means. The square of that is D times the squared gaps,
-    exactly for two groups and on average over directions for more, with D the variance of the groups' means.
-    What sampling adds to it is subtracted.
-
-    Parameters
-    ----------
-    values
-        For a mean: each record's number. For a model: each record's gradient of the loss at the coefficients
-        that fit the whole table, shape (n, p).
-    membership
-        Each record's group as a whole number; every group has at least two records.
-
-    Returns
-    -------
-    float
-        In units of the objective's sampling error, at least 0: the weight of soft quotas under which a plan
-        trades representativeness against money.
-
-    Examples
-    --------
-    >>> group_difference([1.0, 1.2, 3.0, 3.2], [0, 0, 1, 1])
-    1.99
-    """
-    table: npt.NDArray[Any] = np.asarray(values, dtype=np.float64)
-    table = table.reshape(table.shape[0], -1) if table.ndim else table.reshape(0, 1)
-    if not table.size or not np.isfinite(table).all():
-        raise InvalidInput("expected values that are finite numbers, a row for each record.")
-    members: npt.NDArray[Any] = np.asarray(membership)
-    if members.shape != table.shape[:1]:
-        raise InvalidInput(f"expected the groups of {table.shape[0]} records as a vector.")
-    names, counts = np.unique(members, return_counts=True)
-    if names.size < 2 or counts.min() < 2:
-        raise InvalidInput("expected at least two groups with at least two records each.")
-    parts = [table[members == name] for name in names]
-    means = np.array([part.mean(axis=0) for part in parts])
-    between = float(means.var(axis=0, ddof=1).sum())
-    sampled = [float(part.var(axis=0, ddof=1).sum()) / len(part) for part in parts]
-    return max(between - math.fsum(sampled) / names.size, 0.0)
-
-
-def rebalanced(epsilons: object, membership: object, shares: Sequence[float]) -> FloatArray:
-    """Return what to use of each seller's epsilon so that groups have their shares of the total exactly.
-
-    Everybody in a group with too much uses the same part of the own epsilon; the group with the least for
-    its share uses all. Nobody spends more than was sold, and payments stay as they are. It is how shares that
-    prices met on average are met exactly, and how a purchase without quotas is re-weighted afterwards.
-
-    Parameters
-    ----------
-    epsilons
-        What each seller sold, at least 0; with a delta the Gaussian parameters mu.
-    membership
-        Each seller's group as a position in ``shares``.
-    shares
-        Of the groups. Those of groups that sold nothing go to the others in proportion.
-
-    Returns
-    -------
-    ndarray of shape (m,)
-        At most the epsilons given.
-
-    Examples
-    --------
-    >>> rebalanced([1.0, 1.0, 1.0, 1.0], [0, 0, 0, 1], [0.5, 0.5]).round(3).tolist()
-    [0.333, 0.333, 0.333, 1.0]
-    """
-    sold = checks.non_negative_vector("epsilons", epsilons)
-    targets = checks.non_negative_vector("shares", shares)
-    members = check_membership(membership, sold.size, targets.size)
-    totals = np.bincount(members, weights=sold, minlength=targets.size)
-    wanted = np.where(totals > 0.0, targets, 0.0)
-    if not wanted.any():
-        return np.zeros(sold.size)
-    filled = wanted > 0.0
-    most = float((totals[filled] / wanted[filled]).min())
-    part = np.divide(most * wanted, totals, out=np.zeros(targets.size), where=totals > 0.0)
-    return np.asarray(sold * np.minimum(part, 1.0)[members])

@@ -16,14 +16,14 @@ what personal prices buy. It also says what twice the money, twice the people or
 With groups a plan says what representativeness costs and gains: the same figures without quotas, with one
 posted price and with one for each group. Quotas cost sampling error and noise; what they gain is the squared
 bias of an unrepresentative purchase, D times the squared gaps between the groups' sums of weights and their
-shares, with D from a public pilot table (:func:`~dpmarket.mechanisms.groups.group_difference`).
+shares, with D from a public pilot table (:func:`~dpmarket.statistics.group_difference`).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -46,6 +46,7 @@ from dpmarket.mechanisms.price_schedule import (
     PricedMarket,
     PriceSchedule,
     people_of,
+    posted_price,
     price_market,
 )
 from dpmarket.mechanisms.water_filling import check_terms
@@ -69,7 +70,8 @@ class Prospect:
 
     ``share_bought`` counts sellers who sell something, ``mean_epsilon`` is over all sellers, and the largest
     epsilon and payment are those of any seller, whatever their cost. ``group_shares`` are the groups' sums of
-    weights, ``coverage_error`` what their gaps add to the error, if it is known how much groups differ.
+    weights, ``coverage_error`` what their gaps add to the error, if it is known how much groups differ, and
+    ``schedules`` the prices of this rule, one schedule per group; from 100 sellers on.
     """
 
     name: str
@@ -82,6 +84,11 @@ class Prospect:
     largest_payment: float
     coverage_error: float = 0.0
     group_shares: tuple[float, ...] = (1.0,)
+    schedules: tuple[PriceSchedule, ...] = field(default=(), repr=False, compare=False)
+
+    def figures(self) -> dict[str, Any]:
+        """Return everything but the prices, as plain data."""
+        return {name: value for name, value in vars(self).items() if name != "schedules"}
 
     @property
     def error(self) -> float:
@@ -137,8 +144,8 @@ class Plan:
         return {
             "objective": self.objective.to_dict(),
             "schedules": [schedule.to_dict() for schedule in self.schedules],
-            "prospect": {**vars(self.prospect)},
-            "alternatives": [{**vars(rule)} for rule in self.alternatives],
+            "prospect": self.prospect.figures(),
+            "alternatives": [rule.figures() for rule in self.alternatives],
             "changes": dict(self.changes),
             "sellers": self.sellers,
             "budget": self.budget,
@@ -157,7 +164,7 @@ class Plan:
         """Return one row per rule: the optimum, and simpler rules that cost the same."""
         import polars as pl  # slow to load
 
-        return pl.DataFrame([{**vars(r), "error": r.error} for r in (self.prospect, *self.alternatives)])
+        return pl.DataFrame([{**r.figures(), "error": r.error} for r in (self.prospect, *self.alternatives)])
 
     def __repr__(self) -> str:
         return short_repr(self, self._rows())
@@ -219,7 +226,7 @@ def plan(
     coverage
         How binding quotas are: ``"hard"``, or the weight D of soft ones.
     group_difference
-        How much groups differ (:func:`~dpmarket.mechanisms.groups.group_difference`), to say what quotas
+        How much groups differ (:func:`~dpmarket.statistics.group_difference`), to say what quotas
         gain; None: the coverage, if quotas are soft, else only what they cost is said.
     fewer_features
         The objective with half of the features, to say what that would do; None: it is not said.
@@ -255,7 +262,9 @@ def plan(
     if probability is None or count < SMALL_MARKET:
         weight, priced = price_for_budget(bins, objective, tables, budget, unit, coverage=strictness)
     else:
-        weight, priced = _price_for_quantile(bins, objective, tables, budget, probability, unit, strictness)
+        weight, priced = _price_for_quantile(
+            bins, objective, tables, budget, probability, unit=unit, coverage=strictness
+        )
     base = objective.with_payment_weight(weight)
     changes = _changes(terms, base, fewer_features, priced, strictness)
     markets = None
@@ -378,7 +387,7 @@ class _Terms:
 
 def _price_for_quantile(
     bins: Sequence[CostBins], objective: AnyObjective, tables: EpsilonCost, budget: float,
-    probability: float, unit: float, coverage: float,
+    probability: float, *, unit: float, coverage: float,
 ) -> tuple[float, PricedMarket]:  # fmt: skip
     """Return prices whose total stays below the budget with a probability: sellers are independent."""
     from scipy.special import ndtri
@@ -416,6 +425,7 @@ def _prospect(name: str, terms: _Terms, priced: PricedMarket, objective: AnyObje
         max(schedule.largest_payment for schedule in priced.schedules),
         coverage,
         priced.group_shares,
+        priced.schedules,
     )
 
 
@@ -561,7 +571,7 @@ def _alternatives(
         money, bought = accept * (paid + 0.5 * unit), accept / sellers
         return Prospect(
             name, money, sampling, noise, bought, epsilon * bought, epsilon, paid, gaps,
-            tuple(shares.tolist()),
+            tuple(shares.tolist()), (posted_price(price, epsilon, tables),) * len(bins),
         )  # fmt: skip
 
     n = _PRICES if markets is None else _FEW_PRICES
@@ -622,10 +632,12 @@ def _price_per_group(terms: _Terms, objective: AnyObjective, budget: float) -> P
         each = shares * total / many
         paid, epsilons = offered * tables.cost(each), tables.epsilon(each)
         bought = float(many.sum()) / sum(sizes)
+        offers = zip(offered.tolist(), epsilons.tolist(), strict=True)
+        schedules = tuple(posted_price(price, epsilon, tables) for price, epsilon in offers)
         return Prospect(
             "posted price per group", spent(total), sampling, noise, bought,
             float(many @ epsilons) / sum(sizes), float(epsilons.max()), float(paid.max()), 0.0,
-            tuple(shares.tolist()),
+            tuple(shares.tolist()), schedules,
         )  # fmt: skip
 
     tried = [(j,) * len(bins) for j in range(_FEW_PRICES)]
