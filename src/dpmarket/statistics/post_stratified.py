@@ -114,7 +114,7 @@ def post_stratified(
     >>> releases = {name: PrivateShare(epsilon=1.0, noise_source=SeededNoise(1)).fit(answers).release_
     ...             for name, answers in groups.items()}
     >>> post_stratified(releases, {"city": 0.5, "land": 0.5})
-    PostStratified(yes: 0.4854 (0.2896 to 0.6812))
+    PostStratified(yes: 0.5 (0.3891 to 0.611))
     """
     confidence = checks.strictly_between("confidence", confidence, 0.0, 1.0)
     if not releases or set(releases) != set(shares):
