@@ -5,10 +5,12 @@ from scipy.optimize import brentq
 
 from dpmarket.audit import Claim
 from dpmarket.costs import Uniform
+from dpmarket.costs.virtual_cost import VirtualCost
 from dpmarket.mechanisms import exact
 from dpmarket.mechanisms.cheapest_k import CheapestK
 from dpmarket.mechanisms.epsilon_cost import EpsilonCost
 from dpmarket.mechanisms.exact import OfflineMechanism
+from dpmarket.mechanisms.groups import Group
 from dpmarket.mechanisms.objective import Objective
 from dpmarket.mechanisms.price_schedule import CostBins, price_market
 from dpmarket.privacy import NoiseDraw, SecureNoise
@@ -116,9 +118,24 @@ class BonusBesideATie:
         return 1.0, 3.0 + (0.01 if 2.5 - 1e-4 < report <= 2.5 else 0.0)
 
 
+class QuotaFromReports:
+    """Gives the group with the higher reports a larger share: quotas that follow reports."""
+
+    def respond(self, reported_costs, i, report):
+        reports = np.array(reported_costs, dtype=float)
+        reports[i] = report
+        membership = np.arange(reports.size) % 2
+        sums = np.bincount(membership, np.clip(reports, 0.5, 5.0))
+        table = VirtualCost.of(DIST)
+        groups = [
+            Group(name, float(share), table) for name, share in zip("ab", sums / sums.sum(), strict=True)
+        ]
+        return OfflineMechanism(None, OBJECTIVE, groups=groups).respond(reports, i, report, membership)
+
+
 WRONG = (
     WithoutRent, HalfOfTheRent, OneEntry, BudgetFromReports, ScheduleFromOwnReport, KthPrice,
-    RisingEpsilon, LinearRentsForQuadraticCosts,
+    RisingEpsilon, LinearRentsForQuadraticCosts, QuotaFromReports,
 )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from dpmarket.errors import Infeasible, InvalidInput
 from dpmarket.mechanisms.cheapest_k import CheapestK
 from dpmarket.mechanisms.epsilon_cost import EpsilonCost
 from dpmarket.mechanisms.exact import OfflineMechanism
+from dpmarket.mechanisms.groups import Group
 from dpmarket.mechanisms.joint import JointMechanism
 from dpmarket.mechanisms.objective import Objective, PaperObjective
 from dpmarket.mechanisms.outcome import whole_units
@@ -30,7 +31,20 @@ QUADRATIC = EpsilonCost.identity(max_epsilon=8.0, shape="quadratic")
 DELTA = EpsilonCost.of_delta(1e-5, 4.0)
 
 
+class ByTurns:
+    """A mechanism with quotas whose sellers belong to two groups by turns."""
+
+    def __init__(self, coverage):
+        groups = [Group("one", 0.3, VirtualCost.of(U)), Group("other", 0.7, VirtualCost.of(Uniform(2, 4)))]
+        self.mechanism = OfflineMechanism(None, CAPPED, groups=groups, coverage=coverage)
+
+    def respond(self, reported_costs, i, report):
+        return self.mechanism.respond(reported_costs, i, report, np.arange(len(reported_costs)) % 2)
+
+
 RIGHT = {
+    "hard quotas": (ByTurns("hard"), U, 3),
+    "soft quotas": (ByTurns(0.1), U, 3),
     "offline": (OfflineMechanism(U, OBJECTIVE), U, 3),
     "offline, capped": (OfflineMechanism(U, CAPPED), U, 3),
     "offline, paper": (OfflineMechanism(U, PaperObjective(1.0, 1.0, 0.1)), U, 2),

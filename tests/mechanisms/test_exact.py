@@ -47,6 +47,12 @@ GROUPS = (
     Group("one", 0.6, VirtualCost.of(UNIFORM)),
     Group("other", 0.4, VirtualCost.of(Uniform(2, 4))),
 )
+THREE_GROUPS = (
+    Group("one", 0.5, VirtualCost.of(UNIFORM)),
+    Group("cheap", 0.3, VirtualCost.of(Uniform(1, 2))),
+    Group("irregular", 0.2, VirtualCost.of(IRREGULAR)),
+)
+COVERAGES = ("hard", 0.0, 0.01, 0.3, 20.0)
 
 
 def mechanism(name):
@@ -251,8 +257,8 @@ def misreports(rng, costs, table):
     ]
 
 
-def check_pairs(pairs, seed):
-    """Misreports over all kinds of terms, with groups in every other market of some."""
+def check_pairs(pairs, seed, grouped=0.5):
+    """Misreports over all kinds of terms, with two or three groups in a part of the markets."""
     rng = np.random.default_rng(seed)
     done = 0
     while done < pairs:
@@ -260,26 +266,33 @@ def check_pairs(pairs, seed):
         m = int(rng.integers(1, 9))
         costs = sample(name, m, int(rng.integers(1 << 30)))
         market, membership = mechanism(name), None
-        if name in {"plain", "quadratic", "paper, caps", "delta, few chords"} and rng.random() < 0.5:
+        if rng.random() < grouped:
             _, objective, table = TERMS[name]
-            market = OfflineMechanism(None, objective, epsilon_cost=table, groups=GROUPS)
-            membership = rng.integers(0, 2, m)
+            groups = GROUPS if rng.random() < 0.5 else THREE_GROUPS
+            coverage = COVERAGES[int(rng.integers(len(COVERAGES)))]
+            market = OfflineMechanism(None, objective, epsilon_cost=table, groups=groups, coverage=coverage)
+            membership = rng.integers(0, len(groups), m)
         i = int(rng.integers(m))
         g = 0 if membership is None else int(membership[i])
         table = market.groups[g].virtual_cost
         costs[i] = min(costs[i], table.reserve_price)
         reports = misreports(rng, costs, table)
-        assert gains(market, costs, i, reports, membership).max() <= 1e-9, (name, costs, i)
+        assert gains(market, costs, i, reports, membership).max() <= 1e-9, (name, costs, i, membership)
         done += len(reports)
 
 
 def test_no_misreport_gains():
-    check_pairs(200, seed=1)
+    check_pairs(400, seed=1)
 
 
 @pytest.mark.slow
 def test_no_misreport_gains_in_twenty_thousand_pairs():
-    check_pairs(20_000, seed=2)
+    check_pairs(20_000, seed=2, grouped=0.0)
+
+
+@pytest.mark.slow
+def test_no_misreport_gains_in_twenty_thousand_pairs_with_quotas():
+    check_pairs(20_000, seed=3, grouped=1.0)
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ from dpmarket.costs.virtual_cost import VirtualCost
 from dpmarket.errors import Infeasible, InvalidInput
 from dpmarket.mechanisms.epsilon_cost import EpsilonCost
 from dpmarket.mechanisms.exact import groups_of
-from dpmarket.mechanisms.groups import Group, check_membership
+from dpmarket.mechanisms.groups import Coverage, Group, check_coverage, check_membership
 from dpmarket.mechanisms.objective import AnyObjective
 from dpmarket.mechanisms.outcome import Outcome, decided
 from dpmarket.mechanisms.price_schedule import CostBins, PricedMarket, PriceSchedule, price_market
@@ -72,6 +72,8 @@ class CrossPrices:
         Of each part, one per group.
     payment_weights
         Of each part, as re-planned from the others.
+    share_deviations
+        Standard deviation of each group's share, from what is expected, by the chance of who reports what.
     histograms
         Reports of each part and group, shape (parts, groups, cells + 2): those that count as the lowest cost,
         those in each cell of the public grid, and refused ones.
@@ -80,6 +82,7 @@ class CrossPrices:
     salt: bytes
     schedules: tuple[tuple[PriceSchedule, ...], ...]
     payment_weights: tuple[float, ...]
+    share_deviations: tuple[float, ...]
     histograms: FloatArray
 
     def to_dict(self) -> dict[str, Any]:
@@ -108,7 +111,11 @@ class CrossPricedMechanism:
     epsilon_cost
         What a share of the total costs its seller; the default is pure epsilon at a linear cost.
     groups
-        Strata with hard quotas; None: one for all.
+        Strata with quotas; None: one for all. Prices meet them on average:
+        :attr:`CrossPrices.share_deviations` says how closely, and
+        :func:`~dpmarket.statistics.rebalanced` meets them exactly with what was bought.
+    coverage
+        How binding quotas are: ``"hard"``, or the weight D of soft ones.
     minor_unit
         Payments will be rounded up to it; None: they are not.
 
@@ -131,9 +138,11 @@ class CrossPricedMechanism:
         *,
         epsilon_cost: EpsilonCost | None = None,
         groups: Sequence[Group] | None = None,
+        coverage: Coverage = "hard",
         minor_unit: float | None = None,
     ) -> None:
         self.objective = objective
+        self.coverage = check_coverage(coverage)
         self.epsilon_cost = check_terms(objective, epsilon_cost)
         self.groups = groups_of(costs, groups)
         self.budget = checks.positive("budget", budget)
@@ -199,12 +208,15 @@ class CrossPricedMechanism:
         """Return the prices that follow from the parts' histograms."""
         sellers = float(histograms.sum())
         everybody = histograms.sum(axis=0)
-        schedules, weights = [], []
-        for p in range(PARTS):
-            weight, priced = self.price_part(everybody - histograms[p], sellers)
-            schedules.append(priced.schedules)
-            weights.append(weight)
-        return CrossPrices(salt, tuple(schedules), tuple(weights), histograms)
+        priced = [self.price_part(everybody - histograms[p], sellers) for p in range(PARTS)]
+        deviations = np.max([market.share_deviations for _, market in priced], axis=0)
+        return CrossPrices(
+            salt,
+            tuple(market.schedules for _, market in priced),
+            tuple(weight for weight, _ in priced),
+            tuple(deviations.tolist()),
+            histograms,
+        )
 
     def price_part(self, others: FloatArray, sellers: float) -> tuple[float, PricedMarket]:
         """Return the payment weight and the prices of a part, from the other parts' histograms.
@@ -221,8 +233,9 @@ class CrossPricedMechanism:
             bins.append(CostBins(group, middles[filled], counts[filled] * (sellers / known)))
         # The search starts from a public weight: another part's would depend on this part's reports.
         return price_for_budget(
-            bins, self.objective, self.epsilon_cost, self.budget, self.minor_unit, _FEEDBACK
-        )
+            bins, self.objective, self.epsilon_cost, self.budget, self.minor_unit,
+            feedback=_FEEDBACK, coverage=self.coverage,
+        )  # fmt: skip
 
 
 def split(names: Sequence[str], salt: bytes) -> IntArray:
@@ -269,18 +282,21 @@ def price_for_budget(
     epsilon_cost: EpsilonCost,
     budget: float,
     minor_unit: float | None = None,
+    *,
     feedback: float = 0.0,
+    coverage: float = math.inf,
 ) -> tuple[float, PricedMarket]:
     """Return the payment weight at which a market of bins spends a budget, and its prices.
 
     The search starts from the objective's own payment weight. Rounding up to the minor unit costs half of it
     on average; ``feedback`` is the relative overspending to be expected, times the effective number of
-    sellers who are paid. Less is spent where bounds on epsilon leave no more to buy.
+    sellers who are paid, ``coverage`` the weight of soft quotas. Less is spent where bounds on epsilon leave
+    no more to buy.
     """
     found: dict[float, PricedMarket] = {}
 
     def spent(weight: float) -> float:
-        priced = price_market(bins, objective.with_payment_weight(weight), epsilon_cost)
+        priced = price_market(bins, objective.with_payment_weight(weight), epsilon_cost, coverage)
         found[weight] = priced
         if priced.payment == 0.0:
             return 0.0

@@ -20,6 +20,11 @@ squared hinges of :mod:`~dpmarket.mechanisms.water_filling`. The integral is ove
 finish a chord just above the level, the same few for everybody: :class:`Replacement` tabulates them once. The
 maximum is where the others make up for what seller i gives up; errors of t are of second order.
 
+With soft quotas other groups replace the seller as well. Their supply as a function of the seller's level is
+piecewise linear like the own group's: a table of a group's supply is *stretched* by d/u to count from the
+common level, the others' are added up, and the sum is stretched again to count from the own level
+(:meth:`Replacement.stretched`, :meth:`Replacement.together`), as springs are put in series and in parallel.
+
 One seller's move can make another entry of the menu best. Entries qualify only if their gap to the best one
 is at most the largest possible increase, that of the lowest seller at the reserve price.
 """
@@ -40,8 +45,6 @@ from dpmarket.mechanisms.water_filling import (
     Ramps,
     Stratum,
     balance,
-    find_levels,
-    inner_values,
     supply,
 )
 
@@ -105,15 +108,47 @@ class Replacement:
         entry, distance, change = entry[order], distance[order], change[order]
         heads = np.searchsorted(entry, np.arange(n))
         slopes = _restarted(np.cumsum(change), change, heads, entry) * ramps.pull[entry]
+        return cls._of_slopes(np.maximum(tops - levels, 1e-300), entry, distance, slopes)
+
+    @classmethod
+    def _of_slopes(
+        cls, reach: FloatArray, entry: IntArray, distance: FloatArray, slopes: FloatArray
+    ) -> Replacement:
+        """Integrate slopes that hold from each distance on, in rising order within each entry."""
+        heads = np.searchsorted(entry, np.arange(reach.size))
         steps = np.diff(distance, prepend=0.0)
         steps[heads] = 0.0
         supplied = np.roll(slopes, 1) * steps
         supplies = _restarted(np.cumsum(supplied), supplied, heads, entry)
         area = (supplies - 0.5 * supplied) * steps
         integrals = _restarted(np.cumsum(area), area, heads, entry)
-        reach = np.maximum(tops - levels, 1e-300)
         keys = entry + 0.5 * np.minimum(distance / reach[entry], 1.0)
         return cls(reach, keys, distance, supplies, integrals, slopes)
+
+    @property
+    def _entry(self) -> IntArray:
+        return np.floor(self.keys).astype(np.int64)
+
+    @classmethod
+    def together(cls, reach: FloatArray, tables: Sequence[Replacement]) -> Replacement:
+        """Add up the supplies of several tables that count from the same levels."""
+        entry = np.concatenate([table._entry for table in tables])
+        distance = np.concatenate([table.distances for table in tables])
+        of = np.repeat(np.arange(len(tables)), [table.keys.size for table in tables])
+        order = np.lexsort((distance, entry))
+        entry, distance, of = entry[order], distance[order], of[order]
+        # Each table's slope is that of its last event; sums of changes would not come back to 0.
+        slopes = np.zeros(entry.size)
+        for t, table in enumerate(tables):
+            slopes += table.slopes[np.maximum(np.cumsum(of == t) - 1, 0)]
+        return cls._of_slopes(reach, entry, distance, slopes)
+
+    def stretched(self, factor: FloatArray) -> Replacement:
+        """Count distances from a level that rises by ``factor`` (of each entry) times the supply besides."""
+        entry = self._entry
+        distances = self.distances + factor[entry] * self.supplies
+        slopes = self.slopes / (1.0 + factor[entry] * self.slopes)
+        return Replacement._of_slopes(self.reach, entry, distances, slopes)
 
     def piece(self, entry: IntArray, distance: FloatArray) -> IntArray:
         """Return the tabulated piece of each distance above an entry's level."""
@@ -132,13 +167,10 @@ def _restarted(running: FloatArray, values: FloatArray, heads: IntArray, entry: 
 def largest_increase(market: Market, tables: Sequence[VirtualCost]) -> float:
     """Return at least as much as any one seller can raise the least objective by another report."""
     best, most = market.best(), 0.0
-    entries = np.array([best.entry])
+    entries, levels = np.array([best.entry]), [np.array([level]) for level in best.levels]
     for k, (stratum, table) in enumerate(zip(market.strata, tables, strict=True)):
-        ramps = market.ramps(stratum, entries)
         move = Move(0.0, float(table.values[-1]) - stratum.lowest)
-        level = np.array([best.levels[k]])
-        moved = find_levels(stratum, ramps, level, move)
-        more = inner_values(stratum, ramps, moved, move) - inner_values(stratum, ramps, level)
+        more = market.settle(entries, levels, (k, move))[1] - best.inner
         more = np.maximum(more, 0.0) * (1.0 + _MARGIN) + 1e-12 * best.inner
         rise = market.objective.increase(entries, np.array([best.inner]), more, market.most)
         most = max(most, float(rise[0]))
@@ -167,15 +199,32 @@ class Payer:
         self.inner = np.array([entry.inner for entry in near])
         self.gaps = np.array([entry.value - near[0].value for entry in near])
         self.ramps = market.ramps(stratum, self.entries)
-        self.levels = np.array([entry.levels[k] for entry in near])
+        levels = list(np.array([entry.levels for entry in near]).T)
+        self.levels = levels[k]
         top = float(table.values[-1]) - stratum.lowest
-        tops = np.maximum(find_levels(stratum, self.ramps, self.levels, Move(0.0, top)), self.levels)
-        self.replacement = Replacement.of(stratum, self.ramps, self.levels, tops * (1.0 + 1e-12))
+        moved = market.settle(self.entries, levels, (k, Move(0.0, top)))[0]
+        tops = [np.maximum(up, level) for up, level in zip(moved, levels, strict=True)]
+        self.replacement = self._replacement(k, levels, [up + 1e-12 * np.abs(up) for up in tops])
         # Beyond this virtual cost nobody's move leaves anything to buy.
-        cutoff = float(tops.max()) / float(self.ramps.steepness[0]) + stratum.lowest
+        cutoff = float(tops[k].max()) / float(self.ramps.steepness[0]) + stratum.lowest
         above = np.searchsorted(table.values, cutoff * (1.0 + 1e-12), side="left")
         self.last_knot = min(int(above), table.knots.size - 1)
         self.total = market.total(near[0])
+
+    def _replacement(self, k: int, levels: list[FloatArray], tops: list[FloatArray]) -> Replacement:
+        """Tabulate who replaces a seller: the own stratum, and with soft quotas the others."""
+        market = self.market
+        own = Replacement.of(self.stratum, self.ramps, levels[k], tops[k])
+        if not market.is_soft:
+            return own
+        factor = market.elasticity / self.ramps.pull
+        others = [
+            Replacement.of(stratum, market.ramps(stratum, self.entries), levels[h], tops[h])
+            for h, stratum in enumerate(market.strata)
+            if h != k
+        ]
+        common = Replacement.together(own.reach, [table.stretched(factor) for table in others])
+        return Replacement.together(own.reach, [own, common.stretched(factor)])
 
     @property
     def highest_cost(self) -> float:

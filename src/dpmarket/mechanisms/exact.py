@@ -18,6 +18,7 @@ such mechanisms. It uses all reports to price each: from 50 sellers on,
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -30,7 +31,15 @@ from dpmarket.costs.virtual_cost import VirtualCost
 from dpmarket.errors import InvalidInput
 from dpmarket.mechanisms.envelope_payments import Payer, largest_increase
 from dpmarket.mechanisms.epsilon_cost import EpsilonCost
-from dpmarket.mechanisms.groups import Group, check_groups, check_membership, quotas, weight_cap
+from dpmarket.mechanisms.groups import (
+    Coverage,
+    Group,
+    check_coverage,
+    check_groups,
+    check_membership,
+    quotas,
+    weight_caps,
+)
 from dpmarket.mechanisms.objective import AnyObjective
 from dpmarket.mechanisms.outcome import Outcome, decided, with_report
 from dpmarket.mechanisms.water_filling import Market, Stratum, check_terms
@@ -51,7 +60,9 @@ class OfflineMechanism:
     epsilon_cost
         What a share of the total costs its seller; the default is the paper's, pure epsilon at a linear cost.
     groups
-        Strata with hard quotas; None: one for all.
+        Strata with quotas; None: one for all.
+    coverage
+        How binding quotas are: ``"hard"``, or the weight D of soft ones.
 
     Notes
     -----
@@ -76,8 +87,10 @@ class OfflineMechanism:
         *,
         epsilon_cost: EpsilonCost | None = None,
         groups: Sequence[Group] | None = None,
+        coverage: Coverage = "hard",
     ) -> None:
         self.objective = objective
+        self.coverage = check_coverage(coverage)
         self.epsilon_cost = check_terms(objective, epsilon_cost)
         self.groups = groups_of(costs, groups)
 
@@ -125,6 +138,7 @@ class OfflineMechanism:
             "objective": self.objective.to_dict(),
             "epsilon_cost": self.epsilon_cost.to_dict(),
             "groups": [group.to_dict() for group in self.groups],
+            "coverage": self.coverage if math.isfinite(self.coverage) else "hard",
         }
 
     def _sellers(self, costs: FloatArray, members: IntArray, g: int, highest: float) -> IntArray:
@@ -139,17 +153,17 @@ class OfflineMechanism:
         reserves = [group.virtual_cost.reserve_price for group in self.groups]
         reports = [costs[self._sellers(costs, members, g, price)] for g, price in enumerate(reserves)]
         sizes = [float(each.size) for each in reports]
-        sellers = sum(sizes)
-        if sellers == 0.0:
+        if sum(sizes) == 0.0:
             return None
         strata, present = [], []
-        for g, quota in enumerate(quotas(self.groups, sizes)):
+        shares = quotas(self.groups, sizes)
+        caps = weight_caps(shares, sizes, self.objective.weight_cap, self.coverage)
+        for g, (quota, cap) in enumerate(zip(shares, caps, strict=True)):
             if quota > 0.0:
-                cap = weight_cap(quota, sizes[g], sellers, self.objective.weight_cap)
                 reports[g].sort()
                 strata.append(Stratum.of(np.asarray(self.groups[g].virtual_cost(reports[g])), quota, cap))
                 present.append(g)
-        market = Market(strata, self.objective, self.epsilon_cost)
+        market = Market(strata, self.objective, self.epsilon_cost, self.coverage)
         tables = [self.groups[g].virtual_cost for g in present]
         near = market.near(largest_increase(market, tables))
         payers = {

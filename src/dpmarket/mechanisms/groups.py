@@ -1,18 +1,24 @@
-r"""Groups of sellers with hard quotas, and the weight cap that keeps small markets feasible.
+r"""Groups of sellers with quotas, hard or soft, and the weight cap that keeps small markets feasible.
 
-A buyer who wants a representative model fixes public strata g with shares :math:`\pi_g`: the weights of a
-stratum's sellers add up to :math:`\pi_g`, and each stratum has its own table of virtual costs. One stratum
-with share 1 is the default. Membership must be verified, and is not protected by any guarantee.
+A buyer who wants a representative result fixes public strata g with population shares :math:`\pi_g`, each
+with its own table of virtual costs. The *coverage* says how binding the shares are for :math:`w_g`, the sum
+of the weights of a stratum's sellers:
+
+- hard: :math:`w_g = \pi_g`;
+- soft, a number D of at least 0: :math:`D \sum_g (w_g - \pi_g)^2` is added to the objective. If D is the
+  squared distance between what is to be learnt from each group, estimated from a public pilot table by
+  :func:`~dpmarket.statistics.group_difference`, this is the squared bias of an unrepresentative purchase.
+  D = 0 leaves the groups' tables and no quotas.
+
+One stratum with share 1 is the default. Membership must be verified, and is not protected by any guarantee.
 
 Shares and caps depend on how many sellers each group has, never on a cost below the reserve price, so the
 feasible set of a seller's purchase is free of the own report and quotas keep mechanisms truthful:
 
 - groups from which nobody sells are dropped, and the other shares grow in proportion;
 - the cap on a weight is k/m, but at least :data:`FEASIBLE_MULTIPLE` times :math:`\pi_g/(m_g - 1)`. At the
-  smallest feasible cap every seller would be indispensable and would be paid the reserve price.
-
-Soft quotas, which pull a group towards its share instead of fixing it, couple the groups' levels; no
-mechanism of this package offers them.
+  smallest feasible cap every seller would be indispensable and would be paid the reserve price. With soft
+  quotas all sellers count as one group, for no group has to reach its share.
 """
 
 from __future__ import annotations
@@ -20,7 +26,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -30,20 +36,23 @@ from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.costs.virtual_cost import VirtualCost
 from dpmarket.errors import InvalidInput
 
+Coverage = float | Literal["hard"]
+"""How binding quotas are: ``"hard"``, or the weight D of squared gaps in units of the objective's error."""
 FEASIBLE_MULTIPLE = 1.5
 """Of a group's mean weight without one seller: no weight cap is lower than this."""
 
 
 @dataclass(frozen=True)
 class Group:
-    """A public stratum of sellers with a hard quota.
+    """A public stratum of sellers with a quota.
 
     Parameters
     ----------
     name
         What it is called.
     share
-        The sum of its sellers' weights, above 0 and at most 1; shares of all groups add up to 1.
+        Its share of the population, above 0 and at most 1; shares of all groups add up to 1. The quota is a
+        sum of weights of this size.
     virtual_cost
         The table for its sellers' reports.
 
@@ -84,6 +93,11 @@ def check_groups(groups: Sequence[Group]) -> tuple[Group, ...]:
     return found
 
 
+def check_coverage(coverage: object) -> float:
+    """Return D, infinite for hard quotas; refuse what is neither ``"hard"`` nor a number of at least 0."""
+    return math.inf if coverage == "hard" else checks.non_negative("coverage", coverage)
+
+
 def check_membership(membership: object, sellers: int, groups: int) -> IntArray:
     """Return each seller's group as a position in the list of groups; None: there is only one."""
     if membership is None:
@@ -114,3 +128,13 @@ def weight_cap(quota: float, size: float, sellers: float, multiple: float | None
     if multiple is None or size < 2:
         return quota
     return min(quota, max(multiple / sellers, FEASIBLE_MULTIPLE * quota / (size - 1)))
+
+
+def weight_caps(
+    shares: Sequence[float], sizes: Sequence[float], multiple: float | None, coverage: float
+) -> list[float]:
+    """Return the largest weight of a seller in each group; soft quotas leave one for everybody."""
+    sellers = math.fsum(sizes)
+    if math.isfinite(coverage):
+        return [weight_cap(1.0, sellers, sellers, multiple)] * len(shares)
+    return [weight_cap(share, size, sellers, multiple) for share, size in zip(shares, sizes, strict=True)]

@@ -11,9 +11,10 @@ total :math:`\eta`. An objective prices it. Two forms exist:
 **Contract.** The solver (:mod:`~dpmarket.mechanisms.water_filling`) runs over a public geometric *menu*. For
 each entry it minimises one convex function of the weights alone,
 
-.. math:: K = \min_a |a|^2 + 2 u \langle \psi, E(a) \rangle,
+.. math:: K = \min_a |a|^2 + d \sum_g (w_g - \pi_g)^2 + 2 u \langle \psi, E(a) \rangle,
 
-and the objective says how large u is (:meth:`~Objective.slope`), what the entry is worth given K
+and the objective says how large u is (:meth:`~Objective.slope`), how large d is for the soft quotas of
+:mod:`~dpmarket.mechanisms.groups` (:meth:`~Objective.relative_coverage`), what the entry is worth given K
 (:meth:`~Objective.value`, and :meth:`~Objective.increase` without cancellation) and which total belongs to it
 (:meth:`~Objective.total`). The menu contains no report, and for a fixed purchase the objective is linear in
 each virtual cost with slope :math:`\gamma H_i`. Hence its minimum over purchases and entries is concave in
@@ -142,6 +143,10 @@ class Objective:
             return math.inf, math.inf
         return self.sampling_error * squared_norm, self.noise_error / total**2
 
+    def relative_coverage(self, coverage: float) -> float:
+        """Return d, the weight of soft quotas D in units of the sampling error."""
+        return coverage / self.sampling_error
+
     def largest_entry(self, most: float, capacity: float) -> float:
         """Return where the menu ends: at the mean cap, or where everybody sells all they may."""
         return min(most, capacity)
@@ -224,6 +229,10 @@ class PaperObjective:
         if total <= 0.0:
             return math.inf, math.inf
         return self.mu * math.sqrt(squared_norm), self.sigma / total
+
+    def relative_coverage(self, coverage: float) -> float:
+        r"""Return d: soft quotas replace :math:`\mu |a|` by the root of its square plus D times the gaps'."""
+        return coverage / self.mu**2
 
     def largest_entry(self, most: float, capacity: float) -> float:
         """Return where the menu of theta ends: its bounds are in the closed form of eta."""

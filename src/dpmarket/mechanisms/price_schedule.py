@@ -11,8 +11,9 @@ also a menu of (epsilon, payment) pairs: the best pair for cost c is the one tha
 
 A schedule knows no budget and no history. Reservations and a hard budget belong to the campaign that quotes.
 
-Here are the schedules of a typical market (:func:`population_schedule`), of one price for one epsilon
-(:func:`posted_price`) and of the paper's Algorithm 3 (:func:`paper_schedule`).
+Here are the schedules of a typical market (:func:`population_schedule`; with quotas one for each group,
+:func:`population_schedules`), of one price for one epsilon (:func:`posted_price`) and of the paper's
+Algorithm 3 (:func:`paper_schedule`).
 """
 
 from __future__ import annotations
@@ -31,7 +32,14 @@ from dpmarket.costs.distribution import CostDistribution
 from dpmarket.costs.virtual_cost import VirtualCost
 from dpmarket.errors import InvalidInput
 from dpmarket.mechanisms.epsilon_cost import EpsilonCost
-from dpmarket.mechanisms.groups import Group, quotas, weight_cap
+from dpmarket.mechanisms.groups import (
+    Coverage,
+    Group,
+    check_coverage,
+    check_groups,
+    quotas,
+    weight_caps,
+)
 from dpmarket.mechanisms.objective import AnyObjective, PaperObjective
 from dpmarket.mechanisms.water_filling import Entry, Market, Stratum, check_terms
 
@@ -201,6 +209,9 @@ class PricedMarket:
         Expected total of payments, and of their squares, before rounding.
     bought
         Expected number of sellers who sell something.
+    group_shares, share_deviations
+        Expected sum of weights of each group, and its standard deviation among sellers who come with
+        independent costs, so many of each group: how closely schedules meet quotas.
     """
 
     schedules: tuple[PriceSchedule, ...]
@@ -209,25 +220,31 @@ class PricedMarket:
     payment: float
     squared_payments: float
     bought: float
+    group_shares: tuple[float, ...]
+    share_deviations: tuple[float, ...]
 
 
 def price_market(
-    groups: Sequence[CostBins], objective: AnyObjective, epsilon_cost: EpsilonCost
+    groups: Sequence[CostBins], objective: AnyObjective, epsilon_cost: EpsilonCost, coverage: float = math.inf
 ) -> PricedMarket:
-    """Solve a market of bins, over all totals, and return the schedules of its optimum."""
+    """Solve a market of bins, over all totals, and return the schedules of its optimum.
+
+    ``coverage`` is the weight D of soft quotas; infinite: they are hard.
+    """
     kept = [bins.costs <= bins.group.virtual_cost.reserve_price for bins in groups]
     sizes = [float(bins.counts[low].sum()) for bins, low in zip(groups, kept, strict=True)]
     shares = quotas([bins.group for bins in groups], sizes)
     present = [g for g, share in enumerate(shares) if share > 0.0]
     nothing = [_no_schedule(bins.group.virtual_cost) for bins in groups]
+    sums, variances = np.zeros(len(groups)), np.zeros(len(groups))
     if not present:
-        return PricedMarket(tuple(nothing), 0.0, 0.0, 0.0, 0.0, 0.0)
+        return PricedMarket(tuple(nothing), 0.0, 0.0, 0.0, 0.0, 0.0, tuple(sums), tuple(sums))
+    caps = weight_caps(shares, sizes, objective.weight_cap, coverage)
     strata = []
     for g in present:
         psi = np.asarray(groups[g].group.virtual_cost(groups[g].costs[kept[g]]))
-        cap = weight_cap(shares[g], sizes[g], sum(sizes), objective.weight_cap)
-        strata.append(Stratum.of(psi, shares[g], cap, groups[g].counts[kept[g]]))
-    market = Market(strata, objective, epsilon_cost)
+        strata.append(Stratum.of(psi, shares[g], caps[g], groups[g].counts[kept[g]]))
+    market = Market(strata, objective, epsilon_cost, coverage)
     entry = market.refined()
     squared = payment = squared_payments = bought = 0.0
     for k, g in enumerate(present):
@@ -235,11 +252,19 @@ def price_market(
         counts = groups[g].counts[kept[g]]
         weights = _weights(market, k, entry, strata[k].excess)
         squared += float(counts @ weights**2)
+        sums[g] = float(counts @ weights)
+        variances[g] = float(counts @ weights**2) - sums[g] ** 2 / float(groups[g].counts.sum())
         paid = schedule.quote(groups[g].costs[kept[g]])[1]
         payment += float(counts @ paid)
         squared_payments += float(counts @ paid**2)
         bought += float(counts[weights > 0.0].sum())
-    return PricedMarket(tuple(nothing), market.total(entry), squared, payment, squared_payments, bought)
+    # A share is a group's sum over that of all: to first order its deviation weighs each group's.
+    gradient = np.eye(len(groups)) - sums[:, None]
+    deviations = np.sqrt(gradient**2 @ np.maximum(variances, 0.0))
+    return PricedMarket(
+        tuple(nothing), market.total(entry), squared, payment, squared_payments, bought,
+        tuple(sums.tolist()), tuple(deviations.tolist()),
+    )  # fmt: skip
 
 
 def _weights(market: Market, k: int, entry: Entry, excess: FloatArray) -> FloatArray:
@@ -324,6 +349,63 @@ def population_schedule(
     group = Group("all", 1.0, VirtualCost.of(costs) if virtual_cost is None else virtual_cost)
     tables = check_terms(objective, epsilon_cost)
     return price_market([CostBins.typical(group, costs, sellers)], objective, tables).schedules[0]
+
+
+def population_schedules(
+    costs: Sequence[CostDistribution],
+    objective: AnyObjective,
+    expected_sellers: Sequence[int],
+    groups: Sequence[Group],
+    *,
+    coverage: Coverage = "hard",
+    epsilon_cost: EpsilonCost | None = None,
+) -> dict[str, PriceSchedule]:
+    """Return what the optimum of a typical market with quotas offers at each cost, one schedule per group.
+
+    Parameters
+    ----------
+    costs, expected_sellers
+        The distribution of costs and the number of sellers of each group.
+    objective, epsilon_cost
+        As in :func:`population_schedule`.
+    groups
+        Strata with their shares and tables of virtual costs.
+    coverage
+        How binding shares are: ``"hard"``, or the weight D of soft quotas. Either way they are met on average
+        by sellers as expected; a plan says how far chance departs from it.
+
+    Returns
+    -------
+    dict
+        The schedule of each group, by its name.
+
+    Examples
+    --------
+    >>> from dpmarket.costs import Uniform
+    >>> from dpmarket.mechanisms.objective import Objective
+    >>> costs = [Uniform(1, 2), Uniform(2.5, 5)]
+    >>> groups = [Group(name, 0.5, VirtualCost.of(each)) for name, each in zip(["city", "land"], costs)]
+    >>> found = population_schedules(costs, Objective.for_model(10, 0.001), [500, 500], groups)
+    >>> {name: schedule.reserve_price > 2.5 for name, schedule in found.items()}
+    {'city': False, 'land': True}
+    """
+    bins = [CostBins.typical(*each) for each in people_of(costs, expected_sellers, groups)]
+    tables = check_terms(objective, epsilon_cost)
+    priced = price_market(bins, objective, tables, check_coverage(coverage))
+    return {each.group.name: schedule for each, schedule in zip(bins, priced.schedules, strict=True)}
+
+
+def people_of(
+    costs: object, sellers: object, groups: Sequence[Group]
+) -> list[tuple[Group, CostDistribution, int]]:
+    """Return each group with its distribution and its number of sellers; refuse other lengths."""
+    found = check_groups(groups)
+    if not isinstance(costs, Sequence) or not isinstance(sellers, Sequence):
+        raise InvalidInput("expected a distribution and a number of sellers for each group.")
+    checks.same_length("costs", costs, "groups", found)
+    checks.same_length("sellers", sellers, "groups", found)
+    sizes = [checks.whole("sellers", size, minimum=2) for size in sellers]
+    return list(zip(found, costs, sizes, strict=True))
 
 
 def posted_price(price: float, epsilon: float, epsilon_cost: EpsilonCost | None = None) -> PriceSchedule:

@@ -17,6 +17,15 @@ and the dual function is :math:`K = \max_\rho 2 u \rho \pi - \sum_i W(\psi_i, \r
 running sums of 1, x and x^2 (x = psi less the lowest), so that supply, K and their derivatives at a level are
 a few binary searches; the level is found by safeguarded Newton steps on a piecewise-linear function.
 
+Soft quotas (:mod:`~dpmarket.mechanisms.groups`) add :math:`d \sum_g (w_g - \pi_g)^2` to K and couple the
+groups, with :math:`w_g` free and only their sum fixed. By duality this pulls the levels together,
+
+.. math:: K = \max_{\rho, \Lambda} \sum_g \Big(2 u \rho_g \pi_g - \sum_{i \in g} W(\psi_i, \rho_g)\Big)
+          - \frac{u^2}{d} \sum_g (\Lambda - \rho_g)^2,
+
+so a common level :math:`\Lambda = \rho_g + (d/u) (w_g - \pi_g)` is found by the same Newton steps, each with
+the groups' own levels within. With d = 0 all levels are one; hard quotas are the limit of an infinite d.
+
 Entries are searched by halving intervals of the menu: the objective bounds all entries between two evaluated
 ones from below, which cuts off whole intervals. Nothing depends on a starting point, and there are no local
 minima to miss.
@@ -205,7 +214,7 @@ def supply(
 
 
 def inner_values(stratum: Stratum, ramps: Ramps, levels: FloatArray, move: Move | None = None) -> FloatArray:
-    """Return K, the dual function, at one level per entry."""
+    """Return K of a hard quota, the dual function, at one level per entry."""
     reach, started, passed = _reached(stratum, ramps, levels)
     scale = ramps.steepness * ramps.pull[:, None]
     count = stratum.counts[started] - stratum.counts[passed]
@@ -220,7 +229,7 @@ def inner_values(stratum: Stratum, ramps: Ramps, levels: FloatArray, move: Move 
             within = np.minimum(hinge, ramps.widths)
             dual += sign * within * (2.0 * hinge - within)
     found: FloatArray = 2.0 * ramps.pull * (levels + ramps.base) * stratum.quota - dual.sum(axis=1)
-    return found if move is not None else np.maximum(found, _least_inner_values(stratum, ramps))
+    return found
 
 
 def _least_inner_values(stratum: Stratum, ramps: Ramps) -> FloatArray:
@@ -259,6 +268,27 @@ def find_levels(
 
     start = high if guess is None else guess
     return balance(missing, high, start, np.full(high.size, _BALANCED * stratum.quota))
+
+
+def _elastic_levels(
+    stratum: Stratum, ramps: Ramps, common: FloatArray, d: float, start: FloatArray, move: Move | None
+) -> FloatArray:
+    """Return the stratum's level at each common one: they differ by d/u times what it holds over its quota.
+
+    Below 0 the stratum holds nothing.
+    """
+    most = ramps.pull * common + d * stratum.quota
+
+    def missing(levels: FloatArray, rows: IntArray) -> tuple[FloatArray, FloatArray]:
+        of = ramps.at(rows)
+        total, slope = supply(stratum, of, levels, move)
+        return most[rows] - of.pull * levels - d * total, of.pull + d * slope
+
+    if d == 0.0:
+        return common
+    tolerance = _BALANCED * (d * stratum.quota + 1.0 / stratum.size) + 1e-15 * np.abs(most)
+    found = balance(missing, np.maximum(most, 0.0) / ramps.pull, start, tolerance)
+    return np.where(most > 0.0, found, most / ramps.pull)
 
 
 def balance(missing: Missing, high: FloatArray, start: FloatArray, tolerance: FloatArray) -> FloatArray:
@@ -300,7 +330,10 @@ def balance(missing: Missing, high: FloatArray, start: FloatArray, tolerance: Fl
 
 @dataclass(frozen=True, eq=False)
 class Entry:
-    """One solved entry of the menu: its inner value K, the objective's value J and a level per stratum."""
+    """One solved entry of the menu: its inner value K, the objective's value J and a level per stratum.
+
+    With soft quotas the common level follows the strata's.
+    """
 
     entry: float
     inner: float
@@ -319,17 +352,25 @@ class Market:
         What the buyer minimises.
     table
         What a share costs its seller.
+    coverage
+        D, what a squared gap between a group's sum of weights and its quota costs; infinite: there is none.
     """
 
-    def __init__(self, strata: Sequence[Stratum], objective: AnyObjective, table: EpsilonCost) -> None:
+    def __init__(
+        self, strata: Sequence[Stratum], objective: AnyObjective, table: EpsilonCost,
+        coverage: float = math.inf,
+    ) -> None:  # fmt: skip
         check_terms(objective, table)
+        self.elasticity = objective.relative_coverage(coverage if len(strata) > 1 else math.inf)
         self.strata = tuple(strata)
         self.objective = objective
         self.table = table
         self.sellers = math.fsum(stratum.size for stratum in strata)
         bound = objective.max_mean_epsilon
         self.most = math.inf if bound is None else self.sellers * bound
-        capacity = table.max_share * min(stratum.size / stratum.quota for stratum in strata)
+        capacity = table.max_share * self.sellers
+        if not self.is_soft:
+            capacity = table.max_share * min(stratum.size / stratum.quota for stratum in strata)
         last = objective.largest_entry(self.most, capacity)
         if last < MENU[-1]:
             self.menu = np.append(MENU[: int(np.searchsorted(MENU, last))], last)
@@ -339,6 +380,11 @@ class Market:
             raise Infeasible("expected bounds on epsilon that leave room for a purchase.")
         self._found: dict[int, Entry] = {}
         self._leaves: list[tuple[int, int]] = []
+
+    @property
+    def is_soft(self) -> bool:
+        """Whether groups may depart from their quotas, at a price."""
+        return math.isfinite(self.elasticity)
 
     def best(self) -> Entry:
         """Return the entry with the least objective: the exact, global optimum of the announced problem."""
@@ -374,6 +420,75 @@ class Market:
     def total(self, entry: Entry) -> float:
         """Return the total that belongs to an entry."""
         return float(self.objective.total(np.array([entry.entry]), np.array([entry.inner]), self.most)[0])
+
+    def settle(
+        self, entries: FloatArray, start: Sequence[FloatArray] | None = None,
+        mover: tuple[int, Move] | None = None,
+    ) -> tuple[list[FloatArray], FloatArray]:  # fmt: skip
+        """Return the levels of entries, one array per stratum (soft: and the common one), and K.
+
+        ``start`` are levels to start from; ``mover`` is a seller of a stratum with another virtual cost.
+        """
+        ramps = [self.ramps(stratum, entries) for stratum in self.strata]
+        if self.is_soft:
+            return self._settle_together(ramps, start, mover)
+        levels, inner = [], np.zeros(entries.size)
+        for k, (stratum, own) in enumerate(zip(self.strata, ramps, strict=True)):
+            move = mover[1] if mover is not None and mover[0] == k else None
+            levels.append(find_levels(stratum, own, None if start is None else start[k], move))
+            found = inner_values(stratum, own, levels[k], move)
+            inner += found if move is not None else np.maximum(found, _least_inner_values(stratum, own))
+        return levels, inner
+
+    def _settle_together(
+        self, ramps: Sequence[Ramps], start: Sequence[FloatArray] | None, mover: tuple[int, Move] | None
+    ) -> tuple[list[FloatArray], FloatArray]:
+        """Return levels and K with soft quotas; the common level is counted from the lowest base."""
+        d, pull = self.elasticity, ramps[0].pull
+        lowest = min(own.base for own in ramps)
+        moves = [mover[1] if mover is not None and mover[0] == k else None for k in range(len(ramps))]
+        levels = [np.zeros(pull.size) for _ in ramps] if start is None else [each.copy() for each in start]
+
+        def respond(common: FloatArray, rows: IntArray) -> list[tuple[FloatArray, FloatArray]]:
+            """Return each stratum's supply at a common level, and how fast it grows with its own."""
+            found = []
+            for k, (stratum, all_ramps) in enumerate(zip(self.strata, ramps, strict=True)):
+                own, move = all_ramps.at(rows), moves[k]
+                levels[k][rows] = _elastic_levels(
+                    stratum, own, common - (own.base - lowest), d, levels[k][rows], move
+                )
+                found.append(supply(stratum, own, levels[k][rows], move))
+            return found
+
+        def missing(common: FloatArray, rows: IntArray) -> tuple[FloatArray, FloatArray]:
+            held = respond(common, rows)
+            slopes = [slope / (1.0 + d * slope / pull[rows]) for _, slope in held]
+            return np.asarray(1.0 - sum(total for total, _ in held)), np.asarray(sum(slopes))
+
+        high = np.zeros(pull.size)
+        for stratum, own, move in zip(self.strata, ramps, moves, strict=True):
+            furthest = max(float(stratum.excess[-1]), 0.0 if move is None else move.after)
+            full = own.ends[:, -1] + own.steepness[-1] * furthest
+            most = stratum.size * own.widths.sum(axis=1)
+            enough = full + own.base - lowest + d * np.maximum(most - stratum.quota, 0.0) / pull
+            high = np.maximum(high, enough)
+        if mover is None:
+            for stratum, own in zip(self.strata, ramps, strict=True):
+                # One seller alone, where the first chord is long enough.
+                alone = (1.0 + d * (1.0 - stratum.quota)) / pull + own.base - lowest
+                high = np.where(own.widths[:, 0] >= 1.0, np.minimum(high, alone), high)
+        spread = max(own.base for own in ramps) - lowest
+        tolerance = _BALANCED + 1e-15 * pull * spread
+        common = balance(missing, high, high if start is None else start[-1], tolerance)
+        respond(common, np.arange(pull.size))
+        inner = np.zeros(pull.size)
+        for stratum, own, level, move in zip(self.strata, ramps, levels, moves, strict=False):
+            inner += inner_values(stratum, own, level, move)
+            if d > 0.0:
+                inner -= (pull * (common - (level + own.base - lowest))) ** 2 / d
+        if mover is None:
+            inner = np.maximum(inner, (2.0 * pull * lowest + 1.0 / self.sellers) * (1.0 - 1e-12))
+        return [*levels[: len(ramps)], common], inner
 
     def _best_index(self) -> int:
         if not self._found:
@@ -412,14 +527,9 @@ class Market:
             self._found[index] = entry
 
     def _solve(self, entries: FloatArray, guesses: Sequence[Entry | None]) -> list[Entry]:
-        inner, levels = np.zeros(entries.size), []
-        for k, stratum in enumerate(self.strata):
-            ramps = self.ramps(stratum, entries)
-            known = [guess.levels[k] for guess in guesses if guess is not None]
-            start = np.array(known) if len(known) == entries.size else None
-            found = find_levels(stratum, ramps, start)
-            inner += inner_values(stratum, ramps, found)
-            levels.append(found)
+        known = [guess.levels for guess in guesses if guess is not None]
+        start = list(np.array(known).T) if len(known) == entries.size else None
+        levels, inner = self.settle(entries, start)
         values = self.objective.value(entries, inner, self.most)
         rows: Iterable[tuple[float, ...]] = zip(*(found.tolist() for found in levels), strict=True)
         return [
@@ -445,7 +555,10 @@ def check_terms(objective: object, epsilon_cost: EpsilonCost | None) -> EpsilonC
 
 def _between(low: Entry, high: Entry) -> Entry:
     """Return a guess for the entry in the middle of two."""
-    levels = tuple(math.sqrt(a * b) for a, b in zip(low.levels, high.levels, strict=True))
+    levels = tuple(
+        math.sqrt(a * b) if min(a, b) > 0.0 else 0.5 * (a + b)
+        for a, b in zip(low.levels, high.levels, strict=True)
+    )
     return Entry(math.nan, math.nan, math.nan, levels)
 
 

@@ -1,6 +1,10 @@
 from .histogram import PrivateHistogram as PrivateHistogram
 from .kinds import statistic_from_dict as statistic_from_dict
 from .mean import PrivateMean as PrivateMean
+from .post_stratified import PostStratified as PostStratified
+from .post_stratified import group_difference as group_difference
+from .post_stratified import post_stratified as post_stratified
+from .post_stratified import rebalanced as rebalanced
 from .quantile import PrivateQuantile as PrivateQuantile
 from .release import ReleasedStatistic as ReleasedStatistic
 from .release import StatisticError as StatisticError

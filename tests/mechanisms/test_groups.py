@@ -1,0 +1,240 @@
+"""Quotas, hard and soft: solved as by a convex solver, truthful, met as stated, planned with and without."""
+
+import json
+import math
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+from dpmarket.costs import Uniform
+from dpmarket.costs.virtual_cost import VirtualCost
+from dpmarket.errors import InvalidInput
+from dpmarket.mechanisms import (
+    CrossPricedMechanism,
+    EpsilonCost,
+    Group,
+    Objective,
+    OfflineMechanism,
+    PaperObjective,
+    population_schedules,
+)
+from dpmarket.mechanisms.plan import plan
+from dpmarket.statistics import rebalanced
+
+COSTS = (Uniform(1, 5), Uniform(2, 4), Uniform(1, 2))
+GROUPS = tuple(
+    Group(name, share, VirtualCost.of(costs))
+    for name, share, costs in zip(("one", "other", "third"), (0.5, 0.3, 0.2), COSTS, strict=True)
+)
+PLAIN, CAPPED = Objective(0.2, 40.0, 0.02), Objective(0.2, 40.0, 0.02, weight_cap=2.0)
+FEW_CHORDS = EpsilonCost([0, 0.7, 1.5, 3], [0, 0.7, 1.5, 3], [0, 0.49, 2.25, 9], "quadratic")
+TERMS = {"plain": (PLAIN, None), "capped": (CAPPED, None), "quadratic": (CAPPED, FEW_CHORDS)}
+MEMBERSHIP = np.array([0, 0, 0, 1, 1, 1, 2, 2])
+REPORTS = np.array([1.2, 1.2, 3.4, 2.1, 2.4, 3.9, 1.1, 1.9])
+PSI = np.concatenate(
+    [np.asarray(GROUPS[g].virtual_cost(REPORTS[g == MEMBERSHIP])) for g in range(3)]
+)  # as reports are in the order of the groups
+
+
+def convex(objective, table, total, coverage):
+    """Least announced objective at a total with soft quotas, and its weights, by a general convex solver."""
+    m, table = REPORTS.size, EpsilonCost.identity() if table is None else table
+    a, h = cp.Variable(m, nonneg=True), cp.Variable(m)
+    sums = cp.hstack([cp.sum(a[g == MEMBERSHIP]) for g in range(3)])
+    cap = 1.0 if objective.weight_cap is None else max(objective.weight_cap / m, 1.5 / (m - 1))
+    bounds = [cp.sum(a) == 1, a <= cap]
+    if table.is_identity:
+        bounds.append(h == a * total)
+    else:
+        slopes = np.diff(table.costs) / np.diff(table.shares)
+        bounds += [
+            h >= c + s * (a * total - q)
+            for c, s, q in zip(table.costs[:-1], slopes, table.shares[:-1], strict=True)
+        ]
+        bounds.append(a * total <= table.max_share)
+    value = objective.sampling_error * cp.sum_squares(a) + objective.payment_weight * (PSI @ h)
+    value += coverage * cp.sum_squares(sums - np.array([group.share for group in GROUPS]))
+    problem = cp.Problem(cp.Minimize(value), bounds)
+    problem.solve(solver=cp.CLARABEL, tol_gap_abs=1e-13, tol_gap_rel=1e-13, tol_feas=1e-13)
+    return problem.value + objective.noise_error / total**2, a.value
+
+
+@pytest.mark.parametrize("terms", TERMS)
+@pytest.mark.parametrize("coverage", [0.0, 0.02, 0.5, 50.0])
+def test_soft_quotas_are_solved_as_by_a_convex_solver(terms, coverage):
+    objective, table = TERMS[terms]
+    mechanism = OfflineMechanism(None, objective, epsilon_cost=table, groups=GROUPS, coverage=coverage)
+    outcome = mechanism.run(REPORTS, MEMBERSHIP)
+    value, weights = convex(objective, table, outcome.total, coverage)
+    np.testing.assert_allclose(outcome.weights, weights, atol=1e-7)
+    for other in (0.9, 0.99, 1.01, 1.1):
+        if table is None or other * outcome.total < 3.0 * REPORTS.size:
+            assert convex(objective, table, other * outcome.total, coverage)[0] > value * (1.0 - 1e-9)
+
+
+@pytest.mark.parametrize("objective", [PLAIN, PaperObjective(1.0, 1.0, 0.05)], ids=["squared error", "paper"])
+def test_a_large_weight_makes_soft_quotas_hard(objective):
+    hard = OfflineMechanism(None, objective, groups=GROUPS).run(REPORTS, MEMBERSHIP)
+    gaps = []
+    for coverage in (1e2, 1e4, 1e6):
+        soft = OfflineMechanism(None, objective, groups=GROUPS, coverage=coverage).run(REPORTS, MEMBERSHIP)
+        gaps.append(np.abs(soft.weights - hard.weights).max())
+    assert gaps[0] > gaps[1] > gaps[2]
+    assert gaps[2] < 1e-5
+    np.testing.assert_allclose(soft.payments, hard.payments, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("terms", TERMS)
+def test_a_weight_of_zero_is_a_market_without_groups(terms):
+    objective, table = TERMS[terms]
+    groups = [Group("one", 0.9, VirtualCost.of(COSTS[0])), Group("other", 0.1, VirtualCost.of(COSTS[0]))]
+    soft = OfflineMechanism(None, objective, epsilon_cost=table, groups=groups, coverage=0.0)
+    alone = OfflineMechanism(COSTS[0], objective, epsilon_cost=table).run(REPORTS)
+    outcome = soft.run(REPORTS, MEMBERSHIP % 2)
+    np.testing.assert_allclose(outcome.weights, alone.weights, atol=1e-10)
+    np.testing.assert_allclose(outcome.payments, alone.payments, rtol=1e-8, atol=1e-9)
+
+
+def test_hard_shares_are_met_exactly_by_the_offline_mechanism():
+    rng = np.random.default_rng(3)
+    for objective, table in TERMS.values():
+        members = np.concatenate((np.arange(3), rng.integers(0, 3, 60)))
+        costs = np.array([COSTS[g].sample(1, rng)[0] for g in members])
+        mechanism = OfflineMechanism(None, objective, epsilon_cost=table, groups=GROUPS)
+        weights = mechanism.run(costs, members).weights
+        np.testing.assert_allclose(np.bincount(members, weights), [0.5, 0.3, 0.2], rtol=0, atol=1e-9)
+
+
+def test_soft_payments_are_the_payment_identity():
+    mechanism = OfflineMechanism(None, CAPPED, groups=GROUPS, coverage=0.3)
+    i, top = 3, GROUPS[1].virtual_cost.reserve_price
+    reports = np.linspace(REPORTS[i], top, 41)
+    given = [mechanism.respond(REPORTS, i, report, MEMBERSHIP)[0] for report in reports]
+    outcome = mechanism.run(REPORTS, MEMBERSHIP)
+    expected = REPORTS[i] * given[0] + np.trapezoid(given, reports)
+    assert given[0] > 0.0
+    assert outcome.payments[i] == pytest.approx(expected, rel=1e-2)
+    assert mechanism.respond(REPORTS, i, REPORTS[i], MEMBERSHIP) == (
+        outcome.epsilons[i],
+        pytest.approx(outcome.payments[i], rel=1e-12),
+    )
+
+
+def test_large_markets_with_soft_quotas_pay_by_a_curve_what_each_seller_is_paid_alone():
+    rng = np.random.default_rng(0)
+    members = rng.integers(0, 3, 20_000)
+    costs = np.choose(members, [each.sample(20_000, rng) for each in COSTS])
+    mechanism = OfflineMechanism(None, Objective(0.2, 40.0, 1e-9), groups=GROUPS, coverage=1e-4)
+    outcome = mechanism.run(costs, members)
+    assert outcome.weights.sum() == pytest.approx(1.0, rel=1e-10)
+    sold = np.flatnonzero(outcome.epsilons)
+    assert sold.size > 5000
+    for i in rng.choice(sold, 4):
+        epsilon, payment = mechanism.respond(costs, int(i), costs[i], members)
+        assert outcome.epsilons[i] == pytest.approx(epsilon, rel=1e-9)
+        assert outcome.payments[i] == pytest.approx(payment, rel=1e-9)
+
+
+@pytest.mark.parametrize("coverage", ["hard", 0.002])
+def test_cross_priced_shares_are_met_within_the_stated_deviation_and_exactly_once_rebalanced(coverage):
+    rng = np.random.default_rng(0)
+    members = rng.integers(0, 2, 1200)
+    costs = np.choose(members, [each.sample(1200, rng) for each in COSTS[:2]])
+    groups = [Group("one", 0.6, GROUPS[0].virtual_cost), Group("other", 0.4, GROUPS[1].virtual_cost)]
+    objective = Objective.for_model(10)
+    mechanism = CrossPricedMechanism(None, objective, 900.0, groups=groups, coverage=coverage)
+    outcome, prices = mechanism.run(range(1200), costs, members, salt=bytes(16))
+    assert outcome.total_payment == pytest.approx(900.0, rel=0.02)
+    found = np.bincount(members, outcome.weights)
+    assert 0.0 < prices.share_deviations[0] < 0.05
+    if coverage == "hard":
+        assert abs(found[0] - 0.6) < 6.0 * prices.share_deviations[0]
+    else:
+        assert 0.6 + 0.02 < found[0] < 1.0  # the first group is cheaper
+    used = rebalanced(outcome.epsilons, members, [0.6, 0.4])
+    assert (used <= outcome.epsilons).all()
+    np.testing.assert_allclose(np.bincount(members, used) / used.sum(), [0.6, 0.4], rtol=0, atol=1e-9)
+
+
+def test_no_report_moves_its_own_prices_when_quotas_are_soft():
+    rng = np.random.default_rng(4)
+    members, costs = rng.integers(0, 2, 60), rng.uniform(2, 4, 60)
+    groups = [Group("one", 0.6, GROUPS[0].virtual_cost), Group("other", 0.4, GROUPS[1].virtual_cost)]
+    mechanism = CrossPricedMechanism(None, Objective.for_model(3), 300.0, groups=groups, coverage=0.1)
+    truth = mechanism.run(range(60), costs, members, salt=bytes(16))[0]
+    own = truth.payments[7] - costs[7] * truth.epsilons[7]
+    for report in (1.0, 2.2, 3.9, 9.0):
+        reports = np.where(np.arange(60) == 7, report, costs)
+        outcome = mechanism.run(range(60), reports, members, salt=bytes(16))[0]
+        assert outcome.payments[7] - costs[7] * outcome.epsilons[7] <= own + 1e-12
+
+
+def test_schedules_meet_hard_shares_on_average_and_within_what_the_plan_states():
+    costs, sizes, groups = COSTS[:2], (400, 800), GROUPS[:2]
+    groups = [Group("one", 0.6, groups[0].virtual_cost), Group("other", 0.4, groups[1].virtual_cost)]
+    found = plan(costs, Objective.for_model(10), sizes, 900.0, groups=groups)
+    objective = Objective.for_model(10, found.payment_weight)
+    schedules = population_schedules(costs, objective, sizes, groups)
+    assert tuple(schedules.values()) == found.schedules
+    rng, shares = np.random.default_rng(1), []
+    for _ in range(200):
+        sums = [
+            schedules[group.name].quote(each.sample(size, rng))[0].sum()
+            for group, each, size in zip(groups, costs, sizes, strict=True)
+        ]
+        shares.append(sums[0] / sum(sums))
+    deviation = found.share_deviations[0]
+    assert abs(np.mean(shares) - 0.6) < 6.0 * deviation / math.sqrt(200)
+    assert np.std(shares) == pytest.approx(deviation, rel=0.35)  # 6 standard errors and more
+
+
+def test_a_plan_says_what_representativeness_costs_and_what_it_gains():
+    costs, sizes = (Uniform(1, 2), Uniform(2.5, 5)), (250, 250)
+    groups = [Group(name, 0.5, VirtualCost.of(each)) for name, each in zip("ab", costs, strict=True)]
+    objective = Objective.for_model(31)
+
+    def planned(coverage, difference=None):
+        return plan(
+            costs, objective, sizes, 500.0, groups=groups, coverage=coverage, group_difference=difference
+        )
+
+    costly, gaining, soft = planned("hard"), planned("hard", 0.3), planned(0.3)
+    assert costly.quota_effect > 0.0  # nothing is known of a gain
+    assert gaining.quota_effect < 0.0
+    assert planned("hard", 1e-4).quota_effect > 0.0
+    assert soft.prospect.error < gaining.prospect.error  # the optimum of the same objective
+    assert 0.5 < soft.prospect.group_shares[0] < 1.0
+    rules = {rule.name: rule for rule in soft.alternatives}
+    assert set(rules) == {
+        "without quotas", "hard quotas", "best posted price", "price that half accept", "same for all",
+        "posted price per group",
+    }  # fmt: skip
+    assert all(rule.error > soft.prospect.error for rule in rules.values())
+    assert all(rule.expected_payment == pytest.approx(500.0, rel=1e-2) for rule in rules.values())
+    assert rules["hard quotas"].error == pytest.approx(gaining.prospect.error, rel=1e-4)
+    assert rules["without quotas"].coverage_error == pytest.approx(0.3 * 0.5, rel=1e-6)
+    assert rules["posted price per group"].error < 1.05 * gaining.prospect.error
+    spent = sum(
+        float(schedule.quote(each.sample(250, np.random.default_rng(0)))[1].sum())
+        for schedule, each in zip(rules["posted price per group"].schedules, costs, strict=True)
+    )
+    assert spent == pytest.approx(500.0, rel=0.5)  # 24 sellers are expected to accept
+    assert json.loads(json.dumps(gaining.to_dict()))["coverage"] == "hard"
+    assert "without quotas" in repr(gaining)
+
+
+def test_small_markets_are_planned_with_and_without_quotas():
+    costs = (Uniform(1, 2), Uniform(2.5, 5))
+    groups = [Group(name, 0.5, VirtualCost.of(each)) for name, each in zip("ab", costs, strict=True)]
+    found = plan(costs, Objective.for_model(3), (6, 6), 40.0, groups=groups, group_difference=0.4)
+    assert found.prospect.group_shares == pytest.approx((0.5, 0.5), abs=1e-9)
+    assert found.quota_effect < 0.0
+
+
+def test_coverages_that_mean_nothing_are_refused():
+    for wrong in ("soft", -1.0, math.nan, None):
+        with pytest.raises(InvalidInput, match="coverage"):
+            OfflineMechanism(None, PLAIN, groups=GROUPS, coverage=wrong)
+    with pytest.raises(InvalidInput, match="each group"):
+        population_schedules(COSTS[0], PLAIN, 100, GROUPS)
