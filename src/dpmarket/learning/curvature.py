@@ -31,6 +31,7 @@ from dpmarket.privacy.noise_norm import NoiseNorm
 
 _TOTAL_BITS = 36
 _MOST_COEFFICIENTS = 100
+_MOST_NOISE = 8.0
 _USUAL_SQUARE = 0.25  # squared length of a usual row, as a share of the longest's
 
 
@@ -96,7 +97,8 @@ class HessianPlan:
         InvalidInput
             For more than 100 coefficients.
         Infeasible
-            If the largest eigenvalue of the noise alone would exceed the trace of a usual Hessian.
+            If the noise's largest eigenvalue would exceed the mean one of a usual Hessian eight times:
+            directions of little curvature could then not be told from others, and intervals be too narrow.
         """
         if self.coefficients > _MOST_COEFFICIENTS:
             raise InvalidInput(
@@ -104,10 +106,11 @@ class HessianPlan:
                 f"{self.coefficients}; pass public_rows to coef_interval instead."
             )
         largest = self.deviation * math.sqrt(2.0 * self.coefficients)
-        if largest > _USUAL_SQUARE:
+        usual = _USUAL_SQUARE / self.coefficients
+        if largest > _MOST_NOISE * usual:
             raise Infeasible(
                 f"The epsilons are too small for a noisy Hessian: with intervals={self.share:g} its noise is "
-                f"{largest / _USUAL_SQUARE:.2g} times the Hessian of usual rows: no interval would follow. "
+                f"{largest / usual:.2g} times the Hessian of usual rows, more than {_MOST_NOISE:g}. "
                 "Leave intervals= out, and pass public_rows to coef_interval."
             )
 
@@ -134,22 +137,33 @@ class NoisyHessian:
     plan: HessianPlan
     cells: tuple[int, ...]
 
-    def plausible(self, count: int) -> list[tuple[FloatArray, FloatArray]]:
-        """Return Hessians and second moments of gradients that may be the right ones.
+    def plausible(self, count: int) -> tuple[FloatArray, FloatArray]:
+        """Return Hessians and second moments of gradients that may be the right ones, each (count, D, D).
 
         Each is the release less a simulated draw of its noise, without negative eigenvalues. Second moments
         are in proportion to the Hessian, with the released squared length of gradients; or equal to it, as
-        they are where a model's probabilities are right.
+        they are where a model's probabilities are right. Clipped gradients have no curvature and count once
+        more, alike in all directions.
         """
-        plan = self.plan
-        size = plan.coefficients * (plan.coefficients + 1) // 2
+        plan, d = self.plan, self.plan.coefficients
         possible = np.array([float(cell) for cell in self.cells]) - plan.simulated(count)
-        found = []
-        for row in possible * plan.cell:
-            matrix, trace = _matrix(row[:size] * plan.scales[0], plan.coefficients)
-            ratio = 1.0 if len(plan.scales) == 1 else max(row[size], 0.0) * plan.scales[1] / trace
-            found.append((matrix, matrix * ratio))
-        return found
+        possible *= plan.cell
+        matrices = np.zeros((count, d, d))
+        rows, columns = np.tril_indices(d)
+        matrices[:, rows, columns] = possible[:, : rows.size] * plan.scales[0]
+        matrices = (matrices + np.swapaxes(matrices, 1, 2)) / math.sqrt(2.0)
+        matrices[:, range(d), range(d)] /= math.sqrt(2.0)
+        values, vectors = np.linalg.eigh(matrices)
+        kept = np.maximum(values, 0.0)
+        hessians = (vectors * kept[:, None, :]) @ np.swapaxes(vectors, 1, 2)
+        if len(plan.scales) == 1:
+            return hessians, hessians
+        traces = np.maximum(values.sum(axis=1), 1e-3 * kept.max(axis=1) + 1e-300)
+        squares = np.maximum(possible[:, -1], 0.0) * plan.scales[1]
+        gradients = hessians * (squares / traces)[:, None, None]
+        if plan.clip is not None:
+            gradients = gradients + np.eye(d) * (squares / d)[:, None, None]
+        return hessians, gradients
 
     def to_dict(self) -> dict[str, Any]:
         """Return the release as plain data, ready for JSON."""
@@ -270,18 +284,3 @@ def _entries(
             yield curved * columns[j] * columns[i] * (beside / plan.scales[0])
     if len(plan.scales) > 1:
         yield (first**2).sum(axis=1) * (columns**2).sum(axis=0) / plan.scales[1]
-
-
-def _matrix(values: FloatArray, size: int) -> tuple[FloatArray, float]:
-    """Return the matrix of a lower triangle, row by row, without its negative eigenvalues; and its trace.
-
-    The trace is the one before, and no less than a thousandth of the largest eigenvalue.
-    """
-    found = np.zeros((size, size))
-    found[np.tril_indices(size)] = values
-    found = (found + found.T) / math.sqrt(2.0)
-    found[np.diag_indices(size)] /= math.sqrt(2.0)
-    eigenvalues, vectors = np.linalg.eigh(found)
-    kept = np.maximum(eigenvalues, 0.0)
-    trace = max(float(eigenvalues.sum()), 1e-3 * float(kept.max()), 1e-300)
-    return np.asarray((vectors * kept) @ vectors.T), trace

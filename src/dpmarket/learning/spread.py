@@ -43,7 +43,7 @@ from dpmarket.errors import InvalidInput
 from dpmarket.learning.descent import gradient_clip, responses
 from dpmarket.learning.labels import numbers_of
 from dpmarket.learning.messages import validated
-from dpmarket.learning.moments import Moments, moments_of, needs_labels, stand_in, with_constant
+from dpmarket.learning.moments import moments_of, needs_labels, stand_in, with_constant
 from dpmarket.privacy.descent import CELLS
 from dpmarket.privacy.loss import Loss, loss_from
 from dpmarket.privacy.noise_norm import NoiseNorm
@@ -52,6 +52,7 @@ _LEAST_CURVATURE = 1.0 / 16.0  # of a stand-in's, in the worst direction
 _PLAUSIBLE = 32  # Hessians
 _MOST_ROWS = 5_000
 _LARGEST_LEVEL = 0.999
+_NEGLIGIBLE = -25.0  # the logarithm of a characteristic function
 _WIDER = 1.0 + 1e-3  # more than inversion and interpolation are off by
 
 
@@ -61,8 +62,10 @@ class Spread:
 
     Attributes
     ----------
-    samplings, responses
-        Covariances of the sampling error, and matrices through which noise enters: one for each Hessian.
+    sampling
+        Covariance of the sampling error, and of rounding to the grid, shape (D, D).
+    responses
+        Matrices through which noise enters, one for each plausible Hessian, shape (Hessians, D, D).
     blocks, variances
         Block and variance of the noise of each coefficient.
     shapes
@@ -71,8 +74,8 @@ class Spread:
         Whether rows were guessed.
     """
 
-    samplings: tuple[FloatArray, ...]
-    responses: tuple[FloatArray, ...]
+    sampling: FloatArray
+    responses: FloatArray
     blocks: IntArray
     variances: FloatArray
     shapes: FloatArray
@@ -80,12 +83,10 @@ class Spread:
 
     def parts(self, directions: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return variances along directions, shape (count, D): of sampling, and of each block of noise."""
-        sampling, noise = np.zeros(len(directions)), np.zeros((len(directions), self.shapes.size))
-        for covariance, response in zip(self.samplings, self.responses, strict=True):
-            sampling += ((directions @ covariance) * directions).sum(axis=1)
-            squares = (directions @ response) ** 2 * self.variances
-            np.add.at(noise.T, self.blocks, squares.T)
-        return sampling / len(self.responses), noise / len(self.responses)
+        squares = ((directions @ self.responses) ** 2).mean(axis=0) * self.variances
+        noise = np.zeros((self.shapes.size, len(directions)))
+        np.add.at(noise, self.blocks, squares.T)
+        return ((directions @ self.sampling) * directions).sum(axis=1), noise.T
 
     def half_widths(self, directions: FloatArray, level: float) -> FloatArray:
         """Return half the widths of intervals along directions."""
@@ -116,7 +117,8 @@ def quantiles(sampling: FloatArray, noise: FloatArray, shapes: FloatArray, level
         for k, shape in enumerate(shapes):
             share = (noise[chosen, k] / total)[:, None] * points**2
             logs -= 0.5 * share if math.isinf(shape) else shape * np.log1p(share / (2.0 * shape))
-        chances = np.exp(logs) @ kernel
+        used = int((logs.max(axis=0) > _NEGLIGIBLE).sum())  # falling from 0
+        chances = np.exp(logs[:, :used]) @ kernel[:used]
         ends = np.array([np.interp(0.5 * level, row, places) for row in chances])
         found[chosen] = np.sqrt(total) * ends * _WIDER
     return found
@@ -126,7 +128,7 @@ def quantiles(sampling: FloatArray, noise: FloatArray, shapes: FloatArray, level
 def _inversion() -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return points u, places x, and the sums that turn characteristic functions into P(0 < Z < x)."""
     step = 0.1
-    points, places = np.arange(0.0, 150.0, step), np.arange(0.0, 8.0, 0.02)
+    points, places = np.arange(0.0, 150.0, step), np.arange(0.0, 8.0, 0.04)
     kernel = np.where(
         points[:, None] > 0.0,
         np.sin(points[:, None] * places) / np.maximum(points, step)[:, None],
@@ -155,20 +157,21 @@ def spread_of(model: Any, public_rows: Any = None) -> Spread:
     w, clip = released(model, norm), None if model.delta is None else gradient_clip(loss)
     approximate, least = False, 1.0
     if public_rows is not None:
-        found = [moments_of(loss, w, *_read_rows(model, public_rows, norm, loss), clip)]
+        hessians, gradients = moments_of(loss, w, *_read_rows(model, public_rows, norm, loss), clip)
     elif hasattr(model, "hessian_"):
-        found = [Moments(*pair) for pair in model.hessian_.plausible(_PLAUSIBLE)]
+        hessians, gradients = model.hessian_.plausible(_PLAUSIBLE)
     else:
         approximate, least = True, _LEAST_CURVATURE
-        found = [moments_of(loss, w, stand_in(norm), None, clip)]
-    samplings, noises = [], []
-    for moments in found:
-        values, vectors = np.linalg.eigh(moments.hessian)
-        steady, single = _worst_responses(model, loss, np.maximum(values, 0.0), least)
-        response = (vectors * steady) @ vectors.T
-        samplings.append(response @ moments.gradients @ response / model.effective_people_)
-        noises.append((vectors * single) @ vectors.T)
-    return Spread(tuple(samplings), tuple(noises), *_noise_law(model, norm, loss), approximate)
+        hessians, gradients = moments_of(loss, w, stand_in(norm), None, clip)
+    values, vectors = np.linalg.eigh(hessians.reshape(-1, w.size, w.size))
+    steady, single = _worst_responses(model, loss, np.maximum(values, 0.0), least)
+    turned = np.swapaxes(vectors, 1, 2)
+    response = (vectors * steady[:, None, :]) @ turned
+    sampling = (response @ gradients @ response).mean(axis=0) / model.effective_people_
+    if model.delta is None:
+        sampling = sampling + np.eye(w.size) * (model.grid_**2 / 12.0)
+    noise = (vectors * single[:, None, :]) @ turned
+    return Spread(sampling, noise, *_noise_law(model, norm, loss), approximate)
 
 
 def _worst_responses(
@@ -183,7 +186,8 @@ def _worst_responses(
         if model.delta is None:
             steady = single = 1.0 / (share * curvatures + model.l2_)
         else:
-            steady, single = (np.abs(part) for part in responses(model.descent_, loss, share * curvatures))
+            found = responses(model.descent_, loss, share * curvatures.ravel())
+            steady, single = (np.abs(part).reshape(curvatures.shape) for part in found)
         steadies.append(steady * math.sqrt(share))
         singles.append(single)
     return np.max(steadies, axis=0), np.max(singles, axis=0)
