@@ -29,7 +29,6 @@ from dpmarket.learning.reference import (
     LargeEpsilonsOnly,
     OutputPerturbation,
     PersonalisedSampling,
-    SmallestEpsilon,
 )
 from dpmarket.privacy import (
     NoiseNorm,
@@ -133,7 +132,7 @@ def test_an_audit_of_a_learner_with_a_delta_leaves_out_densities():
 
 CLASSES = (0, 1)
 LEARNERS = {
-    "smallest epsilon": SmallestEpsilon(PrivateLogisticRegression(classes=CLASSES)),
+    "smallest epsilon": LargeEpsilonsOnly(PrivateLogisticRegression(classes=CLASSES)),
     "large epsilons only": LargeEpsilonsOnly(PrivateLogisticRegression(classes=CLASSES), 2.0),
     "sampling": PersonalisedSampling(3.0, CLASSES),
     "output perturbation": OutputPerturbation(None, CLASSES),

@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 
 from dpmarket import InvalidInput, PrivateLogisticRegression, PublicData, PublicEncoder
 from dpmarket.learning import Categories, Dates, Numbers, YesNo
-from dpmarket.learning.shaped_bounds import longer_in_shape
+from dpmarket.learning.rows import Rows, clipping_scales
 from dpmarket.privacy import SeededNoise
 
 COLUMNS = {
@@ -163,10 +163,10 @@ def test_rows_keep_both_bounds_of_the_chosen_shape_exactly():
         rows = dense(encoder, random_table(columns, rng))
         norm = encoder.noise_norm()
         shaped += not norm.is_euclidean
-        longer, lengths = longer_in_shape(rows, norm)
-        assert not longer.any()
+        ones = np.ones(len(rows))
+        assert clipping_scales(Rows(rows, ones, ones), norm).size == 0
         # The bound is no idle one: a row with everything active comes close to it.
-        assert norm.is_euclidean or lengths.max() > 0.7
+        assert norm.is_euclidean or clipping_scales(Rows(rows / 0.7, ones, ones), norm).min() < 1.0
     assert 10 < shaped < 40
 
 

@@ -9,7 +9,6 @@ from dpmarket.learning.reference import (
     LargeEpsilonsOnly,
     OutputPerturbation,
     PersonalisedSampling,
-    SmallestEpsilon,
 )
 from dpmarket.privacy import SeededNoise
 
@@ -22,7 +21,7 @@ def ours():
 
 LEARNERS = {
     "ours": ours,
-    "smallest epsilon": lambda: SmallestEpsilon(ours()),
+    "smallest epsilon": lambda: LargeEpsilonsOnly(ours()),
     "large epsilons only": lambda: LargeEpsilonsOnly(ours(), 0.5),
     "sampling": lambda: PersonalisedSampling(0.5, CLASSES, SeededNoise(1), np.random.default_rng(1).bytes),
     "output perturbation": lambda: OutputPerturbation(None, CLASSES, SeededNoise(1)),
@@ -130,14 +129,14 @@ def test_a_senseless_threshold_is_refused(make, threshold):
 
 def test_a_threshold_that_nobody_reaches_is_refused():
     x, y, promises = records()
-    with pytest.raises(InvalidInput, match="threshold = 7"):
+    with pytest.raises(InvalidInput, match="at least threshold"):
         LargeEpsilonsOnly(ours(), 7.0).fit(x, y, epsilons=promises)
 
 
 def test_the_learner_that_is_passed_in_stays_as_it_is():
     x, y, promises = records()
     inner = ours()
-    SmallestEpsilon(inner).fit(x, y, epsilons=promises)
+    LargeEpsilonsOnly(inner).fit(x, y, epsilons=promises)
     LargeEpsilonsOnly(inner, 0.5).fit(x, y, epsilons=promises)
     assert not hasattr(inner, "coef_")
 
@@ -146,7 +145,7 @@ def test_everybody_is_trained_on_at_the_smallest_promise():
     x, y, promises = records()
     spent = np.where(promises > 0.0, 0.2, 0.0)
     direct = ours().fit(x, y, epsilons=spent)
-    learner = SmallestEpsilon(ours()).fit(x, y, epsilons=promises)
+    learner = LargeEpsilonsOnly(ours()).fit(x, y, epsilons=promises)
     assert (learner.model_.coef_grid_ == direct.coef_grid_).all()
 
 

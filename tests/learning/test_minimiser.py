@@ -9,11 +9,10 @@ import pytest
 from scipy.sparse import csr_array
 
 from dpmarket.errors import Infeasible
-from dpmarket.learning.minimiser import minimise_sum
-from dpmarket.learning.pairs import add_pairs
-from dpmarket.learning.row_sums import threads
+from dpmarket.learning.minimiser import minimise
+from dpmarket.learning.rounding import add_pairs
 from dpmarket.learning.rows import Rows
-from dpmarket.learning.sums import LocalSums
+from dpmarket.learning.sums import Errors, LocalSums
 from dpmarket.privacy.grid import round_to_grid
 from dpmarket.privacy.loss import Softmax, hinge_loss, log_cosh_loss, logistic_loss, quantile_loss
 
@@ -40,11 +39,8 @@ def problem(loss, count=40, n=2, seed=0):
     return x, y, rng.dirichlet(np.ones(count)), rng.normal(size=(loss.outputs, n + 1)) * 0.3
 
 
-def sums_of(loss, x, y, weights, run, scales=None, constant=0.5):
-    rows = Rows(x, y, weights, constant=constant is not None)
-    if scales is not None:
-        rows = Rows(x, y, weights, scales, constant is not None)
-    return LocalSums(rows.active(), loss, constant, BOUND, run)
+def sums_of(loss, x, y, weights, scales=()):
+    return LocalSums(Rows(x, y, weights, np.asarray(scales), constant=0.5).active(), loss, BOUND)
 
 
 def exact_gradient(loss, x, y, weights, w, linear, l2):
@@ -72,8 +68,7 @@ def exact_gradient(loss, x, y, weights, w, linear, l2):
 def test_the_proved_bound_holds_in_60_digits(name, bound):
     loss = LOSSES[name]
     x, y, weights, linear = problem(loss)
-    run = lambda function, items: [function(item) for item in items]  # noqa: E731
-    minimum = minimise_sum(sums_of(loss, x, y, weights, run), 0.02, linear, np.zeros_like(linear), bound)
+    minimum = minimise(sums_of(loss, x, y, weights), 0.02, linear, np.zeros_like(linear), bound)
     with mpmath.workdps(60):
         w = [
             [mpmath.mpf(a) + mpmath.mpf(b) for a, b in zip(high, low, strict=True)]
@@ -113,14 +108,9 @@ class Parted:
     def sample(self, count):
         return self
 
-    def gradient_error(self, norm):
-        return 2.0 * sum(part.gradient_error(norm) for part in self.parts)
-
-    def accurate_gradient_error(self, norm):
-        return 2.0 * sum(part.accurate_gradient_error(norm) for part in self.parts)
-
-    def product_error(self, norm):
-        return 2.0 * sum(part.product_error(norm) for part in self.parts)
+    @property
+    def errors(self):
+        return Errors(self.loss, 2 * self.count, self.n_coefficients, 2.0 * self.total, self.row_bound)
 
     @staticmethod
     def _added(pairs):
@@ -134,12 +124,10 @@ class Parted:
 def test_records_in_parts_give_the_same_grid_point(name):
     loss = LOSSES[name]
     x, y, weights, linear = problem(loss, count=500, n=5)
-    rows = Rows(x, y, weights)
-    with threads(rows) as run:
-        whole = sums_of(loss, x, y, weights, run)
-        cuts = [0, 20, 190, 500]
-        parts = tuple(sums_of(loss, x[a:b], y[a:b], weights[a:b], run) for a, b in itertools.pairwise(cuts))
-        found = [minimise_sum(s, 0.01, linear, 0.0 * linear, 1e-20) for s in (whole, Parted(parts))]
+    whole = sums_of(loss, x, y, weights)
+    cuts = [0, 20, 190, 500]
+    parts = tuple(sums_of(loss, x[a:b], y[a:b], weights[a:b]) for a, b in itertools.pairwise(cuts))
+    found = [minimise(s, 0.01, linear, 0.0 * linear, 1e-20) for s in (whole, Parted(parts))]
     cells = [round_to_grid(one.high.ravel(), one.low.ravel(), 2.0**-40).tolist() for one in found]
     assert cells[0] == cells[1]
 
@@ -151,11 +139,10 @@ def test_rows_of_weight_0_and_the_kind_of_matrix_change_nothing(name):
     weights[::3] = 0.0
     spoiled, labels = x.copy(), y.copy()
     spoiled[::3], labels[::3] = 7.0, 0.0
-    with threads(Rows(x, y, weights)) as run:
-        found = [
-            minimise_sum(sums_of(loss, *data, weights, run), 0.05, linear, 0.0 * linear, 1e-20).high
-            for data in ((x, y), (spoiled, labels), (csr_array(x), y), (np.asfortranarray(x), y))
-        ]
+    found = [
+        minimise(sums_of(loss, *data, weights), 0.05, linear, 0.0 * linear, 1e-20).high
+        for data in ((x, y), (spoiled, labels), (csr_array(x), y), (np.asfortranarray(x), y))
+    ]
     for other in found[1:]:
         assert np.array_equal(found[0], other)
 
@@ -163,11 +150,10 @@ def test_rows_of_weight_0_and_the_kind_of_matrix_change_nothing(name):
 def test_many_coefficients_of_many_classes_use_the_partial_traces():
     loss = Softmax(30)
     x, y, weights, linear = problem(loss, count=400, n=20)
-    with threads(Rows(x, y, weights)) as run:
-        sums = sums_of(loss, x, y, weights, run)
-        minimum = minimise_sum(sums, 0.02, linear, 0.0 * linear, 1e-16)
-        between, among = sums.partial_traces(minimum.high)
-        square = sums.hessian(minimum.high).reshape(30, 21, 30, 21)
+    sums = sums_of(loss, x, y, weights)
+    minimum = minimise(sums, 0.02, linear, 0.0 * linear, 1e-16)
+    between, among = sums.partial_traces(minimum.high)
+    square = sums.hessian(minimum.high).reshape(30, 21, 30, 21)
     assert minimum.gradient_bound <= 1e-16
     assert np.einsum("kjmj->km", square)[np.tril_indices(30)] == pytest.approx(between[np.tril_indices(30)])
     assert np.einsum("kikj->ij", square) == pytest.approx(among)
@@ -177,13 +163,12 @@ def test_many_coefficients_of_many_classes_use_the_partial_traces():
 def test_a_hessian_is_what_its_products_say(name):
     loss = LOSSES[name]
     x, y, weights, linear = problem(loss)
-    with threads(Rows(x, y, weights)) as run:
-        sums = sums_of(loss, x, y, weights, run, scales=np.full(len(x), 0.7))
-        square = np.tril(sums.hessian(linear))
-        square = square + np.tril(square, -1).T
-        move = np.random.default_rng(1).normal(size=linear.shape)
-        assert sums.product(linear, move).ravel() == pytest.approx(square @ move.ravel())
-        ends = [sums.gradient(linear + sign * 1e-6 * move).sum(axis=0) for sign in (1.0, -1.0)]
+    sums = sums_of(loss, x, y, weights, scales=np.full(len(x), 0.7))
+    square = np.tril(sums.hessian(linear))
+    square = square + np.tril(square, -1).T
+    move = np.random.default_rng(1).normal(size=linear.shape)
+    assert sums.product(linear, move).ravel() == pytest.approx(square @ move.ravel())
+    ends = [sums.gradient(linear + sign * 1e-6 * move).sum(axis=0) for sign in (1.0, -1.0)]
     assert ((ends[0] - ends[1]) / 2e-6).ravel() == pytest.approx(square @ move.ravel(), abs=1e-6)
 
 
@@ -192,5 +177,5 @@ def test_what_cannot_be_proved_is_refused_before_a_record_is_read(l2, bound):
     loss = logistic_loss()
     _, y, weights, linear = problem(loss)
     unreadable = np.full((40, 2), np.nan)
-    with threads(Rows(unreadable, y, weights)) as run, pytest.raises(Infeasible):
-        minimise_sum(sums_of(loss, unreadable, y, weights, run), l2, linear, 0.0 * linear, bound)
+    with pytest.raises(Infeasible):
+        minimise(sums_of(loss, unreadable, y, weights), l2, linear, 0.0 * linear, bound)

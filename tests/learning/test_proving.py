@@ -6,10 +6,9 @@ import pytest
 from scipy.sparse import csr_matrix
 from sklearn.linear_model import LogisticRegression
 
+from dpmarket import learning
 from dpmarket.errors import Infeasible
-from dpmarket.learning import Minimum, Rows, kernels, minimise, minimiser, pairs, proving
-from dpmarket.learning.row_sums import threads
-from dpmarket.learning.sums import LocalSums
+from dpmarket.learning import LocalSums, Minimum, Rows, kernels, minimiser, rounding
 from dpmarket.privacy.loss import logistic_loss
 
 ROOT_2 = 2.0**0.5
@@ -21,6 +20,12 @@ def records(count, n, seed=0, strength=4.0):
     x /= np.linalg.norm(x, axis=1, keepdims=True) * rng.uniform(1.0, 1.5, (count, 1))
     labels = np.where(rng.random(count) < 1 / (1 + np.exp(-strength * x[:, 0] - 0.5)), 1.0, 0.0)
     return x, labels, rng.dirichlet(np.ones(count))
+
+
+def minimise(rows, l2, high, low, row_bound, bound):
+    sums = LocalSums(rows.active(), logistic_loss(), row_bound)
+    found = learning.minimise(sums, l2, high[None], low[None], bound)
+    return Minimum(found.high[0], found.low[0], found.gradient_bound)
 
 
 def zeros(n):
@@ -36,7 +41,9 @@ def true_gradient(rows, l2, linear, minimum):
         for a, b, w in zip(linear[0].tolist(), linear[1].tolist(), point, strict=True)
     ]
     for i in range(len(rows.labels)):
-        row = [mpmath.mpf(value) for value in rows.features[i].tolist()] + [mpmath.mpf(1)] * rows.constant
+        row = [mpmath.mpf(value) for value in rows.features[i].tolist()] + [mpmath.mpf(1)] * (
+            rows.constant is not None
+        )
         sign = 2.0 * float(rows.labels[i]) - 1.0
         s = 1 / (1 + mpmath.exp(sign * sum(a * b for a, b in zip(row, point, strict=True))))
         total = [t - sign * float(rows.weights[i]) * s * value for t, value in zip(total, row, strict=True)]
@@ -49,7 +56,7 @@ def true_gradient(rows, l2, linear, minimum):
 def test_the_proved_bound_is_true_and_small_enough(bound, constant):
     for seed, (count, n, l2) in enumerate([(3, 1, 0.3), (40, 4, 1e-3), (60, 3, 1e-6)]):
         x, labels, weights = records(count, n, seed)
-        rows = Rows(x, labels, weights, constant=constant)
+        rows = Rows(x, labels, weights, constant=1.0 if constant else None)
         rng = np.random.default_rng(seed)
         linear = (rng.normal(size=n + constant) * 0.2, rng.normal(size=n + constant) * 1e-18)
         minimum = minimise(rows, l2, *linear, ROOT_2, bound)
@@ -72,7 +79,7 @@ def test_without_noise_it_agrees_with_scikit_learn():
 def test_without_noise_a_large_problem_agrees_with_scikit_learn():
     x, labels, _ = records(50_000, 4)
     weights = np.full(50_000, 1.0 / 50_000)
-    minimum = minimise(Rows(x, labels, weights, constant=False), 1e-3, *zeros(4), 1.0, 1e-13)
+    minimum = minimise(Rows(x, labels, weights, constant=None), 1e-3, *zeros(4), 1.0, 1e-13)
     peer = LogisticRegression(
         C=1e3, fit_intercept=False, tol=1e-14, max_iter=10_000, solver="newton-cholesky"
     )
@@ -192,14 +199,13 @@ def test_the_bound_after_a_correction_covers_what_the_correction_left():
     rows = Rows(x, labels, weights)
     linear = zeros(7)
     for size in (1e-2, 1e-6):
-        with threads(rows) as run:
-            sums = LocalSums(rows, logistic_loss(), 1.0, ROOT_2, run)
+        sums = LocalSums(rows, logistic_loss(), ROOT_2)
         objective = minimiser._Objective(sums, 0.01, tuple(part[None, :] for part in linear))
         w = minimise(rows, 0.01, *linear, ROOT_2, 1e-12).high + size * np.linspace(-1, 1, 7)
         gradient = objective.accurate_gradient(w, np.zeros(7))
         bound = float(np.linalg.norm(gradient)) / 4.0
         # Without a good preconditioner the iteration ends early and leaves something.
-        correction, found = proving._correction(objective, w, np.copy, gradient, 1e-25, bound)
+        correction, found = minimiser._correction(objective, w, np.copy, gradient, 1e-25, bound)
         with mpmath.workprec(300):
             left = true_gradient(rows, 0.01, linear, Minimum(w, correction, found))
             assert left <= found
@@ -209,9 +215,9 @@ def test_the_bound_after_a_correction_covers_what_the_correction_left():
 def test_adding_pairs_and_exact_products_lose_nothing():
     rng = np.random.default_rng(3)
     a, b = rng.normal(size=(2, 2, 50)) * np.array([1.0, 1e-17])[:, None]
-    total = pairs.add_pairs(a, b)
+    total = rounding.add_pairs(a, b)
     factor, vector = 0.1, rng.normal(size=50)
-    rest = pairs.product_rest(factor, vector, factor * vector)
+    rest = rounding.product_rest(factor, vector, factor * vector)
     with mpmath.workprec(300):
         for k in range(50):
             exact = sum(mpmath.mpf(float(part[j, k])) for part in (a, b) for j in (0, 1))

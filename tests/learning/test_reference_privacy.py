@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 
 from dpmarket.audit.worst_case import log_density
-from dpmarket.learning import Rows, minimise
-from dpmarket.learning.reference import OutputPerturbation, PersonalisedSampling
-from dpmarket.learning.reference.sampling import chosen, keep_probabilities
+from dpmarket.learning import LocalSums, Rows, minimise
+from dpmarket.learning.reference import OutputPerturbation, PersonalisedSampling, chosen, keep_probabilities
 from dpmarket.privacy import NoiseNorm, SeededNoise, default_l2, logistic_loss
 
 PEOPLE = 100_000
@@ -79,7 +78,7 @@ def test_records_are_kept_as_often_as_their_probability_says():
 def test_sampling_takes_its_choice_from_the_operating_system_unless_told_otherwise(monkeypatch):
     asked = []
     monkeypatch.setattr(
-        "dpmarket.learning.reference.sampling.os.urandom", lambda count: asked.append(count) or bytes(count)
+        "dpmarket.learning.reference.os.urandom", lambda count: asked.append(count) or bytes(count)
     )
     x = np.linspace(-1, 1, 10)[:, None]
     PersonalisedSampling(1.0, (0, 1), SeededNoise(0)).fit(x, (x[:, 0] > 0).astype(int), np.full(10, 0.5))
@@ -101,8 +100,9 @@ def test_a_weighted_minimiser_moves_no_further_than_the_noise_was_made_for(seed,
     weights = promises / promises.sum()
 
     def minimiser(x):
-        none = np.zeros(n)
-        return minimise(Rows(x, np.ones(count), weights, constant=False), l2, none, none, bound, 1e-13).high
+        none = np.zeros((1, n))
+        sums = LocalSums(Rows(x, np.ones(count), weights, constant=None), logistic_loss(), bound)
+        return minimise(sums, l2, none, none, 1e-13).high
 
     rate = l2 * promises.sum() / (2.0 * bound)
     assert rate * np.linalg.norm(minimiser(rows) - minimiser(other)) <= promises[0] * (1.0 + 1e-9)
@@ -110,11 +110,12 @@ def test_a_weighted_minimiser_moves_no_further_than_the_noise_was_made_for(seed,
 
 def test_a_single_strong_record_reaches_half_of_what_it_is_charged():
     """Shows that the charge is no gross overstatement: at a large penalty both signs pull with s = 1/2."""
-    none = np.zeros(1)
-    found = [
-        minimise(Rows(x, np.ones(1), np.ones(1), constant=False), 50.0, none, none, 1.0, 1e-13).high[0]
-        for x in (np.array([[1.0]]), np.array([[-1.0]]))
+    none = np.zeros((1, 1))
+    sums = [
+        LocalSums(Rows(np.array([[x]]), np.ones(1), np.ones(1), constant=None), logistic_loss(), 1.0)
+        for x in (1.0, -1.0)
     ]
+    found = [float(minimise(one, 50.0, none, none, 1e-13).high[0, 0]) for one in sums]
     assert abs(found[0] - found[1]) * 50.0 / 2.0 == pytest.approx(0.5, rel=0.02)
 
 

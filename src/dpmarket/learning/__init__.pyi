@@ -4,13 +4,15 @@ from .columns import Dates as Dates
 from .columns import Numbers as Numbers
 from .columns import YesNo as YesNo
 from .encoder import PublicEncoder as PublicEncoder
-from .learner import Learner as Learner
 from .linear import PrivateBinomialRegression as PrivateBinomialRegression
 from .linear import PrivateLinearRegression as PrivateLinearRegression
 from .linear import PrivateLinearSVC as PrivateLinearSVC
 from .linear import PrivateLogisticRegression as PrivateLogisticRegression
 from .linear import PrivateQuantileRegressor as PrivateQuantileRegressor
+from .minimiser import Minimum as Minimum
 from .minimiser import minimise as minimise
-from .proving import Minimum as Minimum
+from .reference import Learner as Learner
 from .rows import Rows as Rows
 from .scaling import PublicScaler as PublicScaler
+from .sums import LocalSums as LocalSums
+from .sums import Sums as Sums

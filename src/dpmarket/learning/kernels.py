@@ -1,12 +1,10 @@
-"""Loops over rows that the kernels of every loss share: scores, sums of rows, norms, dense blocks.
+"""Gradients in pairs of floats over a range of rows: the compiled loops of training.
 
-Short chunks of rows stay in cache, and the compiler turns them into vector instructions. The order of all
-additions is fixed by the range, so that results do not depend on threads. Sums are kept as pairs of floats,
-``accurate_*`` ones in pairs throughout, about 90 correct bits.
-
-The error bounds that :mod:`dpmarket.learning.sums` states rest on this code; change both or none. Error-free
-transformations need exactly rounded operations: no ``fastmath`` except in ``margins``, where any order of the
-additions satisfies the bound.
+A pair ``high + low`` of floats holds about 106 bits. Loops run over chunks of 64 rows, features outside and
+rows inside, so that they stay in cache and become vector instructions; the order of all additions is fixed by
+the range, so that results do not depend on threads. The error bounds that :mod:`dpmarket.learning.sums`
+states rest on this code; change both or none. Error-free transformations need exactly rounded operations: no
+``fastmath``.
 """
 
 from __future__ import annotations
@@ -15,153 +13,267 @@ from typing import Any
 
 import numba
 import numpy as np
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba.core import types
+from numba.extending import intrinsic
 
+from dpmarket import numerics
 from dpmarket.arrays import FloatArray
-from dpmarket.learning.exponentials import times, two_product
-from dpmarket.numerics import two_sum
+from dpmarket.compiling import compiled
 
 CHUNK = 64
+_LOG2_E = 1.4426950408889634
+_MAGIC = 6755399441055744.0  # 1.5 * 2**52: adding it leaves the nearest integer in the low bits
+_FARTHEST = 700.0
+
+# ln 2 in three parts, the first two with 32 bits each: their products with |k| <= 2**11 are exact.
+_LN2_1 = float.fromhex("0x1.62e42fee00000p-1")
+_LN2_2 = float.fromhex("0x1.a39ef35600000p-33")
+_LN2_3 = float.fromhex("0x1.93c7673007e5fp-65")
+_SIXTH = (float.fromhex("0x1.5555555555555p-3"), float.fromhex("0x1.5555555555555p-57"))
+_24TH = (float.fromhex("0x1.5555555555555p-5"), float.fromhex("0x1.5555555555555p-59"))
 
 
-def thread_count() -> int:
-    """Return how many threads numba would use: what NUMBA_NUM_THREADS says, or the number of processors."""
-    return int(numba.get_num_threads())
+def _typed_fma(typingctx: Any, a: Any, b: Any, c: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.fma(*args)
+
+    return types.float64(types.float64, types.float64, types.float64), codegen
 
 
-@numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
-def margins(x: FloatArray, first: int, count: int, w: FloatArray, out: FloatArray) -> None:
-    """Write ``x . w + constant`` for a chunk of rows."""
-    n = x.shape[1]
-    constant = w[n] if w.size > n else 0.0
-    for i in range(count):
-        total = 0.0
-        for j in range(n):
-            total += x[first + i, j] * w[j]
-        out[i] = total
-    if w.size > n:
-        for i in range(count):
-            out[i] += constant
+def _typed_power(typingctx: Any, shifted: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        bits = builder.bitcast(args[0], ir.IntType(64))
+        bits = builder.shl(builder.add(bits, ir.IntType(64)(1023)), ir.IntType(64)(52))
+        return builder.bitcast(bits, ir.DoubleType())
+
+    return types.float64(types.float64), codegen
 
 
-@numba.njit(cache=True, nogil=True)
-def add_rows(
-    x: FloatArray,
-    first: int,
-    count: int,
-    factors: FloatArray,
-    scales: FloatArray,
-    part: FloatArray,
-    total: FloatArray,
-) -> None:
-    """Add ``sum factor * (scale * x, 1)`` over a chunk to the pairs in ``total``, shape (2, coefficients)."""
-    n = x.shape[1]
-    part[:] = 0.0
-    if part.size > n:
-        for i in range(count):
-            part[n] += factors[i]
-    if scales.size > 0:
-        for i in range(count):
-            factors[i] *= scales[first + i]
-    for i in range(count):
-        factor = factors[i]
-        for j in range(n):
-            part[j] += factor * x[first + i, j]
-    for j in range(part.size):
-        total[0, j], lost = two_sum(total[0, j], part[j])
-        total[1, j] += lost
+# a * b + c rounded once, and 2**k of the integer in the low bits of a float: a few instructions each.
+_fma: Any = intrinsic(_typed_fma)
+_power: Any = intrinsic(_typed_power)
+_two_sum = compiled(forceinline=True)(numerics.two_sum)
 
 
-@numba.njit(cache=True, nogil=True)
-def turned(x: FloatArray, first: int, count: int, scales: FloatArray, columns: FloatArray) -> None:
-    """Write the rows ``scale * x`` of a chunk as columns; padding stays 0."""
-    n = x.shape[1]
-    if count < CHUNK:
-        columns[:] = 0.0
-    for i in range(count):
-        scale = scales[first + i] if scales.size > 0 else 1.0
-        for j in range(n):
-            columns[j, i] = scale * x[first + i, j]
+@compiled(forceinline=True)
+def _fast_two_sum(a: float, b: float) -> tuple[float, float]:
+    """Return the rounded sum and what rounding lost, for ``|a| >= |b|`` only (Dekker)."""
+    total = a + b
+    return total, b - (total - a)
 
 
-@numba.njit(cache=True, nogil=True)
-def add_accurate_rows(
-    x: FloatArray,
-    first: int,
-    count: int,
-    high: FloatArray,
-    low: FloatArray,
-    scales: FloatArray,
-    top: FloatArray,
-    bottom: FloatArray,
-) -> None:
-    """Add ``sum factor * (scale * x, 1)`` over a chunk to the pairs of sums ``top`` and ``bottom``."""
-    n = x.shape[1]
-    part = np.zeros((2, top.size))
-    if top.size > n:
-        for i in range(count):
-            part[0, n], lost = two_sum(part[0, n], high[i])
-            part[1, n] += lost + low[i]
-    if scales.size > 0:
-        for i in range(count):
-            high[i], low[i] = times(high[i], low[i], scales[first + i], 0.0)
-    over, under = part[0], part[1]
-    for i in range(count):
-        h, rest = high[i], low[i]
-        row = x[first + i]
-        for j in range(n):
-            product, more = two_product(h, row[j])
-            over[j], lost = two_sum(over[j], product)
-            under[j] += lost + (more + rest * row[j])
-    for j in range(top.size):
-        top[j], lost = two_sum(top[j], over[j])
-        bottom[j] += lost + under[j]
+@compiled(forceinline=True)
+def _two_product(a: float, b: float) -> tuple[float, float]:
+    """Return the rounded product and what rounding lost, exactly."""
+    product = a * b
+    return product, _fma(a, b, -product)
 
 
-@numba.njit(cache=True, nogil=True)
-def accurate_scores(
+@compiled(forceinline=True)
+def _add(ah: float, al: float, bh: float, bl: float) -> tuple[float, float]:
+    """Return the sum of two pairs."""
+    total, rest = _two_sum(ah, bh)
+    low, lost = _two_sum(al, bl)
+    total, rest = _fast_two_sum(total, rest + low)
+    return _fast_two_sum(total, rest + lost)
+
+
+@compiled(forceinline=True)
+def _times(ah: float, al: float, bh: float, bl: float) -> tuple[float, float]:
+    """Return the product of two pairs."""
+    product, rest = _two_product(ah, bh)
+    return _fast_two_sum(product, _fma(al, bh, _fma(ah, bl, rest)))
+
+
+@compiled(forceinline=True)
+def _exponential(high: float, low: float) -> tuple[float, float]:
+    """Return exp(high + low) as a pair, within 2**-87 of the truth, relatively, where that is above 1e-275.
+
+    Smaller ones are within 1e-300. The sum is limited to -700 .. 700.
+    """
+    z = min(max(high, -_FARTHEST), _FARTHEST)
+    rest = low if z == high else 0.0
+    shifted = z * _LOG2_E + _MAGIC
+    k = shifted - _MAGIC
+    rh, rl = _two_sum(z, -k * _LN2_1)
+    rh, more = _two_sum(rh, -k * _LN2_2)
+    rh, rl = _two_sum(rh, rl + more + rest - k * _LN2_3)
+    rh *= 0.015625
+    rl *= 0.015625
+    # exp(r) - 1 for |r| < 0.0055: the series' tail needs no more than a float.
+    tail = 1.0 / 362880.0
+    tail = tail * rh + 1.0 / 40320.0
+    tail = tail * rh + 1.0 / 5040.0
+    tail = tail * rh + 1.0 / 720.0
+    tail = tail * rh + 1.0 / 120.0
+    ph, pl = _two_product(tail, rh)
+    ph, pl = _add(_24TH[0], _24TH[1], ph, pl)
+    ph, pl = _times(ph, pl, rh, rl)
+    ph, pl = _add(_SIXTH[0], _SIXTH[1], ph, pl)
+    ph, pl = _times(ph, pl, rh, rl)
+    ph, pl = _add(0.5, 0.0, ph, pl)
+    ph, pl = _times(ph, pl, rh, rl)
+    ph, pl = _add(1.0, 0.0, ph, pl)
+    eh, el = _times(ph, pl, rh, rl)
+    for _ in range(6):  # exp(2r) - 1 = 2 e + e^2
+        sh, sl = _times(eh, el, eh, el)
+        eh, el = _add(2.0 * eh, 2.0 * el, sh, sl)
+    eh, el = _add(1.0, 0.0, eh, el)
+    power = _power(shifted)
+    return eh * power, el * power
+
+
+@compiled(nogil=True)
+def _scores(
     columns: FloatArray, w: FloatArray, rest_of_w: FloatArray, high: FloatArray, low: FloatArray
 ) -> None:
-    """Write ``(w + rest_of_w) . x_i`` of a chunk's columns as pairs of floats, without a constant."""
+    """Write ``(w + rest_of_w) . x_i`` of a chunk's columns as pairs."""
     high[:] = 0.0
     low[:] = 0.0
     for j in range(columns.shape[0]):
         wj, rj = w[j], rest_of_w[j]
         column = columns[j]
         for i in range(CHUNK):
-            product, rest = two_product(column[i], wj)
-            high[i], lost = two_sum(high[i], product)
+            product, rest = _two_product(column[i], wj)
+            high[i], lost = _two_sum(high[i], product)
             low[i] += lost + (rest + column[i] * rj)
     for i in range(CHUNK):
-        high[i], low[i] = two_sum(high[i], low[i])
+        high[i], low[i] = _two_sum(high[i], low[i])
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled(nogil=True)
+def _sigmoid_derivatives(high: FloatArray, low: FloatArray, labels: FloatArray, family: FloatArray) -> None:
+    """Turn the outputs of a chunk into ``scale * (sigmoid(slope * z + shift) - target)``, in place."""
+    scale, slope, shift, shift_by, target, target_by = family
+    for i in range(CHUNK):
+        h, rest = _times(high[i], low[i], slope, 0.0)
+        h, rest = _add(h, rest, shift + shift_by * labels[i], 0.0)
+        eh, el = _exponential(-h, -rest)
+        dh, dl = _add(1.0, 0.0, eh, el)
+        quotient = 1.0 / dh
+        remainder = _fma(-quotient, dh, 1.0) - quotient * dl
+        h, rest = _fast_two_sum(quotient, quotient * remainder)
+        h, rest = _add(h, rest, -(target + target_by * labels[i]), 0.0)
+        high[i], low[i] = _times(h, rest, scale, 0.0)
+
+
+@compiled(nogil=True)
+def _softmax_derivatives(high: FloatArray, low: FloatArray, labels: FloatArray) -> None:
+    """Turn the outputs of a chunk into probabilities, less 1 for the right class, in place."""
+    sums = np.zeros((2, CHUNK))
+    top = high[0].copy()
+    for k in range(1, high.shape[0]):
+        for i in range(CHUNK):
+            top[i] = max(top[i], high[k, i])
+    for k in range(high.shape[0]):
+        for i in range(CHUNK):
+            h, rest = _add(high[k, i], low[k, i], -top[i], 0.0)
+            h, rest = _exponential(h, rest)
+            high[k, i], low[k, i] = h, rest
+            sums[0, i], sums[1, i] = _add(sums[0, i], sums[1, i], h, rest)
+    for k in range(high.shape[0]):
+        for i in range(CHUNK):
+            quotient = high[k, i] / sums[0, i]
+            remainder = _fma(-quotient, sums[0, i], high[k, i]) + (low[k, i] - quotient * sums[1, i])
+            high[k, i], low[k, i] = _fast_two_sum(quotient, remainder / sums[0, i])
+    for i in range(CHUNK):
+        k = int(labels[i])
+        high[k, i], low[k, i] = _add(high[k, i], low[k, i], -1.0, 0.0)
+
+
+@compiled(nogil=True)
+def _add_rows(
+    rows: FloatArray, high: FloatArray, low: FloatArray, top: FloatArray, bottom: FloatArray
+) -> None:
+    """Add ``sum factor * row`` over a chunk to the pairs of sums ``top`` and ``bottom``."""
+    part = np.zeros((2, rows.shape[1]))
+    over, under = part[0], part[1]
+    for i in range(rows.shape[0]):
+        h, rest = high[i], low[i]
+        row = rows[i]
+        for j in range(rows.shape[1]):
+            product, more = _two_product(h, row[j])
+            over[j], lost = _two_sum(over[j], product)
+            under[j] += lost + (more + rest * row[j])
+    for j in range(rows.shape[1]):
+        top[j], lost = _two_sum(top[j], over[j])
+        bottom[j] += lost + under[j]
+
+
+@compiled(nogil=True)
+def accurate_gradient(
+    x: FloatArray,
+    w: FloatArray,
+    rest_of_w: FloatArray,
+    family: FloatArray,
+    labels: FloatArray,
+    weights: FloatArray,
+    scales: FloatArray,
+) -> FloatArray:
+    """Return the gradient at ``w + rest_of_w`` over a block of rows as pairs, shape (2, outputs, n).
+
+    Rows are ``(scale * x, 1)``, or without the constant if ``w`` is as wide as a row; no scales means 1. The
+    loss is the sigmoid loss of these six numbers (:attr:`~dpmarket.privacy.loss.SigmoidLoss.family`), or
+    softmax if ``family`` is empty.
+    """
+    outputs, n = w.shape
+    features = x.shape[1]
+    total = np.zeros((2, outputs, n))
+    columns = np.zeros((features, CHUNK))
+    high, low = np.zeros((outputs, CHUNK)), np.zeros((outputs, CHUNK))
+    chunk = np.zeros((3, CHUNK))  # labels, weights, scales
+    for first in range(0, len(x), CHUNK):
+        count = min(CHUNK, len(x) - first)
+        chunk[:, count:] = 0.0
+        for i in range(count):
+            chunk[0, i] = labels[first + i]
+            chunk[1, i] = weights[first + i]
+            chunk[2, i] = scales[first + i] if scales.size > 0 else 1.0
+            for j in range(features):
+                columns[j, i] = x[first + i, j]
+        for k in range(outputs):
+            _scores(columns, w[k], rest_of_w[k], high[k], low[k])
+            constant, rest_of_constant = 0.0, 0.0
+            if n > features:
+                constant, rest_of_constant = w[k, features], rest_of_w[k, features]
+            for i in range(CHUNK):
+                h, rest = _times(high[k, i], low[k, i], chunk[2, i], 0.0)
+                high[k, i], low[k, i] = _add(h, rest, constant, rest_of_constant)
+        if family.size > 0:
+            _sigmoid_derivatives(high[0], low[0], chunk[0], family)
+        else:
+            _softmax_derivatives(high, low, chunk[0])
+        for k in range(outputs):
+            constant, rest_of_constant = 0.0, 0.0
+            for i in range(count):
+                h, rest = _times(high[k, i], low[k, i], chunk[1, i], 0.0)
+                constant, lost = _two_sum(constant, h)
+                rest_of_constant += lost + rest
+                high[k, i], low[k, i] = _times(h, rest, chunk[2, i], 0.0)
+            over, under = total[0, k], total[1, k]
+            if n > features:
+                over[features], lost = _two_sum(over[features], constant)
+                under[features] += lost + rest_of_constant
+            _add_rows(x[first : first + count], high[k], low[k], over[:features], under[:features])
+    return total
+
+
+@compiled(nogil=True)
 def squared_norms(x: FloatArray) -> FloatArray:
     """Return the squared norm of every row as a pair of floats, shape (2, rows)."""
     out = np.zeros((2, x.shape[0]))
     for i in range(x.shape[0]):
         high, low = 0.0, 0.0
         for j in range(x.shape[1]):
-            product, rest = two_product(x[i, j], x[i, j])
-            high, lost = two_sum(high, product)
+            product, rest = _two_product(x[i, j], x[i, j])
+            high, lost = _two_sum(high, product)
             low += lost + rest
-        out[0, i], out[1, i] = two_sum(high, low)
+        out[0, i], out[1, i] = _two_sum(high, low)
     return out
 
 
-@numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
-def rough_squared_norms(x: FloatArray) -> FloatArray:
-    """Return the squared norm of every row in float64."""
-    out = np.empty(x.shape[0])
-    for i in range(x.shape[0]):
-        total = 0.0
-        for j in range(x.shape[1]):
-            total += x[i, j] * x[i, j]
-        out[i] = total
-    return out
-
-
-@numba.njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def dense_rows(data: Any, indices: Any, pointers: Any, start: int, stop: int, n: int) -> FloatArray:
     """Return rows start..stop of a CSR matrix as an array; entries of one place add up."""
     out = np.zeros((stop - start, n))
@@ -169,3 +281,8 @@ def dense_rows(data: Any, indices: Any, pointers: Any, start: int, stop: int, n:
         for k in range(pointers[i], pointers[i + 1]):
             out[i - start, indices[k]] += data[k]
     return out
+
+
+def thread_count() -> int:
+    """Return how many threads numba would use: what NUMBA_NUM_THREADS says, or the number of processors."""
+    return int(numba.get_num_threads())

@@ -1,4 +1,4 @@
-"""Turn labels into numbers: +1 and -1 for two classes, the number of the class for more."""
+"""Labels of classes as numbers from 0."""
 
 from __future__ import annotations
 
@@ -44,22 +44,6 @@ def read_classes(declared: Sequence[Any] | None, y: Any) -> np.ndarray[Any, Any]
             "declare all: classes=(negative, positive)."
         )
     return found
-
-
-def signs_of(classes: np.ndarray[Any, Any], y: Any) -> FloatArray:
-    """Return +1.0 for the second class and -1.0 for the first.
-
-    Raises
-    ------
-    InvalidInput
-        If a label is neither. The message has no label.
-    """
-    positive = np.asarray(y == classes[1])
-    known = positive | np.asarray(y == classes[0])
-    if positive.shape != np.shape(y) or not bool(known.all()):
-        count = int((~known).sum()) if known.shape == np.shape(y) else len(y)
-        raise InvalidInput(f"expected every label to be one of the two classes, found {count} that are not.")
-    return np.where(positive, 1.0, -1.0)
 
 
 def numbers_of(classes: np.ndarray[Any, Any], y: Any) -> FloatArray:

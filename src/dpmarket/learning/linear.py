@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Self
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -38,8 +39,7 @@ from dpmarket.learning.promises import (
     refuse_other_index,
     taking_part,
 )
-from dpmarket.learning.row_bounds import clipping_scales
-from dpmarket.learning.rows import Rows
+from dpmarket.learning.rows import Rows, clipping_scales
 from dpmarket.learning.spread import released
 from dpmarket.learning.training import Charge, Records, people_of, train, train_by_descent
 from dpmarket.numerics import exact_sum
@@ -55,6 +55,7 @@ _MANY_ROWS = 2**53
 _LABEL_BOUND = 2.0**10
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class _PrivateLinearModel(IntervalsMixin, BaseEstimator):  # type: ignore[misc]
     """Parameters and the fit that all estimators of this module share.
 
@@ -133,34 +134,18 @@ class _PrivateLinearModel(IntervalsMixin, BaseEstimator):  # type: ignore[misc]
     what a refusal reveals to somebody other than the data holder.
     """
 
-    _share: float | None = None
-
-    def __init__(
-        self,
-        *,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        l2: float | None = None,
-        fit_intercept: bool = True,
-        intercept_scaling: float | None = None,
-        clip: bool = False,
-        noise_norm: NoiseNorm | None = None,
-        private: Literal["records", "labels"] = "records",
-        rows_per_person: int = 1,
-        numerical_epsilon: float = 1e-6,
-        noise_source: NoiseSource | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.l2 = l2
-        self.fit_intercept = fit_intercept
-        self.intercept_scaling = intercept_scaling
-        self.clip = clip
-        self.noise_norm = noise_norm
-        self.private = private
-        self.rows_per_person = rows_per_person
-        self.numerical_epsilon = numerical_epsilon
-        self.noise_source = noise_source
+    epsilon: float | None = None
+    delta: float | None = None
+    l2: float | None = None
+    fit_intercept: bool = True
+    intercept_scaling: float | None = None
+    clip: bool = False
+    noise_norm: NoiseNorm | None = None
+    private: Literal["records", "labels"] = "records"
+    rows_per_person: int = 1
+    numerical_epsilon: float = 1e-6
+    noise_source: NoiseSource | None = None
+    _share: ClassVar[float | None] = None
 
     def _read_labels(self, y: Any) -> tuple[Loss, FloatArray]:
         """Return the loss and the labels as it takes them."""
@@ -380,9 +365,7 @@ class _PrivateLinearModel(IntervalsMixin, BaseEstimator):  # type: ignore[misc]
         x = validated(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
         scores = np.asarray(x @ np.atleast_2d(self.coef_).T, dtype=np.float64)
         if self.clip and self.delta is None:
-            rows = Rows(x, np.ones(x.shape[0]), np.ones(x.shape[0]))
-            norm = self.release_.norm
-            scales = clipping_scales(rows, None if norm.is_euclidean else norm)
+            scales = clipping_scales(Rows(x, np.ones(len(scores)), np.ones(len(scores))), self.release_.norm)
             scores = scores * scales[:, None] if scales.size else scores
         return np.asarray(scores + self.intercept_)
 
@@ -407,6 +390,7 @@ class _PrivateClassifier(ClassifierMixin, _PrivateLinearModel):  # type: ignore[
         return np.asarray(self.classes_[places])
 
 
+@dataclass(eq=False, repr=False)
 class PrivateLogisticRegression(_PrivateClassifier):
     """Logistic regression, softmax for more than two classes, with a privacy budget for every person.
 
@@ -430,36 +414,7 @@ numerical_epsilon, noise_source
     (True, True)
     """
 
-    def __init__(
-        self,
-        classes: Sequence[Any] | None = None,
-        *,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        l2: float | None = None,
-        fit_intercept: bool = True,
-        intercept_scaling: float | None = None,
-        clip: bool = False,
-        noise_norm: NoiseNorm | None = None,
-        private: Literal["records", "labels"] = "records",
-        rows_per_person: int = 1,
-        numerical_epsilon: float = 1e-6,
-        noise_source: NoiseSource | None = None,
-    ) -> None:
-        super().__init__(
-            epsilon=epsilon,
-            delta=delta,
-            l2=l2,
-            fit_intercept=fit_intercept,
-            intercept_scaling=intercept_scaling,
-            clip=clip,
-            noise_norm=noise_norm,
-            private=private,
-            rows_per_person=rows_per_person,
-            numerical_epsilon=numerical_epsilon,
-            noise_source=noise_source,
-        )
-        self.classes = classes
+    classes: Sequence[Any] | None = None
 
     def _linked(self, scores: FloatArray) -> FloatArray:
         return np.asarray(expit(scores))
@@ -482,6 +437,7 @@ numerical_epsilon, noise_source
         return np.asarray(log_softmax(z, axis=1))
 
 
+@dataclass(eq=False, repr=False)
 class PrivateLinearSVC(_PrivateClassifier):
     """A linear support vector classifier of two classes, its hinge smoothed over ``width``.
 
@@ -504,40 +460,10 @@ numerical_epsilon, noise_source
     [1, 0]
     """
 
-    _share = 1.0
+    _share: ClassVar[float | None] = 1.0
 
-    def __init__(
-        self,
-        classes: Sequence[Any] | None = None,
-        width: float = 0.5,
-        *,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        l2: float | None = None,
-        fit_intercept: bool = True,
-        intercept_scaling: float | None = None,
-        clip: bool = False,
-        noise_norm: NoiseNorm | None = None,
-        private: Literal["records", "labels"] = "records",
-        rows_per_person: int = 1,
-        numerical_epsilon: float = 1e-6,
-        noise_source: NoiseSource | None = None,
-    ) -> None:
-        super().__init__(
-            epsilon=epsilon,
-            delta=delta,
-            l2=l2,
-            fit_intercept=fit_intercept,
-            intercept_scaling=intercept_scaling,
-            clip=clip,
-            noise_norm=noise_norm,
-            private=private,
-            rows_per_person=rows_per_person,
-            numerical_epsilon=numerical_epsilon,
-            noise_source=noise_source,
-        )
-        self.classes = classes
-        self.width = width
+    classes: Sequence[Any] | None = None
+    width: float = 0.5
 
     def _read_labels(self, y: Any) -> tuple[Loss, FloatArray]:
         self.classes_ = read_classes(self.classes, y)
@@ -556,7 +482,7 @@ numerical_epsilon, noise_source
 class _PrivateRegressor(RegressorMixin, _PrivateLinearModel):  # type: ignore[misc]
     """Labels and predictions in units of ``scale`` around ``center``."""
 
-    _share: float | None = _REGRESSION_SHARE
+    _share: ClassVar[float | None] = _REGRESSION_SHARE
     center: float
     scale: float
 
@@ -578,6 +504,7 @@ class _PrivateRegressor(RegressorMixin, _PrivateLinearModel):  # type: ignore[mi
         return self._outputs(X)[:, 0]
 
 
+@dataclass(eq=False, repr=False)
 class PrivateLinearRegression(_PrivateRegressor):
     """Linear regression with the log-cosh loss: squares of small errors, absolute values of large ones.
 
@@ -603,45 +530,15 @@ numerical_epsilon, noise_source
     True
     """
 
-    def __init__(
-        self,
-        center: float = 0.0,
-        scale: float = 1.0,
-        width: float = 0.3,
-        *,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        l2: float | None = None,
-        fit_intercept: bool = True,
-        intercept_scaling: float | None = None,
-        clip: bool = False,
-        noise_norm: NoiseNorm | None = None,
-        private: Literal["records", "labels"] = "records",
-        rows_per_person: int = 1,
-        numerical_epsilon: float = 1e-6,
-        noise_source: NoiseSource | None = None,
-    ) -> None:
-        super().__init__(
-            epsilon=epsilon,
-            delta=delta,
-            l2=l2,
-            fit_intercept=fit_intercept,
-            intercept_scaling=intercept_scaling,
-            clip=clip,
-            noise_norm=noise_norm,
-            private=private,
-            rows_per_person=rows_per_person,
-            numerical_epsilon=numerical_epsilon,
-            noise_source=noise_source,
-        )
-        self.center = center
-        self.scale = scale
-        self.width = width
+    center: float = 0.0
+    scale: float = 1.0
+    width: float = 0.3
 
     def _loss(self) -> Loss:
         return log_cosh_loss(self.width, _LABEL_BOUND)
 
 
+@dataclass(eq=False, repr=False)
 class PrivateQuantileRegressor(_PrivateRegressor):
     """Regression of a quantile, with a smoothed pinball loss.
 
@@ -667,47 +564,16 @@ numerical_epsilon, noise_source
     True
     """
 
-    def __init__(
-        self,
-        quantile: float = 0.5,
-        center: float = 0.0,
-        scale: float = 1.0,
-        width: float = 0.1,
-        *,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        l2: float | None = None,
-        fit_intercept: bool = True,
-        intercept_scaling: float | None = None,
-        clip: bool = False,
-        noise_norm: NoiseNorm | None = None,
-        private: Literal["records", "labels"] = "records",
-        rows_per_person: int = 1,
-        numerical_epsilon: float = 1e-6,
-        noise_source: NoiseSource | None = None,
-    ) -> None:
-        super().__init__(
-            epsilon=epsilon,
-            delta=delta,
-            l2=l2,
-            fit_intercept=fit_intercept,
-            intercept_scaling=intercept_scaling,
-            clip=clip,
-            noise_norm=noise_norm,
-            private=private,
-            rows_per_person=rows_per_person,
-            numerical_epsilon=numerical_epsilon,
-            noise_source=noise_source,
-        )
-        self.quantile = quantile
-        self.center = center
-        self.scale = scale
-        self.width = width
+    quantile: float = 0.5
+    center: float = 0.0
+    scale: float = 1.0
+    width: float = 0.1
 
     def _loss(self) -> Loss:
         return quantile_loss(self.quantile, self.width, _LABEL_BOUND)
 
 
+@dataclass(eq=False, repr=False)
 class PrivateBinomialRegression(_PrivateRegressor):
     """Logistic regression of shares: labels from 0 to 1, such as successes divided by trials.
 
@@ -727,37 +593,9 @@ numerical_epsilon, noise_source
     True
     """
 
-    _share = None
-    center, scale = 0.0, 1.0
-
-    def __init__(
-        self,
-        *,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        l2: float | None = None,
-        fit_intercept: bool = True,
-        intercept_scaling: float | None = None,
-        clip: bool = False,
-        noise_norm: NoiseNorm | None = None,
-        private: Literal["records", "labels"] = "records",
-        rows_per_person: int = 1,
-        numerical_epsilon: float = 1e-6,
-        noise_source: NoiseSource | None = None,
-    ) -> None:
-        super().__init__(
-            epsilon=epsilon,
-            delta=delta,
-            l2=l2,
-            fit_intercept=fit_intercept,
-            intercept_scaling=intercept_scaling,
-            clip=clip,
-            noise_norm=noise_norm,
-            private=private,
-            rows_per_person=rows_per_person,
-            numerical_epsilon=numerical_epsilon,
-            noise_source=noise_source,
-        )
+    _share: ClassVar[float | None] = None
+    center: float = field(default=0.0, init=False)
+    scale: float = field(default=1.0, init=False)
 
     def _read_labels(self, y: Any) -> tuple[Loss, FloatArray]:
         labels = np.asarray(y, dtype=np.float64)

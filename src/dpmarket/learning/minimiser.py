@@ -5,9 +5,12 @@ r"""The minimiser of a regularised sum of losses, with a proof that the gradient
 for every :class:`~dpmarket.privacy.loss.Loss`, over any :class:`~dpmarket.learning.sums.Sums`. Quasi-Newton
 steps (BFGS of limited memory) with a preconditioner, first over evenly spaced records, then over all. For few
 coefficients the preconditioner is the Hessian; for many the one Kronecker product with the same partial
-traces G (over coefficients) and S (over outputs), :math:`\Lambda I + G \otimes S / t`. The proof is that of
-:mod:`dpmarket.learning.proving`; what the linear expansion of a gradient misses over a step d is at most
-:math:`\frac{1}{2}\, third\, A R^3 |d|^2`.
+traces G (over coefficients) and S (over outputs), :math:`\Lambda I + G \otimes S / t`.
+
+*The proof.* If float64 cannot prove the bound, the gradient g is evaluated in pairs of floats at the point w,
+a correction d is solved for by conjugate gradients, and :math:`|\nabla(w + d)| \le |g + H d|` plus rounding
+plus what the expansion misses, at most :math:`\frac{1}{2}\, third\, A R^3 |d|^2`, is proved without a second
+evaluation; where that is not enough, w + d is the next point, as a pair.
 
 Whether a bound can be reached is decided from public quantities and the noise, before a record is read; after
 that there is no way to give up that depends on the records: quasi-Newton steps with a line search reach the
@@ -16,105 +19,50 @@ minimum of a smooth, strongly convex function from every start.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 import numpy as np
 from scipy.linalg import cho_solve, cholesky, eigh
+from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
-from dpmarket.arrays import FloatArray
+from dpmarket.arrays import FloatArray, read_only
 from dpmarket.errors import Infeasible, NotConverged
-from dpmarket.learning import rounding
-from dpmarket.learning.pairs import add_pairs
-from dpmarket.learning.proving import (
-    Minimum,
-    Solve,
-    bfgs_direction,
-    check_condition,
-    check_provable,
-    proved,
-    search_line,
-    with_penalty,
-)
-from dpmarket.learning.row_sums import threads
-from dpmarket.learning.rows import Rows
-from dpmarket.learning.sums import Errors, LocalSums, Sums
-from dpmarket.privacy.loss import Loss, logistic_loss
+from dpmarket.learning.rounding import UNIT, add_pairs, norm_up, product_rest
+from dpmarket.learning.sums import Errors, Sums
+from dpmarket.numerics import two_sum
+
+Solve = Callable[[FloatArray], FloatArray]
+"""Solves approximately, symmetrically and positively, with the Hessian: a preconditioner."""
 
 _MAX_STEPS = 20_000
+_MAX_CORRECTIONS = 2000
+_MAX_HALVINGS = 200
 _MEMORY = 30
 _REFRESH = 40
 _MANY_COEFFICIENTS = 512
-_SAMPLE = 8192
+_SAMPLES = (8192, 65536)
+_LARGEST_CONDITION = 1e12
+
+
+@dataclass(frozen=True, eq=False)
+class Minimum:
+    """A point ``high + low`` (the exact sum) at which the gradient's norm is at most ``gradient_bound``.
+
+    Attributes
+    ----------
+    high, low
+        Shape (outputs, n). The point is their sum without rounding: about 106 bits of every coefficient.
+    gradient_bound
+        Proved, with all rounding counted.
+    """
+
+    high: FloatArray
+    low: FloatArray
+    gradient_bound: float
 
 
 def minimise(
-    rows: Rows,
-    l2: float,
-    linear_high: FloatArray,
-    linear_low: FloatArray,
-    row_bound: float,
-    gradient_bound: float,
-    *,
-    loss: Loss | None = None,
-    constant: float = 1.0,
-) -> Minimum:
-    """Return a point whose gradient is provably at most ``gradient_bound``, for records in memory.
-
-    Parameters
-    ----------
-    rows
-        The records, their weights and labels. No row may be longer than ``row_bound``.
-    l2
-        The ridge penalty Lambda, > 0; the constant's coefficient is penalised, too.
-    linear_high, linear_low
-        b, as the exact sum of two vectors, or matrices with a row per output, the constant's coefficient
-        last. Zeros: the fit without noise.
-    row_bound
-        R: no row, with its constant, has a larger Euclidean norm.
-    gradient_bound
-        tau, > 0, in the Euclidean norm over all coefficients.
-    loss
-        The loss; None means the logistic one.
-    constant
-        The number in the constant column, if rows have one: a power of two.
-
-    Returns
-    -------
-    Minimum
-        With the bound that was proved, at most ``gradient_bound``; of the shape of ``linear_high``.
-
-    Raises
-    ------
-    Infeasible
-        If this bound cannot be reached at this penalty with pairs of floats. Decided before a record is read.
-    NotConverged
-        If the bound was not reached although it can be.
-
-    Notes
-    -----
-    Guaranteed:
-
-    * ``|w - w*| <= gradient_bound / l2`` for the exact minimiser w*.
-    * Records of weight 0 have no influence, not even on rounding.
-    * The result does not depend on the number of threads.
-    * Apart from small vectors per record, no more memory than one block of rows.
-
-    Examples
-    --------
-    >>> rows = Rows(np.array([[1.0], [-0.5]]), np.array([1.0, 0.0]), np.array([0.5, 0.5]), constant=False)
-    >>> minimum = minimise(rows, 0.5, np.zeros(1), np.zeros(1), row_bound=1.0, gradient_bound=1e-20)
-    >>> minimum.high.round(6).tolist(), minimum.gradient_bound <= 1e-20
-    ([0.574529], True)
-    """
-    used = logistic_loss() if loss is None else loss
-    shape = (used.outputs, rows.n_coefficients)
-    with threads(rows) as run:
-        sums = LocalSums(rows.active(), used, constant if rows.constant else None, row_bound, run)
-        high, low = linear_high.reshape(shape), linear_low.reshape(shape)
-        found = minimise_sum(sums, l2, high, low, gradient_bound)
-    shape = linear_high.shape
-    return Minimum(found.high.reshape(shape), found.low.reshape(shape), found.gradient_bound)
-
-
-def minimise_sum(
     sums: Sums, l2: float, linear_high: FloatArray, linear_low: FloatArray, gradient_bound: float
 ) -> Minimum:
     """Return a point whose gradient is provably at most ``gradient_bound``, as matrices (outputs, n).
@@ -124,7 +72,7 @@ def minimise_sum(
     sums
         The records.
     l2
-        The ridge penalty Lambda, > 0; constants' coefficients are penalised, too.
+        The ridge penalty Lambda, > 0; constants' coefficients are penalised as well.
     linear_high, linear_low
         b, as the exact sum of two matrices of shape (outputs, n). Zeros: the fit without noise.
     gradient_bound
@@ -140,13 +88,24 @@ def minimise_sum(
     Notes
     -----
     Guaranteed: ``|W - W*| <= gradient_bound / l2`` for the exact minimiser W*.
+
+    Examples
+    --------
+    >>> from dpmarket.learning import LocalSums, Rows
+    >>> from dpmarket.privacy import logistic_loss
+    >>> rows = Rows(np.array([[1.0], [-0.5]]), np.array([1.0, 0.0]), np.array([0.5, 0.5]), constant=None)
+    >>> none = np.zeros((1, 1))
+    >>> minimum = minimise(LocalSums(rows, logistic_loss(), row_bound=1.0), 0.5, none, none, 1e-20)
+    >>> minimum.high.round(6).tolist(), minimum.gradient_bound <= 1e-20
+    ([[0.574529]], True)
     """
     norm = float(np.linalg.norm(linear_high)) * (1.0 + 1e-12)
-    errors = Errors(sums.loss, sums.count, sums.n_coefficients, sums.total, sums.row_bound)
-    check_attainable(errors, l2, norm, gradient_bound)
+    check_attainable(sums.errors, l2, norm, gradient_bound)
     objective = _Objective(sums, l2, (linear_high, linear_low))
-    w, solve = _float64_minimum(objective, gradient_bound / 4.0)
-    found = proved(objective, w, solve, gradient_bound)
+    # Sums over blocks are run in threads of their own.
+    with ThreadpoolController().limit(limits=1, user_api="blas"):
+        w, solve = _float64_minimum(objective, 0.6 * gradient_bound)
+        found = _proved(objective, w, solve, gradient_bound)
     shape = linear_high.shape
     return Minimum(found.high.reshape(shape), found.low.reshape(shape), found.gradient_bound)
 
@@ -161,12 +120,20 @@ def check_attainable(
     """
     loss, total, bound = errors.loss, errors.total, errors.row_bound
     size = loss.outputs * errors.n_coefficients
-    check_condition(1.0 + loss.curvature * total * bound**2 / l2, size, total, bound, l2)
+    if not (1.0 + loss.curvature * total * bound**2 / l2) * size <= _LARGEST_CONDITION:
+        raise Infeasible(
+            f"expected l2 > {size * total * bound**2 / _LARGEST_CONDITION:.1e} for a solution in float64, "
+            f"got {l2!r}."
+        )
     norm = 2.0 * (1.1 * loss.reach_2 * total * bound + linear_norm) / l2
     if not norm / 2.0 < largest:
         raise Infeasible("expected coefficients that fit the grid in 52 bits; a larger l2 is needed.")
     sums = 2.0**-96 * (loss.reach_2 * total * bound + l2 * norm + linear_norm)
-    check_provable(sums + errors.accurate_gradient_error(norm), gradient_bound)
+    if not sums + errors.accurate_gradient(norm) <= gradient_bound / 4.0:
+        raise Infeasible(
+            "expected a gradient bound that pairs of floats can prove; a larger numerical_epsilon or l2 is "
+            "needed."
+        )
 
 
 class _Objective:
@@ -185,32 +152,41 @@ class _Objective:
 
     def gradient(self, w: FloatArray) -> FloatArray:
         loss = self.sums.gradient(w.reshape(self.shape)).reshape(2, -1)
-        return with_penalty(loss, self.linear, self.l2, w)
+        return self._with_penalty(loss, w)
 
     def accurate_gradient(self, w: FloatArray, rest: FloatArray) -> FloatArray:
         """Return the gradient rounded from pairs: a relative error of 2**-52 on top of the stated bound."""
         loss = self.sums.accurate_gradient(w.reshape(self.shape), rest.reshape(self.shape)).reshape(2, -1)
         loss = add_pairs(loss, np.stack([self.l2 * rest, np.zeros_like(w)]))
-        return with_penalty(loss, self.linear, self.l2, w)
+        return self._with_penalty(loss, w)
+
+    def _with_penalty(self, loss: FloatArray, w: FloatArray) -> FloatArray:
+        """Return the loss's gradient, in pairs, plus the linear term and ``l2 * w``, rounded once."""
+        product = self.l2 * w
+        total = add_pairs(loss, np.stack(self.linear))
+        total = add_pairs(total, np.stack([product, product_rest(self.l2, w, product)]))
+        return np.asarray(total.sum(axis=0))
 
     def product(self, w: FloatArray, v: FloatArray) -> FloatArray:
         found = self.sums.product(w.reshape(self.shape), v.reshape(self.shape)).ravel()
         return np.asarray(found + self.l2 * v)
 
     def gradient_error(self, norm: float) -> float:
-        return self.sums.gradient_error(norm) + 2.0**-96 * (self.l2 * norm + self.linear_norm)
+        return self.sums.errors.gradient(norm) + 2.0**-96 * (self.l2 * norm + self.linear_norm)
 
     def float64_limit(self, norm: float) -> float:
         """Return a gradient norm below which float64 points and gradients need not get."""
         steepest = self.l2 + self.sums.loss.curvature * self.sums.total * self.sums.row_bound**2
-        return self.gradient_error(norm) + 8.0 * rounding.UNIT * steepest * norm
+        return self.gradient_error(norm) + 8.0 * UNIT * steepest * norm
 
     def accurate_gradient_error(self, norm: float) -> float:
         size = self.sums.loss.reach_2 * self.sums.total * self.sums.row_bound
-        return self.sums.accurate_gradient_error(norm) + 2.0**-96 * (size + self.l2 * norm + self.linear_norm)
+        return self.sums.errors.accurate_gradient(norm) + 2.0**-96 * (
+            size + self.l2 * norm + self.linear_norm
+        )
 
     def product_error(self, norm: float) -> float:
-        return self.sums.product_error(norm) + 8.0 * rounding.UNIT * self.l2
+        return self.sums.errors.product(norm) + 8.0 * UNIT * self.l2
 
     def curvature_change(self, step: float) -> float:
         loss = self.sums.loss
@@ -241,19 +217,24 @@ class _Objective:
 
 
 def _float64_minimum(objective: _Objective, target: float) -> tuple[FloatArray, Solve]:
-    """Return a point near the minimum, as near as float64 allows or needed, and a preconditioner there."""
+    """Return a point near the minimum, as near as float64 allows or needed, and a preconditioner there.
+
+    Evenly spaced records first: their minimum is a start, and their Hessian the preconditioner.
+    """
     sums = objective.sums
     w = np.zeros(objective.linear[0].size)
-    count = max(_SAMPLE, min(100, 10 * sums.loss.outputs) * sums.n_coefficients)
-    few = objective if sums.count < 4 * count else objective.over(sums.sample(count))
-    size = float(np.linalg.norm(few.gradient(w)))
-    rough = 0.01 * sums.loss.reach_2 * sums.total * sums.row_bound / np.sqrt(count)
-    goals = (0.02 * size, target) if few is objective else (0.02 * size, rough)
-    for goal in goals:
-        w, solve = _quasi_newton(few, w, few.preconditioner(w), max(target, goal))
-    if few is objective:
+    least = min(100, 10 * sums.loss.outputs) * sums.n_coefficients
+    counts = [count for count in _SAMPLES if 6 * max(count, least) <= sums.count]
+    stages = [objective.over(sums.sample(max(count, least))) for count in counts] or [objective]
+    size = float(np.linalg.norm(stages[0].gradient(w)))
+    w, _ = _quasi_newton(stages[0], w, stages[0].preconditioner(w), max(target, 0.02 * size))
+    for stage in stages:
+        rough = 0.01 * sums.loss.reach_2 * sums.total * sums.row_bound / np.sqrt(stage.sums.count)
+        goal = target if stage is objective else max(target, rough)
+        w, solve = _quasi_newton(stage, w, stage.preconditioner(w), goal)
+    if stages[-1] is objective:
         return w, solve
-    return _quasi_newton(objective, w, few.preconditioner(w), target)
+    return _quasi_newton(objective, w, stages[-1].preconditioner(w), target)
 
 
 def _quasi_newton(
@@ -268,7 +249,7 @@ def _quasi_newton(
             return w, solve
         if step % _REFRESH == 0:
             pairs, solve = [], objective.preconditioner(w)
-        direction = -bfgs_direction(pairs, solve, gradient)
+        direction = -_bfgs_direction(pairs, solve, gradient)
         if not float(direction @ gradient) < 0.0:
             pairs, direction = [], -solve(gradient)  # only rounding can do this
         following = w + direction
@@ -277,8 +258,126 @@ def _quasi_newton(
         if new_size > 0.5 * size and size <= objective.float64_limit(float(np.linalg.norm(w))):
             return w, solve  # float64 can tell no more
         if new_size > 0.9 * size or step > 10 * _REFRESH:
-            following, new_gradient = search_line(objective, w, gradient, direction, new_gradient)
+            following, new_gradient = _search_line(objective, w, gradient, direction, new_gradient)
         pairs = [*pairs, (following - w, new_gradient - gradient)][-_MEMORY:]
         w, gradient = following, new_gradient
         size = float(np.linalg.norm(gradient))
     raise NotConverged("the quasi-Newton steps did not reach the gradient bound.")
+
+
+def _search_line(
+    objective: _Objective,
+    w: FloatArray,
+    gradient: FloatArray,
+    direction: FloatArray,
+    end_gradient: FloatArray,
+) -> tuple[FloatArray, FloatArray]:
+    """Return a point on the ray where the slope is still downward, but at most half of what it was.
+
+    Up to there a convex function only falls, and far enough for Newton directions to reach the minimum from
+    every start (Zoutendijk's condition). ``end_gradient`` is the gradient one whole step ahead.
+    """
+    first = float(gradient @ direction)
+    low, low_slope, low_gradient = 0.0, first, gradient
+    high, high_slope, high_gradient = 1.0, float(end_gradient @ direction), end_gradient
+    while high_slope <= 0.0:
+        low, low_slope, low_gradient = high, high_slope, high_gradient
+        if low_slope >= 0.5 * first:
+            return w + low * direction, low_gradient
+        high *= 2.0
+        high_gradient = objective.gradient(w + high * direction)
+        high_slope = float(high_gradient @ direction)
+    for turn in range(_MAX_HALVINGS):
+        # The secant's root lands on either side; every other turn halves, so that the bracket closes.
+        share = low_slope / (low_slope - high_slope) if turn % 2 == 0 else 0.5
+        middle = low + min(max(share, 0.01), 0.99) * (high - low)
+        middle_gradient = objective.gradient(w + middle * direction)
+        slope = float(middle_gradient @ direction)
+        if slope <= 0.0:
+            low, low_slope, low_gradient = middle, slope, middle_gradient
+            if low_slope >= 0.5 * first:
+                break
+        else:
+            high, high_slope = middle, slope
+    return w + low * direction, low_gradient
+
+
+def _bfgs_direction(
+    pairs: list[tuple[FloatArray, FloatArray]], solve: Solve, gradient: FloatArray
+) -> FloatArray:
+    """Return the gradient times the inverse Hessian that ``solve`` and the steps taken so far suggest."""
+    direction = gradient.copy()
+    kept = []
+    for moved, change in reversed(pairs):
+        curvature = float(moved @ change)
+        if curvature <= 0.0:
+            continue  # only rounding can do this
+        along = float(moved @ direction) / curvature
+        direction -= along * change
+        kept.append((moved, change, curvature, along))
+    direction = solve(direction)
+    for moved, change, curvature, along in reversed(kept):
+        direction += (along - float(change @ direction) / curvature) * moved
+    return direction
+
+
+def _proved(objective: _Objective, w: FloatArray, solve: Solve, bound: float) -> Minimum:
+    """Return a point near w with a proof that the gradient there is at most ``bound``."""
+    error = objective.gradient_error(float(np.linalg.norm(w)) * (1.0 + 1e-12))
+    if error < bound:
+        found = norm_up(objective.gradient(w)) + error
+        if found <= bound:
+            return Minimum(read_only(w), read_only(np.zeros_like(w)), found)
+    rest = np.zeros_like(w)
+    for _ in range(_MAX_CORRECTIONS):
+        norm = float(np.linalg.norm(w)) * (1.0 + 1e-12)
+        gradient = objective.accurate_gradient(w, rest)
+        error = objective.accurate_gradient_error(norm)
+        found = norm_up(gradient) + error
+        if found <= bound:
+            return Minimum(read_only(w), read_only(rest), found)
+        correction, found = _correction(objective, w, solve, gradient, error, bound)
+        if not rest.any() and found <= bound:
+            return Minimum(read_only(w), read_only(correction), found)
+        w, rest = two_sum(w, rest + correction)
+    raise NotConverged("the correction did not reach the gradient bound.")
+
+
+def _correction(
+    objective: _Objective,
+    w: FloatArray,
+    solve: Solve,
+    gradient: FloatArray,
+    error: float,
+    bound: float,
+) -> tuple[FloatArray, float]:
+    """Solve ``H d = -g`` by preconditioned conjugate gradients; return d and the proved bound at w + d."""
+    norm = float(np.linalg.norm(w)) * (1.0 + 1e-12)
+    correction = np.zeros_like(w)
+    residual = gradient.copy()
+    solved = solve(residual)
+    direction = -solved
+    fitness = float(residual @ solved)
+    travelled, moved = 0.0, norm_up(gradient)
+    steps = 4 * w.size + 16
+    for _ in range(steps):
+        product = objective.product(w, direction)
+        length = fitness / float(direction @ product)
+        correction = correction + length * direction
+        residual = residual + length * product
+        travelled += abs(length) * norm_up(direction)
+        moved += abs(length) * norm_up(product)
+        if float(np.linalg.norm(residual)) <= bound / 4.0:
+            break
+        solved = solve(residual)
+        fitness, before = float(residual @ solved), fitness
+        direction = (fitness / before) * direction - solved
+    # The residual is g + H d but for the rounding of products, twice for that of d, and of its own sums.
+    found = (
+        norm_up(residual)
+        + 4.0 * steps * UNIT * moved
+        + error
+        + 2.0 * objective.product_error(norm) * travelled
+        + objective.curvature_change(norm_up(correction))
+    )
+    return correction, found

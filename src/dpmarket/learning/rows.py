@@ -1,32 +1,41 @@
-"""Turn a feature matrix of any kind into blocks of rows that the kernels can read.
+"""Rows of features in blocks, and their lengths: whether each is at most 1, with rounding counted.
 
 A dense float64 matrix in row order is read where it lies. Anything else (other number types, column order,
 sparse rows, a selection of rows) is copied block by block, never as a whole.
+
+Rows must have norm at most 1 in the norm of the noise. Float64 settles rows that are clearly short or long;
+rows within rounding of 1 are measured in pairs of floats or in rational arithmetic, so that "at most 1" is a
+fact about the numbers in the matrix.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 from scipy.sparse import issparse
 
-from dpmarket.arrays import FloatArray, IntArray, read_only_view
-from dpmarket.learning import kernels
+from dpmarket.arrays import BoolArray, FloatArray, IntArray, read_only_view
+from dpmarket.errors import InvalidInput
+from dpmarket.learning import kernels, rounding
+from dpmarket.privacy.noise_norm import NoiseNorm
 
-_BLOCK_ELEMENTS = 1 << 19
+_BLOCK_ELEMENTS = 1 << 18
+_LARGEST = 1e150
+_ROUNDING = 4.5 * 2.0**-52  # 4 units in the last place of 1, and half a one for measuring
 NO_SCALES: FloatArray = np.zeros(0)
 
 
 def block_height(n_features: int) -> int:
-    """Return how many rows are copied at a time, a multiple of 64."""
+    """Return how many rows a block has, a multiple of 64: they stay in cache."""
     return max(64, _BLOCK_ELEMENTS // max(1, n_features) // 64 * 64)
 
 
 class Block(NamedTuple):
-    """Consecutive rows: ``(scale * x, 1)`` with labels and weights; no scales means 1."""
+    """Consecutive rows with labels and weights; no scales means 1."""
 
     x: FloatArray
     labels: FloatArray
@@ -36,7 +45,7 @@ class Block(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Records with weights. Row i is ``scales[i] * features[i]``, followed by 1 if there is a constant.
+    """Records with weights. Row i is ``scales[i] * features[i]``, followed by the constant if there is one.
 
     Attributes
     ----------
@@ -49,20 +58,20 @@ class Rows:
     scales
         What every row is multiplied by, shape (records,), or empty for 1.
     constant
-        Whether rows end with a constant column of ones.
+        The number in the constant column, a power of two; None without one.
     """
 
     features: Any
     labels: FloatArray
     weights: FloatArray
     scales: FloatArray = field(default_factory=lambda: NO_SCALES)
-    constant: bool = True
+    constant: float | None = 1.0
     _selected: IntArray | None = None
 
     @property
     def n_coefficients(self) -> int:
         """Number of columns, the constant included."""
-        return int(self.features.shape[1]) + int(self.constant)
+        return int(self.features.shape[1]) + (self.constant is not None)
 
     def active(self) -> Rows:
         """Return only the rows whose weight is not 0."""
@@ -76,8 +85,7 @@ class Rows:
     def sample(self, count: int) -> Rows:
         """Return about ``count`` evenly spaced rows, copied, with weights that keep their total."""
         positions = np.arange(0, len(self), max(1, len(self) // count))
-        index = positions if self._selected is None else self._selected[positions]
-        block = self._copied(index)
+        block = self._copied(positions if self._selected is None else self._selected[positions])
         weights = block.weights * (self.total_weight() / float(block.weights.sum()))
         return Rows(block.x, block.labels, weights, block.scales, self.constant)
 
@@ -85,23 +93,30 @@ class Rows:
         """Return the sum of the weights, rounded up."""
         return float(self.weights.sum()) * (1.0 + len(self.weights) * 2.0**-52)
 
-    def blocks(self) -> Iterator[Block]:
-        """Yield all rows in order; the blocks depend on nothing but the shape and kind of the matrix."""
+    @property
+    def starts(self) -> range:
+        """Where blocks start: a function of the number of rows and columns alone."""
+        return range(0, len(self), block_height(self.features.shape[1]))
+
+    def block(self, start: int) -> Block:
+        """Return the block that starts there."""
+        stop = min(start + self.starts.step, len(self))
         x = self.features
-        plain = isinstance(x, np.ndarray) and x.dtype == np.float64 and x.flags.c_contiguous
-        if plain and self._selected is None:
-            yield Block(*map(read_only_view, (x, self.labels, self.weights, self.scales)))
-            return
-        height = block_height(x.shape[1])
-        for start in range(0, len(self), height):
-            stop = min(start + height, len(self))
-            chosen = slice(start, stop) if self._selected is None else self._selected[start:stop]
-            yield self._copied(chosen)
+        if self._selected is not None:
+            return self._copied(self._selected[start:stop])
+        if isinstance(x, np.ndarray) and x.dtype == np.float64 and x.flags.c_contiguous:
+            scales = self.scales[start:stop] if self.scales.size else NO_SCALES
+            parts = (x[start:stop], self.labels[start:stop], self.weights[start:stop], scales)
+            return Block(*map(read_only_view, parts))
+        return self._copied(slice(start, stop))
+
+    def blocks(self) -> Iterator[Block]:
+        """Yield all rows in order."""
+        return map(self.block, self.starts)
 
     def _copied(self, chosen: slice | IntArray) -> Block:
-        dense = _dense(self.features, chosen)
         parts = (
-            np.ascontiguousarray(dense, dtype=np.float64),
+            np.ascontiguousarray(_dense(self.features, chosen), dtype=np.float64),
             self.labels[chosen],
             self.weights[chosen],
             self.scales[chosen] if self.scales.size else NO_SCALES,
@@ -119,3 +134,113 @@ def _dense(features: Any, chosen: slice | IntArray) -> Any:
         parts = (features.data, features.indices, features.indptr)
         return kernels.dense_rows(*parts, chosen.start, chosen.stop, features.shape[1])
     return features[chosen].toarray()
+
+
+def rounding_scales(rows: Rows, norm: NoiseNorm | None = None) -> FloatArray:
+    """Return factors that shorten rows which are too long by rounding only, up to 4 units in the last place.
+
+    Scaling a row to norm 1 in floats often ends a unit above; that is nobody's mistake. Empty if no row needs
+    one. The norm is Euclidean if none is given.
+
+    Raises
+    ------
+    InvalidInput
+        With the number of rows that take part and are longer than that. The message has no value.
+    """
+    beyond = 0
+    parts = []
+    for block in rows.active().blocks():
+        longer, lengths = _judged(block.x, norm)
+        beyond += int((lengths[longer] > 1.0 + _ROUNDING).sum())
+        parts.append(_scales(block.x, longer, lengths))
+    if beyond:
+        euclidean = norm is None or norm.is_euclidean
+        limit = "Euclidean norm at most 1" if euclidean else "norm at most 1 in its noise_norm"
+        raise InvalidInput(
+            f"expected every row of X to have {limit}, found {beyond} longer. Scale with public bounds "
+            "(PublicScaler, PublicEncoder), or pass clip=True."
+        )
+    return _of_all(rows, parts)
+
+
+def clipping_scales(rows: Rows, norm: NoiseNorm | None = None) -> FloatArray:
+    """Return factors, one per record, that make every row at most 1 long: exactly 1 where it is already.
+
+    The factor of a row is a function of that row alone. Empty if no row needs one.
+
+    Raises
+    ------
+    InvalidInput
+        If a number in a row is above 1e150, so that the row's length leaves the range of floats.
+    """
+    return _of_all(rows, [scales_for(block.x, norm) for block in rows.active().blocks()])
+
+
+def scales_for(x: FloatArray, norm: NoiseNorm | None = None) -> FloatArray:
+    """Return the factor for every row of a dense block: 1, or just below 1 divided by the length."""
+    return _scales(x, *_judged(x, norm))
+
+
+def _of_all(rows: Rows, parts: list[FloatArray]) -> FloatArray:
+    """Return the factors of rows that take part as factors of all records, empty if all are 1."""
+    found = np.concatenate(parts) if parts else NO_SCALES
+    if bool((found == 1.0).all()):
+        return NO_SCALES
+    if len(found) == len(rows.labels):
+        return found
+    scales = np.ones(len(rows.labels))
+    scales[rows.weights > 0.0] = found
+    return scales
+
+
+def _scales(x: FloatArray, longer: BoolArray, lengths: FloatArray) -> FloatArray:
+    scales = np.ones(len(x))
+    if longer.any():
+        if not float(np.abs(x[longer]).max()) <= _LARGEST:
+            raise InvalidInput("expected every number in X to be at most 1e150, found larger ones.")
+        # Room for the rounding of the length, of the quotient and of a later product with every element.
+        scales[longer] = (1.0 - (x.shape[1] + 16) * rounding.UNIT) / lengths[longer]
+    return scales
+
+
+def _judged(x: FloatArray, norm: NoiseNorm | None) -> tuple[BoolArray, FloatArray]:
+    """Return which rows are too long, exactly, and the lengths of those, to rounding."""
+    euclidean = norm is None or norm.is_euclidean
+    mask = np.zeros(x.shape[1], dtype=np.bool_) if norm is None else norm.mask
+    bound = 1.0 if norm is None or euclidean else norm.euclidean_bound
+    lengths = _rough_lengths(x, mask, bound)
+    margin = 4.0 * rounding.gamma(x.shape[1] + 8)
+    longer = ~(lengths <= 1.0 + margin)
+    unsettled = np.flatnonzero((lengths > 1.0 - margin) & ~longer)
+    if euclidean and unsettled.size:
+        high, low = kernels.squared_norms(read_only_view(np.ascontiguousarray(x[unsettled])))
+        excess = (high - 1.0) + low
+        longer[unsettled] = excess > 0.0
+        unsettled = unsettled[np.abs(excess) <= 8.0 * rounding.gamma(2 * x.shape[1] + 16) ** 2]
+    for k in unsettled:
+        longer[k] = not _within(x[k], mask, bound)
+    if euclidean and longer.any():
+        lengths[longer] = np.sqrt(kernels.squared_norms(read_only_view(np.ascontiguousarray(x[longer])))[0])
+    return longer, lengths
+
+
+def _rough_lengths(x: FloatArray, mask: BoolArray, bound: float) -> FloatArray:
+    with np.errstate(over="ignore", invalid="ignore"):
+        if not mask.any():
+            lengths = np.sqrt(np.einsum("ij,ij->i", x, x))
+        else:
+            squares = x * x
+            lengths = np.sqrt(squares @ (~mask).astype(np.float64)) + np.abs(x) @ mask.astype(np.float64)
+            if bound < 1.0:
+                lengths = np.maximum(lengths, np.sqrt(squares.sum(axis=1)) / bound)
+    return np.asarray(np.where(np.isnan(lengths), np.inf, lengths))
+
+
+def _within(row: FloatArray, mask: BoolArray, bound: float) -> bool:
+    """Tell exactly whether a row has norm at most 1, and Euclidean norm at most ``bound``."""
+    joint = sum(Fraction(value) ** 2 for value in row[~mask].tolist() if value)
+    alone = [abs(Fraction(value)) for value in row[mask].tolist() if value]
+    room = 1 - sum(alone)
+    if room < 0 or joint > room**2:
+        return False
+    return bool(joint + sum(value**2 for value in alone) <= Fraction(bound) ** 2)

@@ -18,8 +18,7 @@ from dpmarket.arrays import FloatArray
 from dpmarket.errors import InvalidInput
 from dpmarket.learning import rounding
 from dpmarket.learning.messages import validated
-from dpmarket.learning.row_bounds import scales_for
-from dpmarket.learning.rows import block_height
+from dpmarket.learning.rows import block_height, scales_for
 
 
 class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]

@@ -2,7 +2,7 @@ r"""Sums over records of a loss's derivatives: all that training asks of the dat
 
 :class:`Sums` is the contract, :class:`LocalSums` the implementation for one matrix in memory. Another one
 (records in many files, on many machines) adds up the same quantities part by part: pairs of floats are added
-without loss (:func:`~dpmarket.learning.pairs.add_pairs`), so that the released grid point is the same.
+without loss (:func:`~dpmarket.learning.rounding.add_pairs`), so that the released grid point is the same.
 
 *Rounding.* Notation: u = 2**-53, gamma(k) = k u / (1 - k u), A the sum of the weights, R the Euclidean bound
 on rows. An output is off by at most :math:`\gamma(n + 10) R |W|`; a sigmoid has slope at most 1/4, and
@@ -16,28 +16,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 
-from dpmarket.arrays import FloatArray
-from dpmarket.learning import sigmoid_kernels, softmax_kernels
+from dpmarket.arrays import FloatArray, read_only_view
+from dpmarket.learning import kernels
 from dpmarket.learning.kernels import CHUNK
-from dpmarket.learning.rounding import UNIT, gamma
-from dpmarket.learning.row_sums import RowSums
-from dpmarket.learning.rows import Rows
+from dpmarket.learning.rounding import UNIT, gamma, sum_pairs
+from dpmarket.learning.rows import Block, Rows, block_height
 from dpmarket.privacy.loss import Loss, SigmoidLoss
 
-_PIECE = 4096
+_MANY_ELEMENTS = 200_000
 
 
 class Sums(Protocol):
     """Weighted sums over records, at coefficients of shape (outputs, n), the constant's last.
 
-    Formal guarantees: each ``*_error`` bounds, in the Euclidean norm over all coefficients, what rounding
-    does to the sum of its name at coefficients of a given norm. Results are functions of the records, their
-    weights and the coefficients: threads and the order of parts do not matter.
+    Formal guarantees: ``errors`` bounds, in the Euclidean norm over all coefficients, what rounding does to
+    each sum at coefficients of a given norm. The accurate gradient is a function of the records, their
+    weights and the coefficients: threads do not matter.
     """
 
     @property
@@ -89,16 +90,9 @@ class Sums(Protocol):
         """Return the sums over about ``count`` evenly spaced records, with weights that keep their total."""
         ...
 
-    def gradient_error(self, norm: float) -> float:
-        """Bound the error of :meth:`gradient`."""
-        ...
-
-    def accurate_gradient_error(self, norm: float) -> float:
-        """Bound the error of :meth:`accurate_gradient`, its low part below 4 u norm."""
-        ...
-
-    def product_error(self, norm: float) -> float:
-        """Bound the error of :meth:`product` per unit of the vector's norm."""
+    @property
+    def errors(self) -> Errors:
+        """Bounds on what rounding does to these sums."""
         ...
 
 
@@ -131,13 +125,18 @@ class Errors:
     def _chunks(self) -> float:
         return gamma(2 * (self.count // CHUNK + CHUNK) + 64) ** 2
 
-    def gradient_error(self, norm: float) -> float:
+    @property
+    def _block(self) -> int:
+        """Rows whose sum is taken in float64, in any order."""
+        return min(self.count, block_height(self.n_coefficients - 1))
+
+    def gradient(self, norm: float) -> float:
         """Bound the error of ``gradient`` at a point of this norm."""
         outputs = self._steepness * self._inner(norm) * gamma(self.n_coefficients + 10)
-        rest = (self.loss.outputs + 20.0) * UNIT + gamma(CHUNK + 8) + self._chunks
+        rest = (self.loss.outputs + 20.0) * UNIT + gamma(self._block + 8) + self._chunks
         return self.total * self.row_bound * self._constants[1] * (outputs + rest)
 
-    def accurate_gradient_error(self, norm: float) -> float:
+    def accurate_gradient(self, norm: float) -> float:
         """Bound the error of ``accurate_gradient`` at a pair of this norm."""
         each = 2.0 * gamma(self.n_coefficients + 8) ** 2 + (2.0**-98 if self.loss.outputs == 1 else 2.0**-96)
         outputs = self._steepness * self._inner(norm) * each
@@ -145,10 +144,10 @@ class Errors:
         rest = 2.0**-86 + self.loss.outputs * 2.0**-99 + sums
         return self.total * self.row_bound * self._constants[1] * (outputs + rest)
 
-    def product_error(self, norm: float) -> float:
+    def product(self, norm: float) -> float:
         """Bound the error of ``product`` per unit of the vector's norm."""
         slope, size = self._constants
-        k = 2 * self.n_coefficients + 4 * self.loss.outputs + CHUNK + 80
+        k = 2 * self.n_coefficients + 4 * self.loss.outputs + self._block + 80
         terms = 2.0 * gamma(k) * (1.0 + self._inner(norm)) + self._chunks
         return self.total * self.row_bound**2 * size * slope * terms
 
@@ -163,19 +162,13 @@ class LocalSums:
         Records that take part.
     loss
         The loss.
-    constant
-        The number in the constant column, a power of two; None without one.
     row_bound
         R.
-    run
-        A function like ``map``, from :func:`~dpmarket.learning.row_sums.threads`.
     """
 
     rows: Rows
     loss: Loss
-    constant: float | None
     row_bound: float
-    run: Callable[..., list[Any]]
 
     @property
     def count(self) -> int:
@@ -187,28 +180,45 @@ class LocalSums:
         """Coefficients of one output."""
         return self.rows.n_coefficients
 
-    @property
+    @cached_property
     def total(self) -> float:
         """The sum of the weights, rounded up."""
         return self.rows.total_weight()
 
     def gradient(self, w: FloatArray) -> FloatArray:
         """Return the gradient as pairs of floats."""
-        return self._pairs("gradient", w)
+
+        def part(block: Block) -> FloatArray:
+            return self._sum(block, self.loss.derivatives(self._outputs(block, w), block.labels))
+
+        return self._over_blocks(part, w.size)
 
     def accurate_gradient(self, w: FloatArray, rest: FloatArray) -> FloatArray:
         """Return the gradient at ``w + rest``, in pairs of floats throughout."""
-        return self._pairs("accurate_gradient", w, rest)
+        family = self.loss.family if isinstance(self.loss, SigmoidLoss) else np.zeros(0)
+        # A constant column c is one of ones with coefficients times c, exactly: c is a power of two.
+        points = [read_only_view(self._times_constant(point)) for point in (w, rest)]
+
+        def part(block: Block) -> FloatArray:
+            return kernels.accurate_gradient(block.x, points[0], points[1], family, *block[1:])
+
+        return self._times_constant(self._over_blocks(part, w.size))
 
     def product(self, w: FloatArray, v: FloatArray) -> FloatArray:
         """Return the Hessian at ``w`` times ``v``."""
-        return np.asarray(self._pairs("hessian_product", w, v).sum(axis=0))
+
+        def part(block: Block) -> FloatArray:
+            diagonal, vector = self.loss.curvatures(self._outputs(block, w), block.labels)
+            moves = self._outputs(block, v)
+            return self._sum(block, diagonal * moves - vector * (vector * moves).sum(axis=1)[:, None])
+
+        return np.asarray(self._over_blocks(part, w.size).sum(axis=0))
 
     def hessian(self, w: FloatArray) -> FloatArray:
         """Return the lower triangle of the Hessian."""
         outputs, n = w.shape
         found = np.zeros((outputs, n, outputs, n))
-        for x, diagonal, vector in self._pieces(w):
+        for x, diagonal, vector in self._curvatures(w):
             for k in range(outputs):
                 for m in range(k + 1):
                     factors = diagonal[:, k] * float(k == m) - vector[1][:, k] * vector[0][:, m]
@@ -219,7 +229,7 @@ class LocalSums:
         """Return the Hessian's partial traces."""
         outputs, n = w.shape
         between, among = np.zeros((outputs, outputs)), np.zeros((n, n))
-        for x, diagonal, (vector, weighted) in self._pieces(w):
+        for x, diagonal, (vector, weighted) in self._curvatures(w):
             squares = np.einsum("ij,ij->i", x, x)
             between += np.diag(squares @ diagonal) - (weighted * squares[:, None]).T @ vector
             spread = diagonal.sum(axis=1) - np.einsum("ik,ik->i", weighted, vector)
@@ -228,56 +238,58 @@ class LocalSums:
 
     def sample(self, count: int) -> LocalSums:
         """Return the sums over about ``count`` evenly spaced records."""
-        return replace(self, rows=self.rows.sample(count))
+        return LocalSums(self.rows.sample(count), self.loss, self.row_bound)
 
-    def gradient_error(self, norm: float) -> float:
-        """Bound the error of :meth:`gradient`."""
-        return self._errors.gradient_error(norm)
-
-    def accurate_gradient_error(self, norm: float) -> float:
-        """Bound the error of :meth:`accurate_gradient`."""
-        return self._errors.accurate_gradient_error(norm)
-
-    def product_error(self, norm: float) -> float:
-        """Bound the error of :meth:`product` per unit of the vector's norm."""
-        return self._errors.product_error(norm)
-
-    @property
-    def _errors(self) -> Errors:
+    @cached_property
+    def errors(self) -> Errors:
+        """The rounding bounds of these sums."""
         return Errors(self.loss, self.count, self.n_coefficients, self.total, self.row_bound)
 
-    def _pairs(self, name: str, *points: FloatArray) -> FloatArray:
-        """Return a kernel's sum; a constant column c is one of ones with coefficients times c, exactly."""
-        scaled = [self._times_constant(point) for point in points]
-        sums = RowSums(self.rows, self.run)
-        if isinstance(self.loss, SigmoidLoss):
-            kernel = getattr(sigmoid_kernels, name)
-            found = sums.pairs(kernel, *(point[0] for point in scaled), self.loss.family)[:, None, :]
-        else:
-            found = sums.pairs(getattr(softmax_kernels, name), *scaled)
-        return self._times_constant(found)
+    def _over_blocks(self, part: Callable[[Block], FloatArray], size: int) -> FloatArray:
+        """Return the sum of pairs over all blocks, in their order, whatever the number of threads."""
+        count = kernels.thread_count()
+        if count == 1 or len(self.rows) * size < _MANY_ELEMENTS:
+            return sum_pairs(map(part, self.rows.blocks()))
+        with ThreadPoolExecutor(count) as pool:
+            return sum_pairs(pool.map(lambda start: part(self.rows.block(start)), self.rows.starts))
+
+    def _outputs(self, block: Block, w: FloatArray) -> FloatArray:
+        found = (w[:, : block.x.shape[1]] @ block.x.T).T
+        if block.scales.size:
+            found *= block.scales[:, None]
+        if self.rows.constant is not None:
+            found += w[:, -1] * self.rows.constant
+        return np.asarray(found)
+
+    def _sum(self, block: Block, factors: FloatArray) -> FloatArray:
+        """Return ``sum weight * factor * row`` over a block as pairs, shape (2, outputs, n)."""
+        factors = factors * block.weights[:, None]
+        found = np.zeros((2, factors.shape[1], self.n_coefficients))
+        if self.rows.constant is not None:
+            found[0, :, -1] = factors.sum(axis=0) * self.rows.constant
+        if block.scales.size:
+            factors *= block.scales[:, None]
+        found[0, :, : block.x.shape[1]] = factors.T @ block.x
+        return found
 
     def _times_constant(self, coefficients: FloatArray) -> FloatArray:
-        if self.constant is None or self.constant == 1.0:
+        if self.rows.constant is None:
             return coefficients
         scaled = coefficients.copy()
-        scaled[..., -1] *= self.constant
+        scaled[..., -1] *= self.rows.constant
         return scaled
 
-    def _pieces(
+    def _curvatures(
         self, w: FloatArray
     ) -> Iterator[tuple[FloatArray, FloatArray, tuple[FloatArray, FloatArray]]]:
         """Yield rows with their constant, the weighted d of second derivatives, and v plain and weighted."""
         for block in self.rows.blocks():
-            for first in range(0, len(block.x), _PIECE):
-                chosen = slice(first, first + _PIECE)
-                x = block.x[chosen]
-                x = x * block.scales[chosen, None] if block.scales.size else x
-                if self.constant is not None:
-                    x = np.column_stack([x, np.full(len(x), self.constant)])
-                weights = block.weights[chosen, None]
-                diagonal, vector = self.loss.curvatures(x @ w.T, block.labels[chosen])
-                yield x, weights * diagonal, (vector, weights * vector)
+            x = block.x * block.scales[:, None] if block.scales.size else block.x
+            if self.rows.constant is not None:
+                x = np.column_stack([x, np.full(len(x), self.rows.constant)])
+            weights = block.weights[:, None]
+            diagonal, vector = self.loss.curvatures(x @ w.T, block.labels)
+            yield x, weights * diagonal, (vector, weights * vector)
 
 
 def largest_noise(outputs: int, n_coefficients: int, noise_rate: float) -> float:

@@ -17,12 +17,10 @@ import numpy as np
 from dpmarket.arrays import FloatArray, IntArray, read_only
 from dpmarket.errors import InvalidInput
 from dpmarket.learning.descent import People, descend
-from dpmarket.learning.minimiser import check_attainable, minimise_sum
+from dpmarket.learning.minimiser import check_attainable, minimise
 from dpmarket.learning.promises import Holding
-from dpmarket.learning.row_bounds import clipping_scales, rounding_scales
-from dpmarket.learning.row_sums import threads
-from dpmarket.learning.rows import Rows
-from dpmarket.learning.sums import Errors, LocalSums, largest_noise
+from dpmarket.learning.rows import Rows, clipping_scales, rounding_scales
+from dpmarket.learning.sums import LocalSums, largest_noise
 from dpmarket.numerics import exact_sum
 from dpmarket.privacy.descent import Descent
 from dpmarket.privacy.grid import ReleasePlan, round_to_grid
@@ -151,13 +149,12 @@ def train(
         records.features,
         records.labels,
         record_weights(records, weights.loss_weights),
-        constant=norm.constant is not None,
+        constant=norm.constant,
     )
     shorten = clipping_scales if clip else rounding_scales
-    rows = replace(rows, scales=shorten(rows, None if norm.is_euclidean else norm)).active()
-    errors = Errors(loss, len(rows), norm.n_coefficients, rows.total_weight(), norm.row_bound_2)
+    sums = LocalSums(replace(rows, scales=shorten(rows, norm)).active(), loss, norm.row_bound_2)
     noise_norm = largest_noise(loss.outputs, norm.n_coefficients, weights.noise_rate)
-    check_attainable(errors, release.l2, noise_norm, plan.gradient_bound, 2.0**52 * plan.grid)
+    check_attainable(sums.errors, release.l2, noise_norm, plan.gradient_bound, 2.0**52 * plan.grid)
     spent = release.epsilons(weights.loss_weights, weights.noise_rate)
     spent = np.where(weights.loss_weights > 0.0, spent + plan.numerical_epsilon, 0.0)
     # The plan keeps one per cent of the reserve back, far more than this sum can be off by rounding.
@@ -165,9 +162,7 @@ def train(
     _check_source(source, loss, norm)
     charge(spent)
     high, low = norm.draw(source, loss.outputs, weights.noise_rate, plan.noise_accuracy)
-    with threads(rows) as run:
-        sums = LocalSums(rows, loss, norm.constant, norm.row_bound_2, run)
-        minimum = minimise_sum(sums, release.l2, high, low, plan.gradient_bound)
+    minimum = minimise(sums, release.l2, high, low, plan.gradient_bound)
     cells = round_to_grid(minimum.high.ravel(), minimum.low.ravel(), plan.grid).reshape(high.shape)
     return Trained(cells, release, weights.noise_rate, plan, weights.loss_weights, read_only(spent))
 

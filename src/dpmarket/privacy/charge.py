@@ -444,7 +444,10 @@ def _root(
         return float(found.c @ sums[0] + found.by_epsilon @ sums[1])
 
     starts: list[FloatArray | None] = [None] * len(bounds)
-    if not total(_largest(epsilons, 0.0, bounds, starts.copy())) > target:
+    # Without noise, up to the splines' error; above the limit c is beyond every target.
+    limit = 300.0 * max(sum(term.times for term in terms) for terms in bounds)
+    most = _largest(np.minimum(epsilons, limit), 0.0, bounds, starts.copy())
+    if not 1.1 * float(most.c @ sums[0]) > target:
         return None
     x, low, high = 1.0 / lam, 0.0, math.inf
     for _ in range(_MAX_STEPS):

@@ -27,11 +27,11 @@ a larger t (mirror sigma at 1/2), so that the bound holds wherever the charge ma
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
-from scipy.special import expit, softmax
+from scipy.special import expit
 
 from dpmarket import checks
 from dpmarket.arrays import FloatArray
@@ -61,60 +61,46 @@ class Loss(Protocol):
     @property
     def outputs(self) -> int:
         """K: rows of coefficients."""
-        ...
 
     @property
     def rank(self) -> int:
         """Largest rank of the second derivative in the outputs."""
-        ...
 
     @property
     def reach(self) -> float:
         """S: the largest sum of absolute values of the first derivative."""
-        ...
 
     @property
     def reach_2(self) -> float:
         """Largest Euclidean norm of the first derivative."""
-        ...
 
     @property
     def span(self) -> float | None:
-        """How far another label alone moves the first derivative, in the sum of absolute values.
-
-        None where the label also moves the second derivative: label-only privacy is not offered then.
-        """
-        ...
+        """How far another label alone moves the first derivative; None if it also moves the second."""
 
     @property
     def terms(self) -> tuple[Term, ...]:
         """Log-determinant terms of one record."""
-        ...
 
     @property
     def curvature(self) -> float:
         """Largest eigenvalue of the second derivative."""
-        ...
 
     @property
     def curvature_1(self) -> float:
-        """How far, in the sum of absolute values, outputs that move by at most 1 each move the derivative."""
-        ...
+        """How far outputs that move by at most 1 each move the first derivative, as ``reach``."""
 
     @property
     def third(self) -> float:
         """Largest nuclear norm of the second derivative's change while outputs move by at most 1 each."""
-        ...
 
     @property
     def relative_third(self) -> float:
         """M: such a change lies within plus and minus M times the second derivative."""
-        ...
 
     @property
     def variance(self) -> float:
         """Usual variance of the first derivative, for planning."""
-        ...
 
     def derivatives(self, outputs: FloatArray, labels: FloatArray) -> FloatArray:
         """Return the first derivative, shape (records, K)."""
@@ -142,6 +128,11 @@ class SigmoidLoss:
     labels
         The least and the largest label; records outside are limited to them. Targets lie in [0, 1] there.
 
+    Attributes
+    ----------
+    largest_shift
+        Largest absolute value of a shift. All others are those of :class:`Loss`.
+
     Examples
     --------
     >>> loss = log_cosh_loss(0.5)
@@ -154,6 +145,18 @@ class SigmoidLoss:
     shift: tuple[float, float]
     target: tuple[float, float]
     labels: tuple[float, float]
+    outputs: int = field(default=1, init=False, repr=False)
+    rank: int = field(default=1, init=False, repr=False)
+    reach: float = field(init=False, repr=False)
+    reach_2: float = field(init=False, repr=False)
+    span: float | None = field(init=False, repr=False)
+    terms: tuple[Term, ...] = field(init=False, repr=False)
+    curvature: float = field(init=False, repr=False)
+    curvature_1: float = field(init=False, repr=False)
+    third: float = field(init=False, repr=False)
+    relative_third: float = field(init=False, repr=False)
+    variance: float = field(init=False, repr=False)
+    largest_shift: float = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         for name in ("scale", "slope"):
@@ -166,81 +169,28 @@ class SigmoidLoss:
         low, high = self.labels
         if not -_MOST_LABEL <= low <= high <= _MOST_LABEL:
             raise InvalidInput("expected labels to be (low, high) with low <= high, both within 2^20 of 0.")
-        if not 0.0 <= min(self._targets) <= max(self._targets) <= 1.0:
+        targets = [self.target[0] + self.target[1] * label for label in self.labels]
+        if not 0.0 <= min(targets) <= max(targets) <= 1.0:
             raise InvalidInput("expected targets between 0 and 1 for every label.")
-        if not self.largest_shift <= 1e9:
+        largest_shift = max(abs(self.shift[0] + self.shift[1] * label) for label in self.labels) * _UP
+        if not largest_shift <= 1e9:
             raise InvalidInput("expected shifts of at most 1e9; choose a larger width or narrower labels.")
-
-    @property
-    def _targets(self) -> tuple[float, float]:
-        return tuple(self.target[0] + self.target[1] * label for label in self.labels)  # type: ignore[return-value]
-
-    @property
-    def _far(self) -> float:
-        return max(max(self._targets), 1.0 - min(self._targets))
-
-    @property
-    def largest_shift(self) -> float:
-        """Largest absolute value of a shift."""
-        return max(abs(self.shift[0] + self.shift[1] * label) for label in self.labels) * _UP
-
-    @property
-    def outputs(self) -> int:
-        """One."""
-        return 1
-
-    @property
-    def rank(self) -> int:
-        """One."""
-        return 1
-
-    @property
-    def reach(self) -> float:
-        """S = scale * far."""
-        return self.scale * self._far
-
-    @property
-    def reach_2(self) -> float:
-        """As ``reach``: there is one output."""
-        return self.reach
-
-    @property
-    def span(self) -> float | None:
-        """``scale * (high - low)`` of the targets; None where labels move the shift."""
-        if self.shift[1] != 0.0:
-            return None
-        return self.scale * (max(self._targets) - min(self._targets)) * _UP
-
-    @property
-    def terms(self) -> tuple[Term, ...]:
-        """The one term of this module's notes."""
-        kappa, far = self.scale * self.slope, self._far
-        return (Term(1.0, kappa * far * (1.0 - far), 0.0, kappa * far * far),)
-
-    @property
-    def curvature(self) -> float:
-        """``scale * slope / 4``."""
-        return self.scale * self.slope / 4.0
-
-    @property
-    def curvature_1(self) -> float:
-        """As ``curvature``: there is one output."""
-        return self.curvature
-
-    @property
-    def third(self) -> float:
-        """``scale * slope**2 / (6 sqrt 3)``."""
-        return self.scale * self.slope**2 / (6.0 * math.sqrt(3.0)) * _UP
-
-    @property
-    def relative_third(self) -> float:
-        """M = slope."""
-        return self.slope
-
-    @property
-    def variance(self) -> float:
-        """A fifth of ``scale**2``; at w = 0 it is at most a quarter."""
-        return 0.2 * self.scale**2
+        kappa, far = self.scale * self.slope, max(max(targets), 1.0 - min(targets))
+        stated = {
+            "reach": self.scale * far,
+            "reach_2": self.scale * far,
+            # Where labels move the shift, they move the second derivative.
+            "span": self.scale * (max(targets) - min(targets)) * _UP if self.shift[1] == 0.0 else None,
+            "terms": (Term(1.0, kappa * far * (1.0 - far), 0.0, kappa * far * far),),
+            "curvature": kappa / 4.0,
+            "curvature_1": kappa / 4.0,
+            "third": kappa * self.slope / (6.0 * math.sqrt(3.0)) * _UP,
+            "relative_third": self.slope,
+            "variance": 0.2 * self.scale**2,  # at w = 0 it is at most a quarter
+            "largest_shift": largest_shift,
+        }
+        for name, value in stated.items():
+            object.__setattr__(self, name, value)
 
     @property
     def family(self) -> FloatArray:
@@ -250,8 +200,13 @@ class SigmoidLoss:
     def derivatives(self, outputs: FloatArray, labels: FloatArray) -> FloatArray:
         """Return the first derivative, shape (records, 1)."""
         limited = np.clip(labels, *self.labels)
-        s = expit(self.slope * outputs[:, 0] + (self.shift[0] + self.shift[1] * limited))
-        return np.asarray(self.scale * (s - (self.target[0] + self.target[1] * limited)))[:, None]
+        z = self.slope * outputs[:, 0]
+        z += self.shift[0] if self.shift[1] == 0.0 else self.shift[0] + self.shift[1] * limited
+        with np.errstate(over="ignore"):
+            found = np.asarray(1.0 / (1.0 + np.exp(-z)))
+        found -= self.target[0] + self.target[1] * limited
+        found *= self.scale
+        return found[:, None]
 
     def curvatures(self, outputs: FloatArray, labels: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the second derivative and 0, each of shape (records, 1)."""
@@ -291,76 +246,51 @@ class Softmax:
     """
 
     outputs: int
+    rank: int = field(init=False, repr=False)
+    reach: float = field(default=2.0, init=False, repr=False)
+    reach_2: float = field(default=math.sqrt(2.0) * _UP, init=False, repr=False)
+    span: float = field(default=2.0, init=False, repr=False)
+    terms: tuple[Term, ...] = field(init=False, repr=False)
+    curvature: float = field(default=0.5, init=False, repr=False)
+    # The mean absolute deviation of numbers in [-1, 1] is at most 1.
+    curvature_1: float = field(default=1.0, init=False, repr=False)
+    third: float = field(init=False, repr=False)
+    relative_third: float = field(default=2.0, init=False, repr=False)
+    variance: float = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "outputs", checks.whole("outputs", self.outputs, minimum=2))
-
-    @property
-    def rank(self) -> int:
-        """K - 1."""
-        return self.outputs - 1
-
-    @property
-    def reach(self) -> float:
-        """S = 2."""
-        return 2.0
-
-    @property
-    def reach_2(self) -> float:
-        """The square root of 2."""
-        return math.sqrt(2.0) * _UP
-
-    @property
-    def span(self) -> float:
-        """Another label moves the derivative by 2."""
-        return 2.0
-
-    @property
-    def terms(self) -> tuple[Term, ...]:
-        """One term of the right class against the others, K - 2 among the others."""
         others = self.outputs - 1.0
+        object.__setattr__(self, "rank", self.outputs - 1)
+        # One term of the right class against the others, K - 2 among the others.
         first = Term(1.0, 0.0, 0.0, self.outputs / others)
-        return (first,) if others == 1.0 else (first, Term(others - 1.0, 0.0, 1.0 / others, 0.0))
-
-    @property
-    def curvature(self) -> float:
-        """One half."""
-        return 0.5
-
-    @property
-    def curvature_1(self) -> float:
-        """1: the mean absolute deviation of numbers in [-1, 1] is at most 1."""
-        return 1.0
-
-    @property
-    def third(self) -> float:
-        """``2 (1 - 1/K)``."""
-        return 2.0 * (1.0 - 1.0 / self.outputs) * _UP
-
-    @property
-    def relative_third(self) -> float:
-        """M = 2."""
-        return 2.0
-
-    @property
-    def variance(self) -> float:
-        """``1 - 1/K``, that of equal probabilities."""
-        return 1.0 - 1.0 / self.outputs
+        terms = (first,) if others == 1.0 else (first, Term(others - 1.0, 0.0, 1.0 / others, 0.0))
+        object.__setattr__(self, "terms", terms)
+        object.__setattr__(self, "third", 2.0 * (1.0 - 1.0 / self.outputs) * _UP)
+        object.__setattr__(self, "variance", 1.0 - 1.0 / self.outputs)  # of equal probabilities
 
     def derivatives(self, outputs: FloatArray, labels: FloatArray) -> FloatArray:
         """Return probabilities less 1 for the right class, shape (records, K)."""
-        found = np.asarray(softmax(outputs, axis=1))
+        found = _probabilities(outputs)
         found[np.arange(len(found)), labels.astype(np.intp)] -= 1.0
         return found
 
     def curvatures(self, outputs: FloatArray, labels: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the probabilities twice: their covariance is ``diag(p) - p p^T``."""
-        p = np.asarray(softmax(outputs, axis=1))
+        p = _probabilities(outputs)
         return p, p
 
     def to_dict(self) -> dict[str, Any]:
         """Return the value as plain data, ready for JSON."""
         return {"kind": "softmax", "classes": self.outputs}
+
+
+def _probabilities(outputs: FloatArray) -> FloatArray:
+    """Return softmax probabilities, shape (records, K): class by class, much faster than record by record."""
+    scores = outputs.T
+    found = np.exp(scores - scores.max(axis=0))
+    found /= found.sum(axis=0)
+    return np.asarray(found.T)
 
 
 def logistic_loss() -> SigmoidLoss:

@@ -1,5 +1,0 @@
-"""Other learners that keep the same promises, to compare with."""
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
