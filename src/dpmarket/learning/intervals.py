@@ -24,7 +24,20 @@ if TYPE_CHECKING:
 
 
 class Interval(NamedTuple):
-    """Ends of intervals, in the shape of what they are about, and whether rows had to be guessed."""
+    """Ends of intervals, and whether rows had to be guessed.
+
+    Attributes
+    ----------
+    low, high
+        Ends, in the shape of what the interval is about.
+    approximate
+        True where neither public rows nor a noisy Hessian were there.
+
+    Examples
+    --------
+    >>> Interval(np.array([1.0]), np.array([2.0]), approximate=False).high.tolist()
+    [2.0]
+    """
 
     low: FloatArray
     high: FloatArray
@@ -45,6 +58,14 @@ class CoefficientSummary:
         Ends of the interval, and how often such intervals hold their target.
     approximate
         Whether nothing was known about the rows.
+
+    Examples
+    --------
+    >>> one, half = np.array([1.0]), np.array([0.5])
+    >>> CoefficientSummary(("age",), one, half, half, -one, 3.0 * one, level=0.9, approximate=False)
+    0.9 intervals for the penalised coefficients of the population
+    coefficient  estimate  noise  sampling  low  high
+    age                 1    0.5       0.5   -1     3
     """
 
     names: tuple[str, ...]
