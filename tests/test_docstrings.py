@@ -17,7 +17,7 @@ REFERENCE = Path(__file__).parent.parent / "docs" / "reference"
 LIBRARY = "costs privacy learning learning.reference statistics mechanisms audit certificates datasets"
 # Made by other functions, whose examples show them; or they need files, which the how-to pages have.
 SHOWN_ELSEWHERE = """
-Loss Misreport CrossPrices NoiseDraw NoiseSource ReleasePlan Minimum Rows Audit
+Loss Learner Misreport CrossPrices NoiseDraw NoiseSource ReleasePlan Minimum Rows Audit
 PrivacyFindings Books books_of Check Purchase ReleasedModel certify_purchase CertifiedStatistic
 ReleasedStatistics check_certificate new_signing_key read_certificate read_signature sign
 write_certificate PublishedRules RulesReference publishable_rules read_rules Statistic affairs

@@ -120,7 +120,7 @@ def declared_by(
     FileProblem
         The file cannot be read, or no column is left.
     """
-    from dpmarket.learning.pilots import declared_from
+    from dpmarket.learning.tables import declared_from
 
     table = read_table(sample)
     table = table.drop([name for name in left_out if name in table.columns])

@@ -17,4 +17,3 @@ from .reference import Learner as Learner
 from .rows import Rows as Rows
 from .scaling import PublicScaler as PublicScaler
 from .sums import LocalSums as LocalSums
-from .sums import Sums as Sums

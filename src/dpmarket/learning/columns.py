@@ -1,4 +1,4 @@
-"""Say what is public about one column of a table: bounds, categories, dates, and what a gap means.
+"""Columns of a table and what is public about them: bounds, categories, dates, and what a gap means.
 
 A column is declared, never learned from the records that it describes. Each kind turns the values of its
 column into numbers between -1 and 1 or into a choice among public levels, and counts what does not fit.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -19,24 +19,12 @@ from dpmarket.errors import InvalidInput
 
 
 class Coded(NamedTuple):
-    """One column, coded: a number per record, or a level per record, or both.
+    """One column, coded: a number per record, or a level per record, or both."""
 
-    Attributes
-    ----------
-    numbers
-        Numbers in [-1, 1], shape (records,); None for a column without numbers.
-    levels
-        The active level of each record, -1 for none, shape (records,); None for a column without levels.
-    outside
-        How many values lay outside of what was declared.
-    gaps
-        How many values are missing where nothing is declared for gaps.
-    """
-
-    numbers: FloatArray | None
-    levels: IntArray | None
-    outside: int
-    gaps: int
+    numbers: FloatArray | None  # in [-1, 1]
+    levels: IntArray | None  # the active level, -1 for none
+    outside: int  # how many values lay outside of what was declared
+    gaps: int  # how many values are missing where nothing is declared for gaps
 
 
 @dataclass(frozen=True)
@@ -63,6 +51,7 @@ class Numbers:
     high: float
     missing: float | None = None
     missing_category: bool = False
+    has_number: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         low, high = checks.finite("low", self.low), checks.finite("high", self.high)
@@ -78,11 +67,6 @@ class Numbers:
     def levels(self) -> tuple[str, ...]:
         """Names of the columns of 0 and 1 that go with the number."""
         return ("missing",) if self.missing_category else ()
-
-    @property
-    def has_number(self) -> bool:
-        """True: one column of numbers."""
-        return True
 
     def coded(self, values: Any) -> Coded:
         """Return numbers in [-1, 1]; see :class:`Coded`."""
@@ -117,6 +101,7 @@ class Dates:
     last: Any
     missing: Any = None
     missing_category: bool = False
+    has_number: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         for name in ("first", "last", "missing"):
@@ -131,11 +116,6 @@ class Dates:
     def levels(self) -> tuple[str, ...]:
         """Names of the columns of 0 and 1 that go with the number."""
         return ("missing",) if self.missing_category else ()
-
-    @property
-    def has_number(self) -> bool:
-        """True: one column of numbers."""
-        return True
 
     def coded(self, values: Any) -> Coded:
         """Return numbers in [-1, 1], proportional to days; see :class:`Coded`."""
@@ -177,6 +157,7 @@ class Categories:
     other: bool = False
     missing: Any = None
     missing_category: bool = False
+    has_number: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         given: Any = self.categories
@@ -195,11 +176,6 @@ class Categories:
         """Names of the columns of 0 and 1."""
         extra = (("other",) if self.other else ()) + (("missing",) if self.missing_category else ())
         return tuple(str(value) for value in self.categories) + extra
-
-    @property
-    def has_number(self) -> bool:
-        """False: columns of 0 and 1 only."""
-        return False
 
     def coded(self, values: Any) -> Coded:
         """Return the active level of every record; see :class:`Coded`."""
@@ -248,6 +224,7 @@ class YesNo:
 
     missing: bool | None = None
     missing_category: bool = False
+    has_number: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if self.missing is not None and not isinstance(self.missing, bool | np.bool_):
@@ -258,11 +235,6 @@ class YesNo:
     def levels(self) -> tuple[str, ...]:
         """Names of the columns of 0 and 1."""
         return ("yes", "missing") if self.missing_category else ("yes",)
-
-    @property
-    def has_number(self) -> bool:
-        """False: columns of 0 and 1 only."""
-        return False
 
     def coded(self, values: Any) -> Coded:
         """Return 0 (the level "yes") where true and -1 (no level) where false; see :class:`Coded`."""

@@ -28,30 +28,14 @@ _BLOCK = 1 << 20
 
 @dataclass(frozen=True, eq=False)
 class People:
-    """Records of people who take part, sorted by person.
+    """Records of people who take part, sorted by person."""
 
-    Attributes
-    ----------
-    features
-        Dense or CSR matrix, shape (records, features).
-    labels
-        As the loss takes them, shape (records,).
-    starts
-        Where each person's records start, shape (people,); every person has at least one.
-    weights
-        Whole weight of each person, above 0.
-    total
-        The sum of all weights, those of people without a record included: public.
-    constant
-        The number in the constant column; None without one.
-    """
-
-    features: Any
-    labels: FloatArray
-    starts: IntArray
-    weights: IntArray
-    total: int
-    constant: float | None
+    features: Any  # dense or CSR, shape (records, features)
+    labels: FloatArray  # as the loss takes them
+    starts: IntArray  # where each person's records start; every person has at least one
+    weights: IntArray  # whole weight of each person, above 0
+    total: int  # the sum of all weights, those of people without a record included: public
+    constant: float | None  # the number in the constant column
 
     @property
     def n_coefficients(self) -> int:
@@ -83,17 +67,6 @@ def descend(people: People, loss: Loss, descent: Descent, stream: Bits) -> Float
 
     Clip, step, momentum and ridge are public constants: a gradient is clipped at half of the loss's reach,
     steps are a quarter of the curvature's inverse, and a small ridge keeps coefficients bounded.
-
-    Parameters
-    ----------
-    people
-        The records.
-    loss
-        Any loss.
-    descent
-        The public noise.
-    stream
-        Random bits.
     """
     shape = (loss.outputs, people.n_coefficients)
     clip = gradient_clip(loss)

@@ -2,13 +2,15 @@
 
 By declarations only: nothing is read from the records that are encoded. What is not declared about a column,
 or taken from public records, is not known. The encoder also chooses the norm of the noise that suits its
-columns (:mod:`dpmarket.learning.choosing`) and scales rows to length at most 1 in it; declare it to the
+columns and scales rows to length at most 1 in it; declare it to the
 estimator with ``noise_norm=encoder.noise_norm()``.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -19,13 +21,44 @@ from sklearn.utils.validation import check_is_fitted  # type: ignore[import-unty
 from dpmarket import checks
 from dpmarket.arrays import BoolArray, FloatArray, IntArray
 from dpmarket.errors import InvalidInput
-from dpmarket.learning.choosing import Scaling, choose_scaling
 from dpmarket.learning.columns import Coded, Column, column_from
-from dpmarket.learning.frames import columns_of, names_of
-from dpmarket.learning.pilots import declared_from
+from dpmarket.learning.tables import columns_of, declared_from, names_of
 from dpmarket.privacy.noise_norm import NoiseNorm
 
 _SCHEMA = "dpmarket.encoder/1"
+_CLEARLY = 0.9
+_ROOM = 1.0 - 2.0**-30
+
+
+@dataclass(frozen=True)
+class _Scaling:
+    """The norm in which encoded rows are at most 1 long, and what every row is multiplied by."""
+
+    norm: NoiseNorm
+    factor: float  # 1 / the largest length that a row can have, less a little: rounding decides nothing
+
+
+def _scaling_for(numbers: list[bool], groups: int, radius: float) -> _Scaling:
+    r"""Return the norm with the least noise for columns of these kinds, and the scale of rows in it.
+
+    In units of a row before scaling, the noise has the mean square :math:`B R^2 / (\sum \epsilon)^2`, with B
+    of :class:`~dpmarket.privacy.noise_norm.NoiseNorm` and R the largest length of a row in the norm: for K
+    groups of categories, each with at most one active level, and m numbers of Euclidean length at most r,
+    :math:`\sqrt{r^2 + K}` in the Euclidean norm, :math:`r + K` in the mixed one and :math:`\sqrt{m}\, r + K`
+    in the sum of absolute values. The Euclidean norm is left only for one that is clearly better.
+    """
+    m, n = sum(numbers), len(numbers)
+    length = min(radius, math.sqrt(m))  # what numbers in [-1, 1] can reach at most
+    euclidean = math.sqrt(length * length + groups)
+    levels = [not number for number in numbers]
+    best = NoiseNorm.euclidean(n, constant=1.0), euclidean
+    least = _CLEARLY * math.sqrt(best[0].power) * euclidean
+    for separate, largest in ((levels, length + groups), ([True] * n, math.sqrt(m) * length + groups)):
+        norm = NoiseNorm(separate, min(1.0, euclidean / largest), constant=1.0)
+        if any(separate) and math.sqrt(norm.power) * largest < least:
+            best, least = (norm, largest), math.sqrt(norm.power) * largest
+    norm, largest = best
+    return _Scaling(NoiseNorm(norm.separate, norm.euclidean_bound), _ROOM / largest)
 
 
 class PublicEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[misc, call-arg]
@@ -113,15 +146,6 @@ class PublicEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         most_categories
             How many categories a column keeps, the most common ones; the rest are "other".
 
-        Returns
-        -------
-        Self
-
-        Raises
-        ------
-        InvalidInput
-            For something else than a table, and columns that are neither numbers, dates nor texts.
-
         Examples
         --------
         >>> import polars as pl
@@ -136,10 +160,7 @@ class PublicEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
     def fit(self, X: Any, y: Any = None) -> Self:
         """Check the declarations against the names of the columns. No value of ``X`` is used.
 
-        Raises
-        ------
-        InvalidInput
-            If a declared column is not there, or a declaration makes no sense.
+        A declared column that is not there is refused, and a declaration that makes no sense.
         """
         columns, _ = self._declared()
         names_of(X, list(columns))
@@ -207,7 +228,7 @@ class PublicEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         """Return the norm in which rows are at most 1 long, to be declared to an estimator."""
         return self._declared()[1].norm
 
-    def _declared(self) -> tuple[dict[str, Column], Scaling]:
+    def _declared(self) -> tuple[dict[str, Column], _Scaling]:
         if not isinstance(self.columns, Mapping) or not self.columns:
             raise InvalidInput("expected columns to be a mapping from a column's name to its declaration.")
         if self.outside not in ("clip", "refuse"):
@@ -215,7 +236,7 @@ class PublicEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         columns = {str(name): column_from(str(name), declared) for name, declared in self.columns.items()}
         kinds = [number for _, number in _features(columns)]
         groups = sum(bool(column.levels) for column in columns.values())
-        return columns, choose_scaling(kinds, groups, checks.positive("radius", self.radius))
+        return columns, _scaling_for(kinds, groups, checks.positive("radius", self.radius))
 
     def _coded(self, X: Any, columns: dict[str, Column]) -> list[Coded]:
         found = _all_coded(X, columns)
@@ -264,7 +285,7 @@ def _features(columns: Mapping[str, Column]) -> list[tuple[str, bool]]:
 
 
 def _assembled(
-    coded: list[Coded], columns: Mapping[str, Column], scaling: Scaling, radius: float
+    coded: list[Coded], columns: Mapping[str, Column], scaling: _Scaling, radius: float
 ) -> csr_array:
     """Return the rows: numbers shortened to the radius, one for every active level, all times the factor."""
     records = len(coded[0].numbers if coded[0].numbers is not None else coded[0].levels)  # type: ignore[arg-type]

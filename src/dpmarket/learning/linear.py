@@ -32,7 +32,7 @@ from dpmarket.learning.descent import gradient_clip
 from dpmarket.learning.intervals import IntervalsMixin
 from dpmarket.learning.labels import numbers_of, read_classes
 from dpmarket.learning.messages import refuse_arguments, validated
-from dpmarket.learning.promises import (
+from dpmarket.learning.people import (
     Holding,
     number_of_records,
     read_promises,
@@ -184,10 +184,6 @@ class _PrivateLinearModel(IntervalsMixin, BaseEstimator):  # type: ignore[misc]
         intervals
             The share of every epsilon, strictly between 0 and 1, that is spent on a noisy Hessian, so that
             intervals need no public rows. None spends nothing on it.
-
-        Returns
-        -------
-        Self
 
         Raises
         ------

@@ -38,19 +38,6 @@ _WHY_NOT = {
 }
 
 
-def refuse_known(arguments: Mapping[str, Any]) -> None:
-    """Refuse arguments that other estimators have, with the reason why this one has not.
-
-    Raises
-    ------
-    TypeError
-        As Python would, for an argument that does not exist.
-    """
-    for name in arguments:
-        if name in _WHY_NOT:
-            raise TypeError(_WHY_NOT[name])
-
-
 def refuse_arguments(where: str, arguments: Mapping[str, Any]) -> None:
     """Refuse all of these arguments, with a reason where there is one.
 
@@ -59,9 +46,8 @@ def refuse_arguments(where: str, arguments: Mapping[str, Any]) -> None:
     TypeError
         If there are any, as Python would.
     """
-    refuse_known(arguments)
     for name in arguments:
-        raise TypeError(f"{where}() got an unexpected keyword argument {name!r}")
+        raise TypeError(_WHY_NOT.get(name, f"{where}() got an unexpected keyword argument {name!r}"))
 
 
 def without_values(error: Exception) -> Exception:

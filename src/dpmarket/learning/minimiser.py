@@ -78,12 +78,15 @@ def minimise(
     gradient_bound
         tau, > 0, in the Euclidean norm over all coefficients.
 
+    Returns
+    -------
+    Minimum
+        With the bound that was proved, at most ``gradient_bound``.
+
     Raises
     ------
     Infeasible
         If this bound cannot be reached at this penalty with pairs of floats. Decided before a record is read.
-    NotConverged
-        If the bound was not reached although it can be.
 
     Notes
     -----

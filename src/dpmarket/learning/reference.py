@@ -47,6 +47,7 @@ import copy
 import math
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Protocol, Self, runtime_checkable
 
@@ -70,6 +71,7 @@ from dpmarket.privacy.noise import NoiseSource, SecureNoise
 from dpmarket.privacy.noise_norm import NoiseNorm, suggested_constant
 from dpmarket.privacy.release import Release, default_l2, shrinkage_correction, usable_epsilons
 
+__all__ = ["LargeEpsilonsOnly", "OutputPerturbation", "PersonalisedSampling"]
 _RESERVE = 1e-6
 _LARGEST = 500.0
 _ROUND_DOWN = 1.0 - 1e-9
@@ -82,38 +84,19 @@ class Learner(Protocol):
     """A way to train a classifier with two classes that keeps every person's epsilon.
 
     A protocol: any object with these methods is one, and works with every audit and reference learner.
-
-    Examples
-    --------
-    The smallest learner looks at no record. It keeps every epsilon, and learns nothing.
-
-    >>> import numpy as np
-    >>> class Guesses:
-    ...     def fit(self, X, y, epsilons):
-    ...         return self
-    ...     def predict(self, X):
-    ...         return np.zeros(len(X))
-    ...     def predict_proba(self, X):
-    ...         return np.full((len(X), 2), 0.5)
-    >>> isinstance(Guesses(), Learner)
-    True
-    >>> Guesses().fit([[0.5]], [1], epsilons=[1.0]).predict_proba([[0.1], [0.2]]).tolist()
-    [[0.5, 0.5], [0.5, 0.5]]
     """
 
     def fit(self, X: Any, y: Any, epsilons: Any) -> Self:
         """Train on records ``X`` (rows of norm at most 1) and labels ``y``, one epsilon per record."""
-        ...
 
     def predict(self, X: Any) -> Any:
         """Return a label for every row."""
-        ...
 
     def predict_proba(self, X: Any) -> FloatArray:
         """Return the probabilities of the two classes for every row, shape (rows, 2)."""
-        ...
 
 
+@dataclass(eq=False)
 class LargeEpsilonsOnly:
     """Train only on people with an epsilon of at least ``threshold``, each of them at exactly that.
 
@@ -147,19 +130,11 @@ class LargeEpsilonsOnly:
     [0.5, 0.5, 0.5]
     """
 
-    def __init__(self, learner: Learner, threshold: float | None = None) -> None:
-        self.learner = learner
-        self.threshold = threshold
+    learner: Learner
+    threshold: float | None = None
 
     def fit(self, X: Any, y: Any, epsilons: Any) -> Self:
-        """Train on records ``X`` and labels ``y``, one epsilon per record.
-
-        Raises
-        ------
-        InvalidInput
-            For epsilons that are not finite numbers of at least 0, or all below the threshold; and what
-            ``learner`` refuses.
-        """
+        """Train on records ``X`` and labels ``y``, one epsilon per record."""
         given = checks.non_negative_vector("epsilons", epsilons)
         threshold = self.threshold
         if threshold is None and bool((given > 0.0).any()):
@@ -181,6 +156,7 @@ class LargeEpsilonsOnly:
         return self.model_.predict_proba(X)
 
 
+@dataclass(eq=False)
 class PersonalisedSampling:
     """Keep each record with a probability that its epsilon allows, then train at one threshold.
 
@@ -207,12 +183,9 @@ class PersonalisedSampling:
 
     Notes
     -----
-    Guaranteed:
-
-    * Replacing one person's record changes the probability of no set of released models by more than the
-      factor ``exp(epsilon)`` of that person, for the numbers really computed: probabilities are rounded
-      down, and the model is released on a grid.
-    * Who was kept is not kept.
+    Guaranteed: Replacing one person's record changes the probability of no set of released models by more
+    than the factor ``exp(epsilon)`` of that person, for the numbers really computed: probabilities are
+    rounded down, and the model is released on a grid. The choice of records is not stored.
 
     Z. Jorgensen, T. Yu, G. Cormode: Conservative or liberal? Personalized differential privacy. ICDE 2015.
 
@@ -223,28 +196,16 @@ class PersonalisedSampling:
     [0.5, 1.0, 1.0]
     """
 
-    def __init__(
-        self,
-        threshold: float,
-        classes: Sequence[Any] | None = None,
-        noise_source: NoiseSource | None = None,
-        random_bytes: Callable[[int], bytes] | None = None,
-    ) -> None:
-        self.threshold = threshold
-        self.classes = classes
-        self.noise_source = noise_source
-        self.random_bytes = random_bytes
+    threshold: float
+    classes: Sequence[Any] | None = None
+    noise_source: NoiseSource | None = None
+    random_bytes: Callable[[int], bytes] | None = None
 
     def fit(self, X: Any, y: Any, epsilons: Any) -> Self:
-        """Train on records ``X`` (rows of norm at most 1) and labels ``y``, one epsilon per record.
-
-        Raises
-        ------
-        InvalidInput
-            For epsilons that are not finite numbers of at least 0, all 0 or not one per record; rows longer
-            than 1; and what the estimator refuses.
-        """
-        threshold = self._threshold()
+        """Train on records ``X`` (rows of norm at most 1) and labels ``y``, one epsilon per record."""
+        threshold = checks.positive("threshold", self.threshold)
+        if threshold > _LARGEST:
+            raise InvalidInput(f"expected threshold to be at most {_LARGEST:g}, got {threshold!r}.")
         given = checks.non_negative_vector("epsilons", epsilons)
         if not bool((given > 0.0).any()):
             raise InvalidInput("expected an epsilon > 0 for somebody, got only zeros.")
@@ -278,12 +239,6 @@ class PersonalisedSampling:
     def predict_proba(self, X: Any) -> FloatArray:
         """Return the probabilities of the two classes for every row, shape (rows, 2)."""
         return self.model_.predict_proba(self._with_constant(X))
-
-    def _threshold(self) -> float:
-        threshold = checks.positive("threshold", self.threshold)
-        if threshold > _LARGEST:
-            raise InvalidInput(f"expected threshold to be at most {_LARGEST:g}, got {threshold!r}.")
-        return threshold
 
     @staticmethod
     def _with_constant(X: Any) -> FloatArray:
@@ -319,6 +274,7 @@ def chosen(probabilities: FloatArray, random_bytes: Callable[[int], bytes]) -> B
     return np.asarray(draws < np.floor(probabilities * 2.0**53).astype(np.uint64))
 
 
+@dataclass(eq=False)
 class OutputPerturbation:
     """Logistic regression with weights by epsilon and noise added to the coefficients.
 
@@ -334,14 +290,11 @@ class OutputPerturbation:
 
     Attributes
     ----------
-    classes_
-        The two labels.
-    coef_, intercept_
+    coef_, intercept_, classes_, l2_
         Coefficients, shape (1, features), and what is added to every margin, shape (1,): on a public grid.
+        The two labels, and the penalty.
     epsilons_
         What was spent on each person, never above the epsilon. Read-only.
-    l2_
-        The penalty.
 
     Notes
     -----
@@ -356,27 +309,12 @@ class OutputPerturbation:
     [0.5, 2.0, 0.0]
     """
 
-    def __init__(
-        self,
-        l2: float | None = None,
-        classes: Sequence[Any] | None = None,
-        noise_source: NoiseSource | None = None,
-    ) -> None:
-        self.l2 = l2
-        self.classes = classes
-        self.noise_source = noise_source
+    l2: float | None = None
+    classes: Sequence[Any] | None = None
+    noise_source: NoiseSource | None = None
 
     def fit(self, X: Any, y: Any, epsilons: Any) -> Self:
-        """Train on records ``X`` (rows of norm at most 1) and labels ``y``, one epsilon per record.
-
-        Raises
-        ------
-        InvalidInput
-            For epsilons that are not finite numbers of at least 0, all at most 1e-6 or not one per record;
-            rows longer than 1; labels beyond two classes.
-        Infeasible
-            If the minimiser or the noise cannot be computed accurately enough at this ``l2``.
-        """
+        """Train on records ``X`` (rows of norm at most 1) and labels ``y``, one epsilon per record."""
         given = checks.non_negative_vector("epsilons", epsilons)
         x = checked_records(X, y, given)
         classes = read_classes(self.classes, np.asarray(y))

@@ -55,10 +55,8 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # ty
     (:func:`~dpmarket.datasets.bounds.standard_bounds` of a public pilot) serve better than the smallest and
     the largest value.
 
-    With ``radius=1`` a single feature is never cut. With many features most rows are shortened, to the same
-    length: what is kept is how the features of a row compare, and every row counts fully. On all public sets
-    that were tried (``benchmarks/penalty.py``) this was better than shortening nothing, because it makes the
-    signal larger and leaves the noise as it is.
+    With ``radius=1`` a single feature is never cut. With many features most rows are shortened to the same
+    length, which makes the signal larger and leaves the noise as it is.
 
     Examples
     --------

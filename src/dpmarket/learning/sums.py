@@ -44,56 +44,44 @@ class Sums(Protocol):
     @property
     def loss(self) -> Loss:
         """The loss whose derivatives are summed."""
-        ...
 
     @property
     def count(self) -> int:
         """Number of records that take part."""
-        ...
 
     @property
     def n_coefficients(self) -> int:
         """Coefficients of one output, the constant's included."""
-        ...
 
     @property
     def total(self) -> float:
         """A: the sum of the weights, rounded up."""
-        ...
 
     @property
     def row_bound(self) -> float:
         """R: no row with its constant has a larger Euclidean norm."""
-        ...
 
     def gradient(self, w: FloatArray) -> FloatArray:
         """Return the gradient as pairs of floats, shape (2, outputs, n)."""
-        ...
 
     def accurate_gradient(self, w: FloatArray, rest: FloatArray) -> FloatArray:
         """Return the gradient at ``w + rest``, in pairs of floats throughout."""
-        ...
 
     def product(self, w: FloatArray, v: FloatArray) -> FloatArray:
         """Return the Hessian at ``w`` times ``v``."""
-        ...
 
     def hessian(self, w: FloatArray) -> FloatArray:
         """Return the Hessian, shape (outputs n, outputs n), to rounding; only its lower triangle is read."""
-        ...
 
     def partial_traces(self, w: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the Hessian's traces over coefficients, (outputs, outputs), and over outputs, (n, n)."""
-        ...
 
     def sample(self, count: int) -> Sums:
         """Return the sums over about ``count`` evenly spaced records, with weights that keep their total."""
-        ...
 
     @property
     def errors(self) -> Errors:
         """Bounds on what rounding does to these sums."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -154,16 +142,19 @@ class Errors:
 
 @dataclass(frozen=True, eq=False)
 class LocalSums:
-    """Sums over a matrix in memory; see :class:`Sums`.
+    """Sums over records in memory that take part; see :class:`Sums`.
 
-    Attributes
+    Parameters
     ----------
-    rows
-        Records that take part.
-    loss
-        The loss.
-    row_bound
-        R.
+    rows, loss, row_bound
+        The records, the loss, and R: no row with its constant has a larger Euclidean norm.
+
+    Examples
+    --------
+    >>> from dpmarket.privacy import logistic_loss
+    >>> rows = Rows(np.array([[1.0], [-0.5]]), np.array([1.0, 0.0]), np.array([0.5, 0.5]), constant=None)
+    >>> LocalSums(rows, logistic_loss(), row_bound=1.0).gradient(np.zeros((1, 1))).sum(axis=0).tolist()
+    [[-0.375]]
     """
 
     rows: Rows

@@ -18,7 +18,7 @@ from dpmarket.arrays import FloatArray, IntArray, read_only
 from dpmarket.errors import InvalidInput
 from dpmarket.learning.descent import People, descend
 from dpmarket.learning.minimiser import check_attainable, minimise
-from dpmarket.learning.promises import Holding
+from dpmarket.learning.people import Holding
 from dpmarket.learning.rows import Rows, clipping_scales, rounding_scales
 from dpmarket.learning.sums import LocalSums, largest_noise
 from dpmarket.numerics import exact_sum
@@ -35,19 +35,7 @@ Charge = Callable[[FloatArray], None]
 
 @dataclass(frozen=True, eq=False)
 class Records:
-    """Checked records of people who take part.
-
-    Attributes
-    ----------
-    features
-        Dense or CSR matrix, shape (records, features).
-    labels
-        As the loss takes them, shape (records,).
-    kept
-        Position of each record among all that were given, shape (records,).
-    holding
-        The owner of every record that was given.
-    """
+    """Checked records of people who take part, their positions among all given, and the owners of these."""
 
     features: Any
     labels: FloatArray
@@ -62,17 +50,7 @@ class Records:
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """A released model of a fit without delta: the integers, and everything public about them.
-
-    Attributes
-    ----------
-    cells
-        Integers, shape (outputs, n), the constant's last.
-    release, noise_rate, plan
-        The public description, the rate of the noise, and the grid.
-    loss_weights, epsilons
-        Weight and charge of each person, read-only.
-    """
+    """A released model of a fit without delta: integers of shape (outputs, n), and all that is public."""
 
     cells: IntArray
     release: Release
@@ -117,29 +95,8 @@ def train(
 ) -> Trained:
     """Fit and release a model by objective perturbation.
 
-    Parameters
-    ----------
-    records
-        The records.
-    release
-        What is public.
-    epsilons
-        What each person may be charged.
-    numerical_epsilon
-        Set aside of every epsilon for the grid.
-    source
-        Where noise comes from.
-    charge
-        Called with what is spent on each person, before noise is drawn.
-    clip
-        Whether rows longer than 1 are shortened; otherwise they are refused.
-
-    Raises
-    ------
-    InvalidInput
-        For rows longer than 1 without ``clip``.
-    Infeasible
-        If no noise keeps the epsilons at this penalty, or the grid cannot be computed.
+    ``numerical_epsilon`` is set aside of every epsilon for the grid; ``charge`` is called with what is spent
+    on each person, before noise is drawn; rows longer than 1 are shortened with ``clip``, else refused.
     """
     loss, norm = release.loss, release.norm
     weights = release.weights(epsilons, numerical_epsilon)
@@ -169,19 +126,7 @@ def train(
 
 @dataclass(frozen=True, eq=False)
 class Descended:
-    """A released model of a fit with a delta.
-
-    Attributes
-    ----------
-    coefficients
-        Shape (outputs, n), the constant's last.
-    descent
-        The public description of the noise.
-    loss
-        The loss.
-    whole_weights, epsilons
-        Weight and charge of each person, read-only.
-    """
+    """A released model of a fit with a delta; coefficients of shape (outputs, n), the constant's last."""
 
     coefficients: FloatArray
     descent: Descent
@@ -214,24 +159,8 @@ def train_by_descent(
 ) -> Descended:
     """Fit and release a model by noisy descent; records of a person are averaged before clipping.
 
-    Parameters
-    ----------
-    records
-        The records; rows of any length.
-    loss
-        The loss.
-    constant
-        The number in the constant column; None without one.
-    plan
-        The descent and whole weights of all people, from
-        :meth:`~dpmarket.privacy.descent.Descent.for_epsilons`.
-    source, charge
-        As for :func:`train`.
-
-    Raises
-    ------
-    InvalidInput
-        If the source gives no stream of random bits.
+    Rows may have any length. ``plan`` has the descent and whole weights of all people, from
+    :meth:`~dpmarket.privacy.descent.Descent.for_epsilons`.
     """
     bits = getattr(source, "bits", None)
     if not callable(bits):

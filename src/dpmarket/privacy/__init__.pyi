@@ -14,7 +14,7 @@ from .noise import NoiseSource as NoiseSource
 from .noise import SecureNoise as SecureNoise
 from .noise import SeededNoise as SeededNoise
 from .noise_norm import NoiseNorm as NoiseNorm
-from .printed_loss import paper_privacy_loss as paper_privacy_loss
 from .release import Release as Release
 from .release import default_l2 as default_l2
+from .release import paper_privacy_loss as paper_privacy_loss
 from .release import shrinkage_correction as shrinkage_correction

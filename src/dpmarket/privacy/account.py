@@ -50,11 +50,9 @@ class PrivacyAccount(Protocol):
         All of it is stored before this returns, or it raises :class:`~dpmarket.errors.Infeasible` with a
         message that says how many people have too little left, not who.
         """
-        ...
 
     def left(self, people: Sequence[Any]) -> FloatArray:
         """Return the epsilon that each of these people has left, rounded down."""
-        ...
 
 
 Exact = int | Fraction

@@ -22,7 +22,7 @@ Several bounds on the determinant may hold; the smallest charge is valid, and th
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -31,7 +31,6 @@ import numpy as np
 from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.errors import InvalidInput, NotConverged
 from dpmarket.privacy.loss import Term
-from dpmarket.privacy.lowering import lowered
 
 Terms = tuple[Term, ...]
 """One bound on the change of the log determinant."""
@@ -52,6 +51,7 @@ _BLOCK = 8192
 _FEW = 4096
 _KNOTS = 1025
 _MAX_STEPS = 200
+_MAX_DOUBLINGS = 30
 
 
 class _Point(NamedTuple):
@@ -65,19 +65,7 @@ class _Point(NamedTuple):
 
 @dataclass(frozen=True)
 class Accounting:
-    """Charges and weights for public constants.
-
-    Attributes
-    ----------
-    reach
-        S.
-    row_bound, row_bound_2
-        R1 and R2.
-    l2
-        The penalty.
-    bounds
-        Valid bounds on the determinant.
-    """
+    """Charges and weights for S, R1, R2, the penalty and valid bounds on the determinant."""
 
     reach: float
     row_bound: float
@@ -116,7 +104,7 @@ class Accounting:
         if solved is None:
             return None
         rate = solved[1] / self.lam(1.0)
-        found = lowered(
+        found = _lowered(
             solved[0] / self.target,
             some,
             lambda few: self.epsilons(few, rate),
@@ -130,17 +118,36 @@ class Accounting:
         return result, rate
 
 
-def charges(c: FloatArray, lam: float, bounds: Sequence[Terms]) -> FloatArray:
-    """Return P for every c, rounded up; exactly 0 where c is 0.
+def _lowered(
+    weights: FloatArray,
+    epsilons: FloatArray,
+    losses: Callable[[FloatArray], FloatArray],
+    *,
+    share: float,
+    smallest: float = 0.0,
+) -> FloatArray:
+    """Return the weights, each lowered by a share of it, doubled until its computed loss is within epsilon.
 
-    Parameters
-    ----------
-    c
-        Weights in units of the penalty, at least 0 and, above 0, at least 1e-150.
-    lam
-        The noise against the penalty, > 0.
-    bounds
-        Valid bounds on the determinant: the smallest charge is returned. An empty one has no determinant.
+    A weight below ``smallest`` becomes 0.
+    """
+    result = weights * (1.0 - share)
+    result[result < smallest] = 0.0
+    above = np.flatnonzero(result)
+    if not above.size:
+        raise NotConverged("expected weights that keep every epsilon after rounding, found none.")
+    for _ in range(_MAX_DOUBLINGS):
+        above = above[losses(result[above]) > epsilons[above]]
+        if not above.size:
+            return result
+        share *= 2.0
+        result[above] = weights[above] * (1.0 - share)
+    raise NotConverged("expected weights that keep every epsilon after rounding, found none.")
+
+
+def charges(c: FloatArray, lam: float, bounds: Sequence[Terms]) -> FloatArray:
+    """Return P for every c, rounded up; exactly 0 where c is 0, which otherwise is at least 1e-150.
+
+    The smallest charge of all bounds is returned. An empty bound has no determinant.
     """
     out = np.empty_like(c)
     for first in range(0, c.size, _BLOCK):
@@ -288,24 +295,7 @@ class _Solved(NamedTuple):
 
 
 def inverse(epsilons: FloatArray, lam: float, terms: Terms, start: FloatArray | None = None) -> _Solved:
-    """Return the c with P(c) = epsilon, to rounding, and their derivatives.
-
-    Parameters
-    ----------
-    epsilons
-        What may be charged, > 0.
-    lam
-        The noise against the penalty, at least 0.
-    terms
-        One bound on the determinant.
-    start
-        A guess, for example the solution of a nearby lambda.
-
-    Raises
-    ------
-    NotConverged
-        If 200 steps are not enough, which concavity excludes.
-    """
+    """Return the c with P(c) = epsilon > 0, to rounding, for one bound; ``start`` is a guess."""
     trace = sum(term.times * (term.start + term.end + 0.25 * term.bend) for term in terms)
     floor = epsilons / (2.0 * lam + trace)  # the tangent at 0 lies above P
     c = _left_of_root(epsilons, lam, terms, floor) if start is None else np.maximum(start, floor)
@@ -349,18 +339,9 @@ def _left_of_root(epsilons: FloatArray, lam: float, terms: Terms, floor: FloatAr
 
 
 def solve(epsilons: FloatArray, target: float, bounds: Sequence[Terms]) -> tuple[FloatArray, float] | None:
-    """Return the c that spend these epsilons and add up to ``target``, to rounding, and lambda.
+    """Return the c that spend these epsilons, all > 0, and add up to ``target``, to rounding, and lambda.
 
     None if they stay below the target however small lambda is: no amount of noise would do.
-
-    Parameters
-    ----------
-    epsilons
-        What each person may be charged, > 0.
-    target
-        ``R2**2 / l2``.
-    bounds
-        Valid bounds on the determinant.
     """
     total = math.fsum(epsilons.tolist()) if epsilons.size < _FEW else float(epsilons.sum())
     lam = total / (2.0 * target)  # what the noise alone would cost: the root lies at or below

@@ -10,12 +10,10 @@ rounding the noise commutes with adding whole numbers: a step *is* the Gaussian 
 Replacing everything about a person moves a sum by at most :math:`2 A_i 2^{16}`, so that T steps, each a
 function of earlier ones and of the records, are together (epsilon, delta)-private for person i at every
 
-.. math:: \delta \ge \delta_G(\epsilon; \mu_i), \qquad \mu_i = \frac{2 A_i 2^{16} \sqrt T}{s}, \qquad
-          \delta_G(\epsilon; \mu) = \Phi\left(-\tfrac{\epsilon}{\mu} + \tfrac{\mu}{2}\right)
-          - e^{\epsilon} \Phi\left(-\tfrac{\epsilon}{\mu} - \tfrac{\mu}{2}\right)
+.. math:: \delta \ge \delta_G(\epsilon; \mu_i), \qquad \mu_i = \frac{2 A_i 2^{16} \sqrt T}{s}
 
-(Gaussian differential privacy; Dong, Roth and Su 2022). There is no bound on rows, no determinant, no grid
-cost and no limit on a person's number of records, which are averaged before clipping.
+(:mod:`dpmarket.privacy.gaussian`). There is no bound on rows, no determinant, no grid cost and no limit on a
+person's number of records, which are averaged before clipping.
 
 An (epsilon, delta) guarantee is not one "that holds with probability 1 - delta": delta bounds what any set of
 outputs gains in probability beyond the factor exp(epsilon).

@@ -1,4 +1,4 @@
-r"""Turn a privacy reserve into a public grid and the accuracies that make releasing on it safe.
+r"""The public grid of a release, and the accuracies that make releasing on it safe.
 
 The accounting speaks of the exact minimiser :math:`w^*` for real-valued noise. A computer finds some
 :math:`\tilde w` with :math:`|\nabla| \le \tau` for noise that is off by at most :math:`\beta`, so that strong
@@ -10,22 +10,13 @@ to :math:`\tilde w`, in every coordinate, and nothing else.
 second moves no coordinate by more than :math:`2 \rho`, so that the probability of z under one data set is at
 most :math:`e^{\epsilon_i + \epsilon_{num}}` times that under a neighbour, with
 
-.. math:: \epsilon_{num} = n \log \frac{g + 2 \rho}{g - 2 \rho} + 2 \rho \sqrt{n} K, \qquad
-          K = \frac{\eta}{2} \left(\Lambda + \frac{A R^2}{4}\right)
-          + \min\left(n R, \frac{A R^3}{6 \sqrt{3} \Lambda}\right),
+.. math:: \epsilon_{num} = K n \log \frac{g + 2 \rho}{g - 2 \rho} + 2 \rho \cdot slope
 
-where K bounds the slope of the log density: :math:`|H| \le \Lambda + A R^2 / 4` for the noise, with A the sum
-of the weights, and for the determinant :math:`|\nabla \log\det H| \le \sum_i a_i |\ell'''_i| |x_i| \,
-x_i^T H^{-1} x_i`, where :math:`|\ell'''| \le 1/(6 \sqrt 3)` gives the second term of the minimum and
-:math:`|\ell'''| \le \ell''` with :math:`\sum_i a_i \ell''_i x_i^T H^{-1} x_i \le n` the first.
-
-*Other norms.* With noise shaped by a norm N (:mod:`dpmarket.privacy.noise_norm`), moving every coordinate by
-at most :math:`2 \rho` moves :math:`b'` by at most :math:`2 \rho (\Lambda N(1) + \frac{A}{4} R_1 X_1)` in N,
-with :math:`N(1)` the norm of the vector of ones and :math:`X_1` the largest sum of absolute values of a row,
-so that :math:`\sqrt n\, K` is replaced by
-
-.. math:: \frac{\eta}{2} \left(\Lambda N(1) + \frac{A R_1 X_1}{4}\right)
-          + \sqrt n \min\left(n R_2, \frac{A R_2^3}{6 \sqrt{3} \Lambda}\right).
+for K n coordinates, where the slope bounds how fast the log density changes while every coordinate moves by
+at most 1 (:mod:`dpmarket.privacy.release`): with A the sum of the weights, moving so moves the noise by at
+most :math:`K \Lambda N(1) + A\, curvature_1 R_1 X_1` in its norm; and for the determinant
+:math:`|\nabla \log\det H| \le \sum_i a_i |\ell^{(3)}_i| |x_i| \, x_i^T H^{-1} x_i`, where a bound on
+:math:`\ell^{(3)}` gives one term of a minimum and :math:`|\ell^{(3)}| \le M \ell^{(2)}` the other.
 
 *The grid.* In the mean over directions the Hessian is at most :math:`\Lambda + A R^2 / (4 n)` (its trace), so
 that to first order the noise in a coefficient has at least the root mean square

@@ -104,15 +104,12 @@ class Loss(Protocol):
 
     def derivatives(self, outputs: FloatArray, labels: FloatArray) -> FloatArray:
         """Return the first derivative, shape (records, K)."""
-        ...
 
     def curvatures(self, outputs: FloatArray, labels: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return d and v, each of shape (records, K): the second derivative is ``diag(d) - v v^T``."""
-        ...
 
     def to_dict(self) -> dict[str, Any]:
         """Return the value as plain data, ready for JSON."""
-        ...
 
 
 @dataclass(frozen=True)

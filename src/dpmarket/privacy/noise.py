@@ -1,4 +1,4 @@
-r"""Turn random bits into the noise of the training objective, exactly.
+r"""Exact noise from random bits: real numbers whose bits are drawn as far as decisions need them.
 
 The noise is :math:`b' = 2 b / \eta` with :math:`|b| \sim \Gamma(n, 1)` and a uniform direction (paper,
 Algorithm 1), so that its density is proportional to :math:`e^{-\eta |b'| / 2}`. No logarithm is taken and no
@@ -10,7 +10,7 @@ be continued at any time:
   :math:`U_1` has density :math:`e^{-x}` on [0, 1); if not, add 1 and start again;
 * a normal by rejection: X and Y exponential, X is half-normal if :math:`2 Y > (X - 1)^2`;
 * the norm is a sum of n exponentials, the direction that of n normals;
-* independent noise of one coefficient (:mod:`dpmarket.privacy.shapes`) is an exponential with a random sign.
+* independent noise of one coefficient (:mod:`dpmarket.privacy.noise_norm`) is an exponential with a sign.
 
 Only at the end are these real numbers cut off, at a precision that bounds the distance between the result and
 the ideal, real-valued noise by a given absolute number.
@@ -87,15 +87,9 @@ class NoiseSource(Protocol):
     @property
     def certifiable(self) -> bool:
         """Whether models made with this noise may be certified as private."""
-        ...
 
     def draw(
-        self,
-        n_coefficients: int,
-        noise_rate: float,
-        accuracy: float,
-        independent: int = 0,
-        blocks: int = 1,
+        self, n_coefficients: int, noise_rate: float, accuracy: float, independent: int = 0, blocks: int = 1
     ) -> NoiseDraw:
         """Return noise of rate ``noise_rate`` within ``accuracy`` of an ideal sample.
 
@@ -104,29 +98,19 @@ class NoiseSource(Protocol):
         own, independent of the others'; they follow each other in the draw, whose accuracy is that of all
         together. Only a model with more than two classes asks for more than one.
         """
-        ...
 
 
 class _NoiseFromBits:
-    """What a source does with its random bits: turns them into noise."""
+    """Noise from a stream of random bits."""
 
     def bits(self) -> Bits:
         """Return a stream of random bits, the ones of a draw or for noise of another law."""
         raise NotImplementedError
 
     def draw(
-        self,
-        n_coefficients: int,
-        noise_rate: float,
-        accuracy: float,
-        independent: int = 0,
-        blocks: int = 1,
+        self, n_coefficients: int, noise_rate: float, accuracy: float, independent: int = 0, blocks: int = 1
     ) -> NoiseDraw:
-        """Return noise of rate ``noise_rate`` within ``accuracy`` of an ideal sample.
-
-        The last ``independent`` coefficients have noise of their own, the others radial noise together;
-        ``blocks`` such draws are independent of each other.
-        """
+        """Return noise as :class:`NoiseSource` says."""
         return _draw(self.bits(), n_coefficients, noise_rate, accuracy, independent, blocks)
 
 
@@ -310,12 +294,7 @@ class _Parts(NamedTuple):
 
 
 def _draw(
-    stream: Bits,
-    n_coefficients: int,
-    noise_rate: float,
-    accuracy: float,
-    independent: int = 0,
-    blocks: int = 1,
+    stream: Bits, n_coefficients: int, noise_rate: float, accuracy: float, independent: int, blocks: int
 ) -> NoiseDraw:
     n = checks.whole("n_coefficients", n_coefficients, minimum=1)
     alone = checks.whole("independent", independent)

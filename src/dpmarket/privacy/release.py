@@ -18,8 +18,8 @@ that a person can change is the better bound, and the smaller is charged.
 at most the loss's span, determinants cancel: :math:`\epsilon = \frac{1}{2} a \eta\, span\, R_1`, for any
 penalty.
 
-*The grid* costs everybody who takes part (:mod:`dpmarket.privacy.grid` has the argument)
-:math:`2 K n\, \mathrm{artanh}(q) + q\, g\, slope` for the share :math:`q = 2 \rho / g`, with
+*The grid* costs everybody who takes part :math:`2 K n\, \mathrm{artanh}(q) + q\, g\, slope` for the share
+:math:`q = 2 \rho / g` (:mod:`dpmarket.privacy.grid`), with
 
 .. math:: slope = \tfrac{\eta}{2} (K \Lambda N(1) + A\, curvature_1 R_1 X_1)
           + \sqrt n \min(M n\, rank\, R_2,\; third\, A R_2^3 / \Lambda).
@@ -137,13 +137,7 @@ class Release:
     def epsilons(self, loss_weights: ArrayLike, noise_rate: float) -> FloatArray:
         """Return each person's privacy loss (epsilon), rounded up, without the cost of the grid.
 
-        Parameters
-        ----------
-        loss_weights
-            Weight of each person, shape (people,), at least 0. What is charged is what is used: they need
-            not add up to 1.
-        noise_rate
-            eta, > 0.
+        Weights, shape (people,), at least 0, need not add up to 1: what is charged is what is used.
 
         Raises
         ------
@@ -367,13 +361,10 @@ def default_l2(
 
     Parameters
     ----------
-    loss, norm, private
-        As for :class:`Release`.
-    total_epsilon
-        The sum of all epsilons, > 0.
+    loss, norm, total_epsilon, private
+        As for :class:`Release`, and the sum of all epsilons, > 0.
     share
-        None means 1, 2 for softmax, and half of that where columns have noise of their own: the best over
-        the public sets of ``benchmarks/penalty.py``. Regressions use 1/4.
+        None means 1, 2 for softmax, half of that where columns have noise of their own; regressions use 1/4.
 
     Returns
     -------
@@ -409,10 +400,8 @@ def shrinkage_correction(release: Release, noise_rate: float) -> float:
 
     Parameters
     ----------
-    release
-        The release.
-    noise_rate
-        The rate of its noise, > 0.
+    release, noise_rate
+        The release, and the rate of its noise, > 0.
 
     Returns
     -------
@@ -433,3 +422,39 @@ def shrinkage_correction(release: Release, noise_rate: float) -> float:
     curvature = steepness * norm.row_bound_2**2 / norm.n_coefficients
     excess = (1.0 - kept) / (curvature / release.l2 + kept)
     return 1.0 + (excess if norm.is_euclidean else 0.25 * excess)
+
+
+def paper_privacy_loss(
+    loss_weights: ArrayLike, noise_rate: float, l2: float, weight_cap: float | None = None
+) -> FloatArray:
+    """Return the privacy loss as the paper prints it: ``a_i * eta + 2 * log(1 + k / (m * Lambda))``.
+
+    Proposition 1, literally, for rows of norm at most 1 and one row per person. Never below
+    :meth:`Release.epsilons`, and offered for comparison: everybody is charged for the largest weight that
+    anybody could have, even people of weight 0.
+
+    Parameters
+    ----------
+    loss_weights, noise_rate, l2
+        Weights of m people, shape (people,), each at most ``weight_cap / m``; eta and Lambda, > 0.
+    weight_cap
+        k; None means no cap, k = m.
+
+    Returns
+    -------
+    FloatArray
+        Epsilons, shape (people,), read-only; rounded to nearest.
+
+    Examples
+    --------
+    >>> paper_privacy_loss([0.25, 0.75], noise_rate=2.0, l2=1.0).round(3).tolist()
+    [1.886, 2.886]
+    """
+    weights = checks.non_negative_vector("loss_weights", loss_weights)
+    cap = 1.0 if weight_cap is None else checks.positive("weight_cap", weight_cap) / weights.size
+    if float(weights.max()) > cap * (1.0 + 1e-9):
+        raise InvalidInput(
+            f"expected every loss weight to be at most weight_cap / people = {cap!r}, found a larger one."
+        )
+    eta, penalty = checks.positive("noise_rate", noise_rate), checks.positive("l2", l2)
+    return read_only(weights * eta + 2.0 * math.log1p(cap / penalty))

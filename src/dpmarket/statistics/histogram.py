@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -11,8 +10,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dpmarket import checks
-from dpmarket.arrays import BoolArray, FloatArray, IntArray
+from dpmarket.arrays import BoolArray, IntArray
 from dpmarket.errors import InvalidInput
+from dpmarket.numerics import project_to_capped_simplex
 from dpmarket.privacy.noise import Bits
 from dpmarket.statistics.release import StatisticError
 from dpmarket.statistics.sample import WeightedSample
@@ -97,19 +97,4 @@ class PrivateHistogram(Statistic):
         if len(counts) == 2:
             shares = np.array([1.0 - shares[0], shares[0]])
             ends = np.array([1.0 - ends[0, ::-1], ends[0]])
-        return found._replace(values=_nearest_shares(shares), intervals=ends)
-
-
-def _nearest_shares(shares: FloatArray) -> FloatArray:
-    if math.fsum(np.abs(shares)) == 1.0 and (shares >= 0.0).all():
-        return shares
-    return _project_to_simplex(shares)
-
-
-def _project_to_simplex(point: FloatArray) -> FloatArray:
-    """Return the shares nearest to a point that are at least 0 and 1 in sum: all less the same number."""
-    point = point - point.max()  # the same shares, and no sum of far numbers loses its 1
-    falling = np.sort(point)[::-1]
-    over = (np.cumsum(falling) - 1.0) / np.arange(1.0, point.size + 1.0)
-    off = over[np.flatnonzero(falling > over)[-1]]
-    return np.asarray(np.maximum(point - off, 0.0))
+        return found._replace(values=project_to_capped_simplex(shares), intervals=ends)

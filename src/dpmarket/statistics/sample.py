@@ -17,7 +17,7 @@ import numpy as np
 
 from dpmarket.arrays import FloatArray, IntArray, read_only
 from dpmarket.errors import InvalidInput
-from dpmarket.learning.promises import Holding, read_promises, refuse_other_index
+from dpmarket.learning.people import Holding, read_promises, refuse_other_index
 
 RESOLUTION = 1 << 24
 """What one person contributes is counted in this many parts of the public range."""

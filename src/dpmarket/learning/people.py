@@ -1,4 +1,4 @@
-"""Turn promises and owners, as a caller gives them, into one promise per person, one owner per record."""
+"""People: one epsilon each, and the owner of each record, from what a caller gives."""
 
 from __future__ import annotations
 
@@ -17,21 +17,13 @@ from dpmarket.errors import InvalidInput
 
 @dataclass(frozen=True, eq=False)
 class Holding:
-    """Who holds which record.
+    """The owners of records."""
 
-    Attributes
-    ----------
-    owners
-        Position of each record's owner among the people, shape (records,); None if record i is person i's.
-    n_people
-        Number of people, those without a record included.
-    people
-        Their names, in the order of the promises; None if they are numbered.
-    """
-
-    owners: IntArray | None
-    n_people: int
-    people: tuple[Any, ...] | None
+    owners: (
+        IntArray | None
+    )  # position of each record's owner among the people; None if record i is person i's
+    n_people: int  # those without a record included
+    people: tuple[Any, ...] | None  # names in the order of the epsilons; None if they are numbered
 
     def names(self) -> tuple[Any, ...]:
         """Return the people in the order of the promises: their names, or numbers from 0."""
@@ -82,19 +74,8 @@ def taking_part(
 ) -> tuple[Any, Any, IntArray]:
     """Drop records of people who will have weight 0, before anything about them could be refused.
 
-    Parameters
-    ----------
-    X, y
-        Records and labels as they were given.
-    promises, holding
-        What :func:`read_promises` returned.
-    reserve
-        Set aside of every promise: people with no more than this have weight 0.
-
-    Returns
-    -------
-    tuple
-        Records, labels, and the position of each among all that were given.
+    ``reserve`` is set aside of every epsilon: people with no more than this have weight 0. Returned are
+    records, labels, and the position of each among all that were given.
     """
     found = promises > reserve
     present = found if holding.owners is None else found[holding.owners]
