@@ -24,6 +24,7 @@ QUALITY = {
     "budgets.py": "explanation/schedules.md",
     "faults.py": "explanation/reliability.md",
     "gaussian.py": "explanation/delta.md",
+    "intervals.py": "explanation/intervals.md",
     "personal_prices.py": "explanation/allocation.md",
     "penalty.py": "reference/defaults.md",
     "private_statistics.py": "explanation/statistics.md",

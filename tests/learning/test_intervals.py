@@ -127,6 +127,22 @@ def test_the_interval_holds_the_population_target_as_often_as_it_says():
     assert 0.83 <= np.mean(hits) <= 0.97
 
 
+@pytest.mark.parametrize("separate", [(False, False), (True, False), (True, True)])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("name", ["two classes", "three classes"])
+def test_noise_has_the_power_that_its_norm_states(separate, fit_intercept, name):
+    model = clone(EVERY[name]).set_params(noise_norm=NoiseNorm(separate), fit_intercept=fit_intercept)
+    x, y = records(name)
+    model.set_params(epsilon=10.0).fit(x / 2.0, y)
+    spread, norm_ = spread_of(model), model.release_.norm
+    assert spread.variances.size == model.release_.loss.outputs * norm_.n_coefficients
+    power = model.release_.loss.outputs * norm_.power / model.noise_rate_**2
+    assert spread.variances.sum() == pytest.approx(power, rel=1e-12)
+    joint = np.bincount(spread.blocks, minlength=spread.shapes.size)
+    assert all(shape == (m + 1) / 2 for shape, m in zip(spread.shapes, joint, strict=True))
+    assert len(model.summary().names) == spread.variances.size
+
+
 def test_a_stand_in_is_wider_than_public_rows_and_says_so():
     model = fitted("two classes")
     known, guessed = model.summary(public_rows=records(seed=6)[0]), model.summary()

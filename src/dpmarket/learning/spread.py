@@ -200,7 +200,8 @@ def _noise_law(model: Any, norm: NoiseNorm, loss: Loss) -> tuple[IntArray, Float
         unit = gradient_clip(loss) / (CELLS * float(model.description_["weight_total"]))
         variance = (model.descent_.noise_scale * unit) ** 2
         return np.zeros(size, dtype=np.int64), np.full(size, variance), np.array([np.inf])
-    separate = np.append(norm.mask, [not norm.is_euclidean] * (n - norm.mask.size))
+    # A constant column is part of the Euclidean block, or one more column of its own.
+    separate = np.append(norm.mask, np.full(n - norm.mask.size, not norm.is_euclidean))
     blocks = np.where(separate, np.cumsum(separate), 0)
     shapes = np.where(np.arange(int(separate.sum()) + 1) == 0, (norm.joint + 1.0) / 2.0, 1.0)
     variances = 8.0 / model.noise_rate_**2 * shapes[blocks]
