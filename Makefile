@@ -13,7 +13,7 @@ export PYTHONDONTWRITEBYTECODE :=
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1 POLARS_MAX_THREADS=1
 WORKERS ?= 2
 ## Take tens of minutes, go on where they stopped, and write pages of the documentation.
-ACCURACY := benchmarks/penalty.py benchmarks/accuracy.py benchmarks/baselines.py benchmarks/shapes.py benchmarks/intervals.py
+ACCURACY := benchmarks/accuracy.py benchmarks/intervals.py
 ## Compare two source trees: no benchmarks.
 TOOLS := benchmarks/alternate.py benchmarks/quoting_trees.py
 

@@ -20,16 +20,11 @@ PAGE = SCRIPTS.parent / "docs" / "performance.md"
 QUALITY = {
     "accuracy.py": "reference/accuracy.md",
     "audit_diffprivlib.py": None,
-    "baselines.py": "reference/accuracy.md",
     "budgets.py": "explanation/schedules.md",
     "faults.py": "explanation/reliability.md",
-    "gaussian.py": "explanation/delta.md",
     "intervals.py": "explanation/intervals.md",
     "personal_prices.py": "explanation/allocation.md",
-    "penalty.py": "reference/defaults.md",
     "private_statistics.py": "explanation/statistics.md",
-    "shapes.py": "reference/shapes.md",
-    "softmax.py": "explanation/classes.md",
 }
 # Scripts that compare two source trees: for those who change the code, with no page of their own.
 TOOLS = ("alternate.py", "quoting_trees.py")

@@ -64,21 +64,6 @@ def test_tables_are_those_that_their_scripts_write_now():
         assert not unknown, f"{table.name}: run {script.name} again"
 
 
-def test_the_accuracies_in_the_readme_are_those_that_were_measured():
-    measured = (ROOT / "docs" / "reference" / "accuracy.md").read_text()
-    table = measured[measured.index("## breast cancer") : measured.index("| log loss at")]
-    readme = (ROOT / "README.md").read_text()
-    for shown, level in (
-        ("log-uniform on [0.05, 5]", "log-uniform on [0.05, 5]"),
-        ("promise 1 for all", "1"),
-    ):
-        row = next(line for line in table.splitlines() if line.startswith(f"| {level} |"))
-        values = [cell.split("(")[0].strip() for cell in row.split("|")[2:-1]]
-        line = next(line for line in readme.splitlines() if line.startswith("| accuracy") and shown in line)
-        ours, library, tuned = re.findall(r"0\.\d{3}", line)
-        assert (ours, library, tuned) == (values[0], values[-2], values[-1])
-
-
 def readme_row(words):
     """Return the numbers of the row of the README's comparison that begins with these words."""
     lines = (ROOT / "README.md").read_text().splitlines()
@@ -94,19 +79,27 @@ def measured_row(page, words, after=""):
     return [cell.strip() for cell in row.split("|")[2:-1]]
 
 
-def test_what_the_readme_compares_besides_was_measured():
-    digits = measured_row("tables/softmax.md", "digits, 3")
-    assert readme_row("accuracy, ten classes") == [digits[1], digits[4].split(" ")[0]]
-    for words, table in (
-        ("accuracy, 91 columns", "### unemployment"),
-        ("the same, 110 columns", "### census"),
+def test_what_the_readme_compares_was_measured():
+    def row(words):
+        return [cell.split("(")[0] for cell in measured_row("tables/accuracy.md", words)]
+
+    for shown, words in (
+        ("accuracy, breast cancer, epsilons log-uniform", r"breast cancer, log-uniform on \[0.05, 5\]"),
+        ("accuracy, breast cancer, epsilon 1", "breast cancer, 1"),
     ):
-        shaped = measured_row("reference/shapes.md", "0.1", table)
-        assert readme_row(words) == [cell.split("(")[0] for cell in shaped[:2]]
-        guess = measured_row("reference/shapes.md", "always the commoner label", table)[0]
-        assert f"the commoner label: {guess.split('(')[0]})" in (ROOT / "README.md").read_text()
-    without, gaussian, descent = (measured_row("tables/gaussian.md", "1")[k] for k in (0, 1, 4))
-    assert readme_row("test error, 101 coefficients") == [without, gaussian, descent]
+        ours, *_, library, tuned = row(words)
+        assert readme_row(shown) == [ours, library, tuned]
+    digits = row("digits (10 classes), 3")
+    assert readme_row("accuracy, ten classes") == [digits[0], digits[3]]
+    for shown, words in (
+        ("accuracy, 91 columns", "unemployment benefits"),
+        ("the same, 110", "census, drawn anew"),
+    ):
+        norm, euclidean, commoner, _ = row(f"{words}, 0.1")
+        assert readme_row(shown) == [norm, euclidean]
+        assert f"the commoner label: {commoner})" in (ROOT / "README.md").read_text()
+    without, descent = row("logistic, 101 coefficients, 1")[:2]
+    assert readme_row("test error, 101 coefficients") == [without, descent]
     ratio = measured_row("performance.md", "[`files.py`](#performance-files)")
     assert "Quoting 10,000,000 sellers" in ratio[0]
     page = (ROOT / "docs" / "performance.md").read_text()

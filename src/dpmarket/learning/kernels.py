@@ -206,7 +206,7 @@ def accurate_gradient(
     x: FloatArray,
     w: FloatArray,
     rest_of_w: FloatArray,
-    family: FloatArray,
+    family: FloatArray | None,
     labels: FloatArray,
     weights: FloatArray,
     scales: FloatArray,
@@ -215,7 +215,7 @@ def accurate_gradient(
 
     Rows are ``(scale * x, 1)``, or without the constant if ``w`` is as wide as a row; no scales means 1. The
     loss is the sigmoid loss of these six numbers (:attr:`~dpmarket.privacy.loss.SigmoidLoss.family`), or
-    softmax if ``family`` is empty.
+    softmax if ``family`` is None.
     """
     outputs, n = w.shape
     features = x.shape[1]
@@ -240,10 +240,10 @@ def accurate_gradient(
             for i in range(CHUNK):
                 h, rest = _times(high[k, i], low[k, i], chunk[2, i], 0.0)
                 high[k, i], low[k, i] = _add(h, rest, constant, rest_of_constant)
-        if family.size > 0:
-            _sigmoid_derivatives(high[0], low[0], chunk[0], family)
-        else:
+        if family is None:  # decided when compiling: a fit compiles the derivatives of its own loss alone
             _softmax_derivatives(high, low, chunk[0])
+        else:
+            _sigmoid_derivatives(high[0], low[0], chunk[0], family)
         for k in range(outputs):
             constant, rest_of_constant = 0.0, 0.0
             for i in range(count):

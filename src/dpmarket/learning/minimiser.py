@@ -226,9 +226,10 @@ def _float64_minimum(objective: _Objective, target: float) -> tuple[FloatArray, 
     """
     sums = objective.sums
     w = np.zeros(objective.linear[0].size)
-    least = min(100, 10 * sums.loss.outputs) * sums.n_coefficients
-    counts = [count for count in _SAMPLES if 6 * max(count, least) <= sums.count]
-    stages = [objective.over(sums.sample(max(count, least))) for count in counts] or [objective]
+    first, second = max(_SAMPLES[0], 100 * sums.n_coefficients), _SAMPLES[1]
+    counts = [first] if 4 * first <= sums.count else []
+    counts += [second] if counts and first < second and 6 * second <= sums.count else []
+    stages = [objective.over(sums.sample(count)) for count in counts] or [objective]
     size = float(np.linalg.norm(stages[0].gradient(w)))
     w, _ = _quasi_newton(stages[0], w, stages[0].preconditioner(w), max(target, 0.02 * size))
     for stage in stages:

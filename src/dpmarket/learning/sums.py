@@ -186,7 +186,7 @@ class LocalSums:
 
     def accurate_gradient(self, w: FloatArray, rest: FloatArray) -> FloatArray:
         """Return the gradient at ``w + rest``, in pairs of floats throughout."""
-        family = self.loss.family if isinstance(self.loss, SigmoidLoss) else np.zeros(0)
+        family = self.loss.family if isinstance(self.loss, SigmoidLoss) else None
         # A constant column c is one of ones with coefficients times c, exactly: c is a power of two.
         points = [read_only_view(self._times_constant(point)) for point in (w, rest)]
 
