@@ -286,8 +286,10 @@ class _PrivateLinearModel(IntervalsMixin, BaseEstimator):  # type: ignore[misc]
             return lambda spent: account.charge(
                 holding.names(), spent if split is None else split.total(spent)
             )
-        pure = None if split is None else split.spent
-        return lambda mus: account.charge(holding.names(), pure, mus=mus)
+        if split is not None:
+            return lambda mus: account.charge(holding.names(), split.spent, mus=mus)
+        delta = float(self.delta)
+        return lambda mus: account.charge(holding.names(), mus=mus, delta=delta)
 
     def _split(
         self, share: float, loss: Loss, features: int, promised: FloatArray, source: NoiseSource
