@@ -80,13 +80,6 @@ class Trial:
         low, high = standard_bounds(self.public, spread)
         return self._with(PublicScaler(low, high, radius))
 
-    def scaled_by_range(self, radius: float | None = 1.0) -> Trial:
-        """Scale all parts with the smallest and the largest value of the public part."""
-        low, high = self.public.features.min(axis=0), self.public.features.max(axis=0)
-        usable = low < high
-        low, high = np.where(usable, low, self.public.low), np.where(usable, high, self.public.high)
-        return self._with(PublicScaler(low, high, radius))
-
     def _with(self, scaler: PublicScaler) -> Trial:
         parts = (
             PublicData(scaler.fit_transform(part.features), part.signs, (-1.0, 1.0), -1.0, 1.0, part.name, "")

@@ -3,14 +3,16 @@
 Every trial splits a set anew: a public part gives bounds for scaling, private records are trained on, others
 test. All learners see the same rows, splits and epsilons, and run with their defaults. Figures of version 0.2
 and of diffprivlib 0.6.6 on the same splits are stored in ``accuracy_0_2.json``. The noise is seeded; a
-comparison of learners is no release. Needs the extra ``real-data``; takes minutes. Writes
-``docs/tables/accuracy.md``.
+comparison of learners is no release. Needs the extra ``real-data``; takes minutes. Parts can be run alone:
+``python benchmarks/accuracy.py regression``. Writes ``docs/tables/accuracy.md``.
 """
 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -21,9 +23,10 @@ from _classes import SETS as CLASS_SETS
 from _classes import scores as class_scores
 from _classes import split
 from _markdown import write_tables
-from _results import Table, measure, tell
+from _results import FOLDER, Table, print_table, tell
 from _trials import COMMON, LEVELS, SETS, best_threshold, promises, scores, trial
 from dpmarket import datasets
+from dpmarket.files import read_json, write_json
 from dpmarket.learning import (
     PrivateLinearRegression,
     PrivateLogisticRegression,
@@ -35,7 +38,8 @@ from dpmarket.privacy import SeededNoise
 
 BEFORE = json.loads(Path(__file__).with_name("accuracy_0_2.json").read_text(encoding="utf-8"))
 NUMBERS = range(2_000, 2_012)  # splits of their own: defaults were chosen with those from 0 and 1000 on
-SPLITS = 8
+SPLITS, FEW = 8, 4
+STORED = FOLDER / "accuracy"
 DELTA = 1e-5
 SIGNS = (-1.0, 1.0)
 
@@ -88,8 +92,8 @@ def two_classes() -> Iterator[Table]:
         "Accuracy, two classes",
         ["set, epsilons", *LEARNERS, "version 0.2", "diffprivlib", "diffprivlib, tuned"],
         rows,
-        f"Means of {len(NUMBERS)} splits, standard errors in units of the last digit. {_said(worse)} Tuned: the "
-        "best of 28 settings (56 on mixtures), chosen on public records.",
+        f"Means of {len(NUMBERS)} splits, standard errors in units of the last digit. {_said(worse)} Tuned: "
+        "the best of 28 settings (56 on mixtures), chosen on public records.",
     )
     yield Table(
         "Log loss, two classes", ["set, epsilons", "dpmarket", "output perturbation", "version 0.2"], losses
@@ -133,8 +137,8 @@ def more_classes() -> Iterator[Table]:
             *("log loss", "log loss with a delta", "log loss of 0.2"),
         ],
         rows,
-        f"Means of {SPLITS} splits. {_said(worse)} diffprivlib has the best of three penalties, chosen on the "
-        "test records. Delta: 1e-5, or a tenth of one divided by the number of people.",
+        f"Means of {SPLITS} splits. {_said(worse)} diffprivlib has the best of three penalties, chosen on "
+        "the test records. Delta: 1e-5, or a tenth of one divided by the number of people.",
     )
 
 
@@ -148,7 +152,7 @@ def categories() -> Iterator[Table]:
         for epsilon in (0.1, 1.0):
             tell(f"{name}, {epsilon:g}")
             found = []
-            for number in range(SPLITS):
+            for number in range(FEW):
                 rng = np.random.default_rng([7, number])
                 public, rest = table.split(0.2, rng)
                 private, test = rest.split(0.75, rng)
@@ -166,7 +170,7 @@ def categories() -> Iterator[Table]:
         "Accuracy on tables with categories",
         ["table, epsilon", "norm of the encoder", "Euclidean norm", "commoner label", "version 0.2"],
         rows,
-        f"Means of {SPLITS} splits; the same rows with both norms.",
+        f"Means of {FEW} splits; the same rows with both norms.",
     )
 
 
@@ -184,7 +188,7 @@ def with_a_delta() -> Iterator[Table]:
             for level in (0.3, 1.0, 3.0):
                 yield (
                     f"{name}, {level:g}",
-                    8,
+                    FEW,
                     lambda number, data=data, level=level: trial_rows(data, number, level),
                 )
 
@@ -218,7 +222,7 @@ def with_a_delta() -> Iterator[Table]:
             "log loss, descent",
         ],
         rows,
-        "Means of 8 splits or generated sets; with 101 coefficients epsilons are 0.3, 1 or 3 times the number.",
+        f"Means of {FEW} splits or generated sets; with 101 coefficients epsilons are 0.3, 1 or 3 times it.",
     )
 
 
@@ -310,6 +314,21 @@ def _said(worse: list[str]) -> str:
     return f"Against version 0.2, accuracy and log loss, by more than two standard errors: {behind}."
 
 
+PARTS = (two_classes, more_classes, categories, with_a_delta, regression, public_part_alone)
+
+
+def main() -> None:
+    """Run the parts named on the command line, or all; write every part that was ever run."""
+    STORED.mkdir(parents=True, exist_ok=True)
+    for part in PARTS:
+        if part.__name__ in (sys.argv[1:] or [one.__name__ for one in PARTS]):
+            tables = list(part())
+            for table in tables:
+                print_table(table)
+            write_json(STORED / f"{part.__name__}.json", [asdict(table) for table in tables])
+    found = [STORED / f"{part.__name__}.json" for part in PARTS]
+    write_tables(__file__, [Table(**table) for path in found if path.is_file() for table in read_json(path)])
+
+
 if __name__ == "__main__":
-    parts = (two_classes, more_classes, categories, with_a_delta, regression, public_part_alone)
-    write_tables(__file__, measure(__file__, *parts))
+    main()
