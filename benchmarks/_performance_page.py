@@ -21,6 +21,7 @@ QUALITY = {
     "accuracy.py": "reference/accuracy.md",
     "budgets.py": "explanation/schedules.md",
     "faults.py": "explanation/reliability.md",
+    "intervals.py": "explanation/intervals.md",
     "personal_prices.py": "explanation/allocation.md",
     "private_statistics.py": "explanation/statistics.md",
 }

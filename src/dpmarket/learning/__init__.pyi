@@ -4,6 +4,8 @@ from .columns import Dates as Dates
 from .columns import Numbers as Numbers
 from .columns import YesNo as YesNo
 from .encoder import PublicEncoder as PublicEncoder
+from .intervals import CoefficientSummary as CoefficientSummary
+from .intervals import Interval as Interval
 from .linear import PrivateBinomialRegression as PrivateBinomialRegression
 from .linear import PrivateLinearRegression as PrivateLinearRegression
 from .linear import PrivateLinearSVC as PrivateLinearSVC

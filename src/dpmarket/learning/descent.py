@@ -69,8 +69,8 @@ def descend(people: People, loss: Loss, descent: Descent, stream: Bits) -> Float
     steps are a quarter of the curvature's inverse, and a small ridge keeps coefficients bounded.
     """
     shape = (loss.outputs, people.n_coefficients)
-    clip = _CLIP * loss.reach_2
-    step = 1.0 / (4.0 * loss.curvature)
+    clip = gradient_clip(loss)
+    step = _step(loss)
     unit = clip / (CELLS * float(people.total))
     w, velocity, mean = np.zeros(shape), np.zeros(shape), np.zeros(shape)
     for turn in range(descent.steps):
@@ -82,6 +82,48 @@ def descend(people: People, loss: Loss, descent: Descent, stream: Bits) -> Float
         if turn >= descent.steps // 2:
             mean += w
     return np.asarray(mean / (descent.steps - descent.steps // 2))
+
+
+def gradient_clip(loss: Loss) -> float:
+    """Return the length to which a person's gradient is shortened: half of the loss's reach."""
+    return _CLIP * loss.reach_2
+
+
+def _step(loss: Loss) -> float:
+    return 1.0 / (4.0 * loss.curvature)
+
+
+def responses(descent: Descent, loss: Loss, curvatures: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return how an error of the gradient moves the result of a descent on a quadratic.
+
+    Parameters
+    ----------
+    descent
+        The public noise.
+    loss
+        The loss.
+    curvatures
+        Eigenvalues of the Hessian, shape (d,).
+
+    Returns
+    -------
+    tuple
+        For each eigenvalue: the effect of an error of 1 in every step, and the root of the sum of squares of
+        the effects of errors in single steps.
+    """
+    slope = np.maximum(curvatures, 0.0) + _RIDGE * loss.curvature
+    # What an error in one step has done to the coefficients j steps later.
+    w, velocity = np.zeros(slope.size), np.ones(slope.size)
+    later = np.empty((descent.steps, slope.size))
+    for turn in range(descent.steps):
+        w = w - _step(loss) * velocity
+        later[turn] = w
+        velocity = _MOMENTUM * velocity + slope * w
+    sums = np.vstack([np.zeros(slope.size), np.cumsum(later, axis=0)])
+    start = descent.steps // 2
+    turns = np.arange(descent.steps)
+    effects = (sums[descent.steps - turns] - sums[np.maximum(start - turns, 0)]) / (descent.steps - start)
+    return effects.sum(axis=0), np.sqrt((effects**2).sum(axis=0))
 
 
 def whole_gradient(people: People, loss: Loss, w: FloatArray, clip: float) -> FloatArray:

@@ -27,6 +27,9 @@ from sklearn.utils.validation import check_is_fitted  # type: ignore[import-unty
 from dpmarket import checks
 from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.errors import InvalidInput
+from dpmarket.learning.curvature import Split, release_hessian, split_epsilons
+from dpmarket.learning.descent import gradient_clip
+from dpmarket.learning.intervals import IntervalsMixin
 from dpmarket.learning.labels import numbers_of, read_classes
 from dpmarket.learning.messages import refuse_arguments, validated
 from dpmarket.learning.people import (
@@ -37,7 +40,8 @@ from dpmarket.learning.people import (
     taking_part,
 )
 from dpmarket.learning.rows import Rows, clipping_scales
-from dpmarket.learning.training import Charge, Records, train, train_by_descent
+from dpmarket.learning.spread import released
+from dpmarket.learning.training import Charge, Records, people_of, train, train_by_descent
 from dpmarket.numerics import exact_sum
 from dpmarket.privacy.account import PrivacyAccount
 from dpmarket.privacy.descent import Descent
@@ -52,7 +56,7 @@ _LABEL_BOUND = 2.0**10
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class _PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
+class _PrivateLinearModel(IntervalsMixin, BaseEstimator):  # type: ignore[misc]
     """Parameters and the fit that all estimators of this module share.
 
     Parameters
@@ -109,7 +113,12 @@ class _PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     description_
         Everything public about the release, as plain data: what a certificate states.
     certifiable_
-        Whether the noise source says that its noise is secret, and nothing public was read from the labels.
+        Whether the noise source says that its noise is secret, nothing public was read from the labels, and
+        no Hessian was released besides, which certificates do not state.
+    effective_people_
+        As many people with equal weights would have the same sampling error. Public.
+    hessian_
+        With ``intervals=``: the :class:`~dpmarket.learning.curvature.NoisyHessian`. Public.
 
     Notes
     -----
@@ -153,6 +162,7 @@ class _PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         epsilons: ArrayLike | Mapping[Any, float] | None = None,
         people: ArrayLike | None = None,
         account: PrivacyAccount | None = None,
+        intervals: float | None = None,
         **unknown: Any,
     ) -> Self:
         """Fit and release a model.
@@ -171,6 +181,9 @@ class _PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             Owner of each record, shape (records,).
         account
             Keeps what each person has left over many releases; everybody is charged before noise is drawn.
+        intervals
+            The share of every epsilon, strictly between 0 and 1, that is spent on a noisy Hessian, so that
+            intervals need no public rows. None spends nothing on it.
 
         Raises
         ------
@@ -178,7 +191,8 @@ class _PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             For budgets that are NaN, negative, infinite, text, of a wrong length or all 0, and for records
             of people with a budget that are not what this estimator takes. Before noise is drawn.
         Infeasible
-            If no noise keeps the budgets at this ``l2``, or the account has too little left for somebody.
+            If no noise keeps the budgets at this ``l2``, if the account has too little left for somebody, or
+            if the epsilons are too small for a Hessian.
         EntropyUnavailable
             If the operating system gives no random bits.
         """
@@ -189,13 +203,17 @@ class _PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         x, y = validated(self, X, y, accept_sparse="csr", y_numeric=isinstance(self, RegressorMixin))
         loss, labels = self._read_labels(y)
         records = Records(x, labels, kept, holding)
-        charge = self._charging(account, holding)
+        split = None if intervals is None else self._split(intervals, loss, x.shape[1], promised, source)
+        charge = self._charging(account, holding, split)
+        promised = promised if split is None else split.left
         if self.delta is None:
             self._fit_objective(records, loss, promised, source, charge)
         else:
             self._fit_descent(records, loss, promised, source, charge)
+        self._release_hessian(split, records, source)
         self.people_ = holding.people
-        self.certifiable_ = bool(source.certifiable) and self._declared()
+        self.effective_people_ = 1.0 / float(self.loss_weights_ @ self.loss_weights_)
+        self.certifiable_ = bool(source.certifiable) and self._declared() and split is None
         return self
 
     def published(self) -> Self:
@@ -261,13 +279,41 @@ class _PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             separate, bound, suggested_constant(separate, bound) if constant is None else constant
         )
 
-    def _charging(self, account: PrivacyAccount | None, holding: Holding) -> Charge:
+    def _charging(self, account: PrivacyAccount | None, holding: Holding, split: Split | None) -> Charge:
         if account is None:
             return lambda spent: None
         if self.delta is None:
-            return lambda spent: account.charge(holding.names(), spent)
+            return lambda spent: account.charge(
+                holding.names(), spent if split is None else split.total(spent)
+            )
+        if split is not None:
+            return lambda mus: account.charge(holding.names(), split.spent, mus=mus)
         delta = float(self.delta)
         return lambda mus: account.charge(holding.names(), mus=mus, delta=delta)
+
+    def _split(
+        self, share: float, loss: Loss, features: int, promised: FloatArray, source: NoiseSource
+    ) -> Split:
+        """Divide epsilons between a noisy Hessian and the model, or refuse."""
+        if self.private == "labels":
+            raise InvalidInput(
+                "expected no intervals= with private='labels': X is public there, pass it as public_rows."
+            )
+        if not callable(getattr(source, "bits", None)):
+            raise InvalidInput("expected a noise_source with a method bits, which intervals= needs.")
+        reserve = float(self.numerical_epsilon) if self.delta is None else 0.0
+        epsilons = np.where(promised > reserve, promised, 0.0)
+        clip = None if self.delta is None else gradient_clip(loss)
+        return split_epsilons(loss, self._norm(features), share, epsilons, clip=clip)
+
+    def _release_hessian(self, split: Split | None, records: Records, source: NoiseSource) -> None:
+        """Release the Hessian at the released coefficients; its owners were charged with the model."""
+        self.__dict__.pop("hessian_", None)
+        if split is not None:
+            norm = split.plan.norm
+            people = people_of(records, split.weights, norm.constant)
+            self.hessian_ = release_hessian(split.plan, people, released(self, norm), source.bits())  # type: ignore[attr-defined]
+            self.epsilons_: FloatArray = split.total(self.epsilons_)
 
     def _fit_objective(
         self, records: Records, loss: Loss, promised: FloatArray, source: NoiseSource, charge: Charge
@@ -367,6 +413,9 @@ numerical_epsilon, noise_source
     """
 
     classes: Sequence[Any] | None = None
+
+    def _linked(self, scores: FloatArray) -> FloatArray:
+        return np.asarray(expit(scores))
 
     def _read_labels(self, y: Any) -> tuple[Loss, FloatArray]:
         self.classes_ = read_classes(self.classes, y)
@@ -554,4 +603,7 @@ numerical_epsilon, noise_source
 
     def predict(self, X: Any) -> FloatArray:
         """Return the expected share of each row, shape (records,)."""
-        return np.asarray(expit(self._outputs(X)[:, 0]))
+        return self._linked(self._outputs(X)[:, 0])
+
+    def _linked(self, scores: FloatArray) -> FloatArray:
+        return np.asarray(expit(scores))

@@ -166,15 +166,20 @@ def train_by_descent(
     if not callable(bits):
         raise InvalidInput("expected a noise_source with a method bits, which a delta needs.")
     descent, whole = plan
+    people = people_of(records, whole, constant)
+    spent = descent.epsilons(whole)
+    charge(descent.mu(whole))
+    return Descended(descend(people, loss, descent, bits()), descent, loss, whole, spent)
+
+
+def people_of(records: Records, whole: IntArray, constant: float | None) -> People:
+    """Return the records of people with a whole weight above 0, sorted by person."""
     owners = records.owners()
     order = np.argsort(owners, kind="stable")
     order = order[whole[owners[order]] > 0]
     present, starts = np.unique(owners[order], return_index=True)
     features, labels = records.features[order], records.labels[order]
-    people = People(features, labels, starts, whole[present], int(whole.sum()), constant)
-    spent = descent.epsilons(whole)
-    charge(descent.mu(whole))
-    return Descended(descend(people, loss, descent, bits()), descent, loss, whole, spent)
+    return People(features, labels, starts, whole[present], int(whole.sum()), constant)
 
 
 def record_weights(records: Records, person_weights: FloatArray) -> FloatArray:

@@ -143,6 +143,16 @@ class NoiseNorm:
         """Root mean square of the coefficient with the least noise, times the noise rate."""
         return 2.0 * math.sqrt(self.joint + 1.0) if self.is_euclidean else 2.0 * math.sqrt(2.0)
 
+    def lengths(self, rows: FloatArray) -> FloatArray:
+        """Return N of each row of features, shape (rows,), each from that row alone."""
+        squares, sums = np.zeros(len(rows)), np.zeros(len(rows))
+        for column, separate in zip(rows.T, self.separate, strict=True):
+            if separate:
+                sums += np.abs(column)
+            else:
+                squares += column * column
+        return np.asarray(np.sqrt(squares) + sums)
+
     def draw(
         self, source: NoiseSource, outputs: int, noise_rate: float, accuracy: float
     ) -> tuple[FloatArray, FloatArray]:

@@ -13,8 +13,8 @@ import numpy as np
 from dpmarket import checks
 from dpmarket.arrays import BoolArray, IntArray
 from dpmarket.errors import InvalidInput
+from dpmarket.privacy.exact import report_noisy_max
 from dpmarket.privacy.noise import Bits
-from dpmarket.statistics.exact import report_noisy_max
 from dpmarket.statistics.intervals import level_margin
 from dpmarket.statistics.release import StatisticError
 from dpmarket.statistics.sample import RESOLUTION, WeightedSample

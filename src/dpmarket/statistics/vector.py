@@ -12,8 +12,8 @@ import numpy as np
 from dpmarket import checks
 from dpmarket.arrays import BoolArray, FloatArray, IntArray
 from dpmarket.errors import InvalidInput, NotConverged
+from dpmarket.privacy.exact import rounded_radial
 from dpmarket.privacy.noise import Bits
-from dpmarket.statistics.exact import rounded_radial
 from dpmarket.statistics.intervals import vector_radius
 from dpmarket.statistics.release import StatisticError
 from dpmarket.statistics.sample import RESOLUTION, WeightedSample

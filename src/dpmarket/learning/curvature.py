@@ -1,0 +1,286 @@
+r"""A Hessian released with noise: what ``fit(..., intervals=share)`` spends a share of every epsilon on.
+
+After the model each person's mean Hessian :math:`h\,xx^T` at the released coefficients, and where labels move
+the curvature or gradients are clipped also the mean squared length of gradients, become a vector of whole
+cells no longer than 2^16: a triangle of the matrix, with the square root of 2 beside the diagonal, so
+that lengths are those of matrices. The weighted sum of these vectors is released with exact radial noise in
+whole numbers. A replaced person moves it by at most :math:`2 w 2^{16}`, which costs w times ``unit`` of pure
+epsilon, with a delta and without. A vector is a function of that person's records and released coefficients
+only, also in its last bit. Hessian and model together cost a person the sum of both charges.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from dpmarket import checks
+from dpmarket.arrays import FloatArray, IntArray, read_only
+from dpmarket.errors import Infeasible, InvalidInput
+from dpmarket.learning.descent import People
+from dpmarket.privacy.descent import CELLS
+from dpmarket.privacy.exact import rounded_radial
+from dpmarket.privacy.loss import Loss
+from dpmarket.privacy.noise import Bits
+from dpmarket.privacy.noise_norm import NoiseNorm
+
+_TOTAL_BITS = 36
+_MOST_COEFFICIENTS = 100
+_MOST_NOISE = 8.0
+_USUAL_SQUARE = 0.25  # squared length of a usual row, as a share of the longest's
+
+
+@dataclass(frozen=True)
+class HessianPlan:
+    """What is public about the release of a Hessian, before a record is read.
+
+    Attributes
+    ----------
+    loss, norm
+        The model's.
+    share
+        The share of every epsilon, strictly between 0 and 1.
+    total
+        The sum of the whole weights.
+    unit
+        Epsilon of a weight of one, a power of two.
+    clip
+        The length to which gradients are shortened; None if they are not.
+    """
+
+    loss: Loss
+    norm: NoiseNorm
+    share: float
+    total: int
+    unit: Fraction
+    clip: float | None
+
+    @property
+    def coefficients(self) -> int:
+        """D: all coefficients of the model."""
+        return self.loss.outputs * self.norm.n_coefficients
+
+    @property
+    def scales(self) -> tuple[float, ...]:
+        """The largest Hessian and, where it is released, the largest squared length of a gradient."""
+        square = self.norm.row_bound_2**2
+        hessian = self.loss.curvature * square
+        if self.clip is not None:
+            return hessian, self.clip**2
+        return (hessian,) if self.loss.span is not None else (hessian, self.loss.reach_2**2 * square)
+
+    @property
+    def size(self) -> int:
+        """Numbers that are released."""
+        return self.coefficients * (self.coefficients + 1) // 2 + (len(self.scales) - 1)
+
+    @property
+    def cell(self) -> float:
+        """What one cell of weight one is, as a share of the largest value."""
+        return math.sqrt(len(self.scales)) / (CELLS * self.total)
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of the noise of one number, as a share of the largest value."""
+        return 2.0 * math.sqrt(self.size + 1.0) * CELLS / float(self.unit) * self.cell
+
+    def check(self) -> None:
+        """Refuse a noise that hides the Hessian of usual rows, before anybody is charged.
+
+        Raises
+        ------
+        InvalidInput
+            For more than 100 coefficients.
+        Infeasible
+            If the noise's largest eigenvalue would exceed the mean one of a usual Hessian eight times:
+            directions of little curvature could then not be told from others, and intervals be too narrow.
+        """
+        if self.coefficients > _MOST_COEFFICIENTS:
+            raise InvalidInput(
+                f"expected at most {_MOST_COEFFICIENTS} coefficients with intervals=, the model has "
+                f"{self.coefficients}; pass public_rows to coef_interval instead."
+            )
+        largest = self.deviation * math.sqrt(2.0 * self.coefficients)
+        usual = _USUAL_SQUARE / self.coefficients
+        if largest > _MOST_NOISE * usual:
+            raise Infeasible(
+                f"The epsilons are too small for a noisy Hessian: with intervals={self.share:g} its noise is "
+                f"{largest / usual:.2g} times the Hessian of usual rows, more than {_MOST_NOISE:g}. "
+                "Leave intervals= out, and pass public_rows to coef_interval."
+            )
+
+    def simulated(self, count: int) -> FloatArray:
+        """Return ``count`` draws of noise in cells: always the same, for what follows publicly."""
+        rng = np.random.default_rng(0)
+        draws = rng.normal(size=(count, self.size))
+        lengths = rng.gamma(self.size, 2.0 * CELLS / float(self.unit), size=(count, 1))
+        return np.asarray(draws / np.linalg.norm(draws, axis=1, keepdims=True) * lengths)
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyHessian:
+    """A released Hessian: whole numbers, and everything public about their noise.
+
+    Attributes
+    ----------
+    plan
+        What is public.
+    cells
+        The release: whole numbers.
+    """
+
+    plan: HessianPlan
+    cells: tuple[int, ...]
+
+    def plausible(self, count: int) -> tuple[FloatArray, FloatArray]:
+        """Return Hessians and second moments of gradients that may be the right ones, each (count, D, D).
+
+        Each is the release less a simulated draw of its noise, without negative eigenvalues. Second moments
+        are in proportion to the Hessian, with the released squared length of gradients; or equal to it, as
+        they are where a model's probabilities are right. Clipped gradients have no curvature and count once
+        more, alike in all directions.
+        """
+        plan, d = self.plan, self.plan.coefficients
+        possible = np.array([float(cell) for cell in self.cells]) - plan.simulated(count)
+        possible *= plan.cell
+        matrices = np.zeros((count, d, d))
+        rows, columns = np.tril_indices(d)
+        matrices[:, rows, columns] = possible[:, : rows.size] * plan.scales[0]
+        matrices = (matrices + np.swapaxes(matrices, 1, 2)) / math.sqrt(2.0)
+        matrices[:, range(d), range(d)] /= math.sqrt(2.0)
+        values, vectors = np.linalg.eigh(matrices)
+        kept = np.maximum(values, 0.0)
+        hessians = (vectors * kept[:, None, :]) @ np.swapaxes(vectors, 1, 2)
+        if len(plan.scales) == 1:
+            return hessians, hessians
+        traces = np.maximum(values.sum(axis=1), 1e-3 * kept.max(axis=1) + 1e-300)
+        squares = np.maximum(possible[:, -1], 0.0) * plan.scales[1]
+        gradients = hessians * (squares / traces)[:, None, None]
+        if plan.clip is not None:
+            gradients = gradients + np.eye(d) * (squares / d)[:, None, None]
+        return hessians, gradients
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the release as plain data, ready for JSON."""
+        return {
+            "share": self.plan.share,
+            "weight_total": self.plan.total,
+            "unit": float(self.plan.unit),
+            "clip": self.plan.clip,
+            "cells": [str(cell) for cell in self.cells],
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """How epsilons are divided between a Hessian and a model.
+
+    Attributes
+    ----------
+    plan, weights
+        What is public about the Hessian, and the whole weight of each person there.
+    left
+        The epsilon of each person that is left for the model.
+    epsilons
+        What both together may cost each person.
+    """
+
+    plan: HessianPlan
+    weights: IntArray
+    left: FloatArray
+    epsilons: FloatArray
+
+    @property
+    def spent(self) -> FloatArray:
+        """What the Hessian costs each person, exactly."""
+        return read_only(self.weights * float(self.plan.unit))
+
+    def total(self, spent: FloatArray) -> FloatArray:
+        """Return what both cost each person, rounded up, if the model costs ``spent``, at most ``left``."""
+        both = spent + self.spent
+        return read_only(np.where(both > 0.0, np.minimum(np.nextafter(both, np.inf), self.epsilons), 0.0))
+
+
+def split_epsilons(
+    loss: Loss, norm: NoiseNorm, share: float, epsilons: FloatArray, *, clip: float | None
+) -> Split:
+    """Divide epsilons: a weight w costs its owner exactly ``w * plan.unit``, the rest is left, rounded down.
+
+    Raises
+    ------
+    InvalidInput
+        For a share that is not strictly between 0 and 1, and epsilons that are all 0.
+    Infeasible
+        If the share is too small for a Hessian.
+    """
+    share = checks.strictly_between("intervals", share, 0.0, 1.0)
+    total = float(epsilons.sum())
+    if not 1e-90 < total < 1e90:
+        raise InvalidInput("expected epsilons whose sum is between 1e-90 and 1e90.")
+    exponent = math.frexp(total)[1] - _TOTAL_BITS
+    weights = np.floor(np.ldexp(epsilons * share, -exponent)).astype(np.int64)
+    left = np.maximum(epsilons - np.ldexp(weights.astype(np.float64), exponent), 0.0) * (1.0 - 2.0**-50)
+    plan = HessianPlan(loss, norm, share, max(int(weights.sum()), 1), Fraction(2) ** exponent, clip)
+    plan.check()
+    return Split(plan, read_only(weights), read_only(left), epsilons)
+
+
+def release_hessian(plan: HessianPlan, people: People, w: FloatArray, stream: Bits) -> NoisyHessian:
+    """Release the weighted Hessian at coefficients of shape (outputs, n); people are charged already."""
+    sums = np.zeros(plan.size)
+    for columns, labels, starts, weights in people.blocks(plan.size):
+        # Whole numbers whose sums stay below 2^53: exact in any order.
+        sums += weights @ whole_hessians(plan, columns, labels, starts, w)
+    noise = rounded_radial(stream, plan.size, plan.unit / CELLS)
+    return NoisyHessian(plan, tuple(int(a) + b for a, b in zip(sums.tolist(), noise, strict=True)))
+
+
+def whole_hessians(
+    plan: HessianPlan, columns: FloatArray, labels: FloatArray, starts: IntArray, w: FloatArray
+) -> FloatArray:
+    """Return each person's numbers in whole cells, shape (people, size)."""
+    loss, (outputs, n) = plan.loss, w.shape
+    if plan.clip is None:
+        features = len(plan.norm.separate)
+        shortened = columns[:features] / np.maximum(plan.norm.lengths(columns[:features].T), 1.0)
+        columns = np.vstack([shortened, columns[features:]])
+    scores = np.zeros((columns.shape[1], outputs))
+    for k in range(outputs):
+        for j in range(n):
+            scores[:, k] += columns[j] * w[k, j]
+    first = loss.derivatives(scores, labels)
+    diagonal, vector = loss.curvatures(scores, labels)
+    if plan.clip is not None:
+        lengths = np.sqrt((columns**2).sum(axis=0)) * np.sqrt((first**2).sum(axis=1))
+        diagonal, vector = (part * (lengths <= plan.clip)[:, None] for part in (diagonal, vector))
+        first = first * np.minimum(1.0, plan.clip / np.maximum(lengths, 1e-300))[:, None]
+    counts = np.diff(np.append(starts, columns.shape[1])).astype(np.float64)
+    found, squares = np.empty((starts.size, plan.size)), np.zeros(starts.size)
+    for place, values in enumerate(_entries(plan, columns, first, diagonal, vector)):
+        if starts.size < values.size:
+            values = np.add.reduceat(values, starts) / counts
+        found[:, place] = np.where(np.isfinite(values), values, 0.0)
+        squares += found[:, place] ** 2
+    bound = math.sqrt(len(plan.scales))
+    factors = CELLS / np.maximum(np.sqrt(squares), bound) * (1.0 - 1e-9)
+    return np.asarray(np.trunc(found * factors[:, None]))
+
+
+def _entries(
+    plan: HessianPlan, columns: FloatArray, first: FloatArray, diagonal: FloatArray, vector: FloatArray
+) -> Iterator[FloatArray]:
+    """Yield what each record adds to each released number, as a share of the largest."""
+    n = len(columns)
+    for a in range(plan.coefficients):
+        for b in range(a + 1):
+            (k, j), (m, i) = divmod(a, n), divmod(b, n)
+            curved = diagonal[:, k] * float(k == m) - vector[:, k] * vector[:, m]
+            beside = 1.0 if a == b else math.sqrt(2.0)
+            yield curved * columns[j] * columns[i] * (beside / plan.scales[0])
+    if len(plan.scales) > 1:
+        yield (first**2).sum(axis=1) * (columns**2).sum(axis=0) / plan.scales[1]

@@ -1,0 +1,260 @@
+"""Intervals for coefficients and predictions, as methods of every private linear model.
+
+:mod:`dpmarket.learning.spread` has the law of the errors, what is public about it, and the target: intervals
+are about what the same fit would return from the whole population without noise. Nothing here reads a record
+or spends an epsilon. Each single interval holds its target as often as ``level`` says; several do not do so
+together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from scipy.special import expit, logit
+
+from dpmarket.arrays import FloatArray
+from dpmarket.display import html_grid
+from dpmarket.learning.spread import norm_and_loss, released, rows_of, spread_of, unit_of
+from dpmarket.privacy.noise_norm import NoiseNorm
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+class Interval(NamedTuple):
+    """Ends of intervals, and whether rows had to be guessed.
+
+    Attributes
+    ----------
+    low, high
+        Ends, in the shape of what the interval is about.
+    approximate
+        True where neither public rows nor a noisy Hessian were there.
+
+    Examples
+    --------
+    >>> Interval(np.array([1.0]), np.array([2.0]), approximate=False).high.tolist()
+    [2.0]
+    """
+
+    low: FloatArray
+    high: FloatArray
+    approximate: bool
+
+
+@dataclass(frozen=True, eq=False)
+class CoefficientSummary:
+    """Estimates with their uncertainty: a row for each coefficient.
+
+    Attributes
+    ----------
+    names, estimates
+        A name and the released value of each coefficient; intercepts come last.
+    noise, sampling
+        Standard deviations of the two parts of the error.
+    low, high, level
+        Ends of the interval, and how often such intervals hold their target.
+    approximate
+        Whether nothing was known about the rows.
+
+    Examples
+    --------
+    >>> one, half = np.array([1.0]), np.array([0.5])
+    >>> CoefficientSummary(("age",), one, half, half, -one, 3.0 * one, level=0.9, approximate=False)
+    0.9 intervals for the penalised coefficients of the population
+    coefficient  estimate  noise  sampling  low  high
+    age                 1    0.5       0.5   -1     3
+    """
+
+    names: tuple[str, ...]
+    estimates: FloatArray
+    noise: FloatArray
+    sampling: FloatArray
+    low: FloatArray
+    high: FloatArray
+    level: float
+    approximate: bool
+
+    @property
+    def _title(self) -> str:
+        rough = ", approximate: no public rows" if self.approximate else ""
+        return f"{self.level:.4g} intervals for the penalised coefficients of the population{rough}"
+
+    def _columns(self) -> dict[str, Any]:
+        numbers = (self.estimates, self.noise, self.sampling, self.low, self.high)
+        named = zip(("estimate", "noise", "sampling", "low", "high"), numbers, strict=True)
+        return {"coefficient": list(self.names), **{name: values.tolist() for name, values in named}}
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return a row per coefficient: estimate, noise and sampling part, ends of the interval."""
+        import polars as pl
+
+        return pl.DataFrame(self._columns())
+
+    def __repr__(self) -> str:
+        columns = self._columns()
+        texts = [[name, *_texts(values)] for name, values in columns.items()]
+        widths = [max(len(text) for text in column) for column in texts]
+        lines = [
+            "  ".join(f"{text:<{w}}" if k == 0 else f"{text:>{w}}" for k, (text, w) in enumerate(row))
+            for row in (zip(line, widths, strict=True) for line in zip(*texts, strict=True))
+        ]
+        return "\n".join([self._title, *lines])
+
+    def _repr_html_(self) -> str:
+        columns = self._columns()
+        rows = [dict(zip(columns, line, strict=True)) for line in zip(*columns.values(), strict=True)]
+        return html_grid(self._title, rows)
+
+    def plot(self, axes: Any = None) -> Any:
+        """Draw estimates with their intervals and, thicker, what the noise alone makes of them.
+
+        ``axes`` are matplotlib's; None makes a figure of its own. Returns the axes.
+        """
+        if axes is None:
+            from matplotlib.figure import Figure
+
+            size = (4.8, 1.0 + 0.28 * len(self.names))
+            axes = Figure(figsize=size, layout="constrained").add_subplot()
+        places = np.arange(len(self.names))[::-1]
+        axes.axvline(0.0, color="#000000", linewidth=0.8)
+        axes.hlines(places, self.low, self.high, color="#0072B2", label=f"{self.level:.4g} interval")
+        ends = self.estimates - self.noise, self.estimates + self.noise
+        axes.hlines(places, *ends, color="#D55E00", linewidth=4.0, alpha=0.6, label="noise, one deviation")
+        axes.plot(self.estimates, places, "o", color="#0072B2", markersize=4.5)
+        axes.set_yticks(places, list(self.names))
+        axes.set_xlabel("coefficient" + (" (approximate)" if self.approximate else ""))
+        axes.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
+        return axes
+
+
+def _texts(values: list[Any]) -> list[str]:
+    return [value if isinstance(value, str) else f"{value:.4g}" for value in values]
+
+
+class IntervalsMixin:
+    """How sure a fitted model is: mixed into the estimators of :mod:`dpmarket.learning.linear`.
+
+    A subclass with another link than the identity says so in ``_linked``.
+    """
+
+    def _linked(self, scores: FloatArray) -> FloatArray:
+        """Return what is predicted at these scores; never falling."""
+        return scores
+
+    def coef_interval(self, level: float = 0.9, public_rows: Any = None) -> Interval:
+        """Return intervals for ``coef_``, each of which holds its target with probability ``level``.
+
+        Parameters
+        ----------
+        level
+            Above 0, at most 0.999.
+        public_rows
+            Public rows of the same kind as the private ones, as ``fit`` takes them, two or more for each
+            coefficient; or a pair of rows and labels, which support vectors need, and which makes intervals
+            of regressions narrower. None means the noisy Hessian if ``fit`` was given ``intervals=``, else a
+            stand-in; the interval is wide and marked approximate then.
+
+        Returns
+        -------
+        Interval
+            ``low`` and ``high`` in the shape of ``coef_``, and ``approximate``.
+        """
+        found = self.summary(level, public_rows)
+        size, shape = np.size(self.coef_), np.shape(self.coef_)  # type: ignore[attr-defined]
+        low, high = (ends[:size].reshape(shape) for ends in (found.low, found.high))
+        return Interval(low, high, found.approximate)
+
+    def predict_interval(self, X: Any, level: float = 0.9, public_rows: Any = None) -> Interval:
+        """Return intervals for predictions, each of which holds its target with probability ``level``.
+
+        Probabilities, in the shape of ``predict_proba``, where the model has them; scores of support vectors;
+        expected labels of regressions. They are about the model's prediction, not about a new person's label.
+
+        Parameters
+        ----------
+        X
+            Rows to predict, as ``predict`` takes them.
+        level, public_rows
+            As for :meth:`coef_interval`.
+
+        Returns
+        -------
+        Interval
+        """
+        spread = spread_of(self, public_rows)
+        norm, loss = norm_and_loss(self)
+        rows = rows_of(self, X, norm)
+        scores, unit = self._outputs(X), unit_of(self)  # type: ignore[attr-defined]
+        if loss.outputs == 1:
+            half = spread.half_widths(rows * unit, level)
+            low, high = self._linked(scores[:, 0] - half), self._linked(scores[:, 0] + half)
+            if hasattr(self, "predict_proba"):
+                low, high = np.column_stack([1.0 - high, low]), np.column_stack([1.0 - low, high])
+            return Interval(low, high, spread.approximate)
+        chances = np.clip(self.predict_proba(X), 1e-12, 1.0 - 1e-12)  # type: ignore[attr-defined]
+        low, high = np.empty_like(chances), np.empty_like(chances)
+        for k, own in enumerate(chances.T):
+            # To first order the log odds of a class move by its score less the mean of the others' scores.
+            slopes = -chances / (1.0 - own)[:, None]
+            slopes[:, k] = 1.0
+            half = spread.half_widths(_directions(rows * unit, slopes), level)
+            low[:, k], high[:, k] = expit(logit(own) - half), expit(logit(own) + half)
+        return Interval(low, high, spread.approximate)
+
+    def summary(self, level: float = 0.9, public_rows: Any = None) -> CoefficientSummary:
+        """Return a table of coefficients and intercepts: estimate, noise, sampling, interval.
+
+        Parameters
+        ----------
+        level, public_rows
+            As for :meth:`coef_interval`.
+
+        Returns
+        -------
+        CoefficientSummary
+        """
+        spread = spread_of(self, public_rows)
+        norm, loss = norm_and_loss(self)
+        k, n, features = loss.outputs, norm.n_coefficients, len(norm.separate)
+        # What all outputs of a softmax have in common is taken out of its coefficients.
+        centred = np.eye(k) - (1.0 / k if k > 1 else 0.0)
+        units = np.full(n, unit_of(self))
+        units[features:] *= norm.constant or 1.0
+        directions = (centred[:, None, :, None] * np.diag(units)[None, :, None, :]).reshape(k, n, k * n)
+        order = [directions[:, :features].reshape(-1, k * n), directions[:, features:].reshape(-1, k * n)]
+        estimates = released(self, norm) * units
+        flat = [estimates[:, :features].ravel(), estimates[:, features:].ravel() + _center(self)]
+        wanted, values = np.vstack(order), np.concatenate(flat)
+        sampling, noise = spread.parts(wanted)
+        half = spread.half_widths(wanted, level)
+        return CoefficientSummary(
+            names=_names(self, norm),
+            estimates=values,
+            noise=np.sqrt(noise.sum(axis=1)),
+            sampling=np.sqrt(sampling),
+            low=values - half,
+            high=values + half,
+            level=float(level),
+            approximate=spread.approximate,
+        )
+
+
+def _center(model: Any) -> float:
+    return float(getattr(model, "center", 0.0))
+
+
+def _names(model: Any, norm: NoiseNorm) -> tuple[str, ...]:
+    numbered = [f"x{j}" for j in range(len(norm.separate))]
+    columns = [str(name) for name in getattr(model, "feature_names_in_", numbered)]
+    outputs = [f"{label}: " for label in getattr(model, "classes_", ())]
+    outputs = outputs if len(outputs) > 2 else [""]
+    ends = [f"{output}intercept" for output in outputs] if norm.constant is not None else []
+    return tuple([f"{output}{column}" for output in outputs for column in columns] + ends)
+
+
+def _directions(rows: FloatArray, outputs: FloatArray) -> FloatArray:
+    """Return, for each row, the direction of this combination of outputs, shape (rows, D)."""
+    return np.asarray((outputs[:, :, None] * rows[:, None, :]).reshape(len(rows), -1))

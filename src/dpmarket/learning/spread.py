@@ -1,0 +1,265 @@
+r"""The law of the error of a private linear model, from public quantities only.
+
+A fit releases coefficients that are off by, to first order,
+
+.. math:: \hat W - W^* = -K (\xi + b), \qquad K = (H + \Lambda)^{-1},
+
+with the noise b, whose law is exact and public, the sampling error :math:`\xi` of the gradient, whose
+covariance is at most :math:`|a|^2` times the second moment of one person's gradient, and the Hessian H.
+
+**Target.** :math:`W^*` is what the same fit would return from the whole population without noise: the
+penalised minimiser, times the public shrinkage correction; with a delta, the end of the same descent. The
+penalty's bias is part of the target and not of the interval.
+
+**Where H comes from.** Private rows are not read. H and the second moment are those of public rows of the
+same kind (``public_rows``) at the released coefficients; or of a Hessian released with noise, where ``fit``
+was given ``intervals=share`` (:mod:`dpmarket.learning.curvature`): variances are then means over Hessians
+that the release leaves plausible; or else of a stand-in, rows of equal length in all directions. A stand-in
+knows nothing of how features go together: every direction may have a sixteenth of its curvature, the worst is
+taken, and the interval is marked approximate. No epsilon is spent here.
+
+**What is public about weights** is :math:`1 / |a|^2`, the effective number of people, as with statistics.
+Single weights follow from single epsilons, which are the buyer's knowledge; they are not used.
+
+The noise is a normal vector of random size: radial noise on m coefficients has independent normal coordinates
+times :math:`\frac{2}{\eta} \sqrt V` with :math:`V / 2 \sim \Gamma(\frac{m+1}{2})`. So an error along any
+direction has the characteristic function :math:`e^{-s^2 u^2 / 2} \prod_k (1 + t_k^2 u^2)^{-(m_k+1)/2}`, and
+:func:`quantiles` inverts it (Gil-Pelaez).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted  # type: ignore[import-untyped]
+
+from dpmarket import checks
+from dpmarket.arrays import FloatArray, IntArray
+from dpmarket.errors import InvalidInput
+from dpmarket.learning.descent import gradient_clip, responses
+from dpmarket.learning.labels import numbers_of
+from dpmarket.learning.messages import validated
+from dpmarket.learning.moments import moments_of, needs_labels, stand_in, with_constant
+from dpmarket.privacy.descent import CELLS
+from dpmarket.privacy.loss import Loss, loss_from
+from dpmarket.privacy.noise_norm import NoiseNorm
+
+_LEAST_CURVATURE = 1.0 / 16.0  # of a stand-in's, in the worst direction
+_PLAUSIBLE = 32  # Hessians
+_MOST_ROWS = 5_000
+_LARGEST_LEVEL = 0.999
+_NEGLIGIBLE = -25.0  # the logarithm of a characteristic function
+_WIDER = 1.0 + 1e-3  # more than inversion and interpolation are off by
+
+
+@dataclass(frozen=True, eq=False)
+class Spread:
+    """The law of the error of released coefficients along any direction.
+
+    Attributes
+    ----------
+    sampling
+        Covariance of the sampling error, and of rounding to the grid, shape (D, D).
+    responses
+        Matrices through which noise enters, one for each plausible Hessian, shape (Hessians, D, D).
+    blocks, variances
+        Block and variance of the noise of each coefficient.
+    shapes
+        The shape (m + 1) / 2 of each block; infinite if it is normal.
+    approximate
+        Whether rows were guessed.
+    """
+
+    sampling: FloatArray
+    responses: FloatArray
+    blocks: IntArray
+    variances: FloatArray
+    shapes: FloatArray
+    approximate: bool
+
+    def parts(self, directions: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return variances along directions, shape (count, D): of sampling, and of each block of noise."""
+        squares = ((directions @ self.responses) ** 2).mean(axis=0) * self.variances
+        noise = np.zeros((self.shapes.size, len(directions)))
+        np.add.at(noise, self.blocks, squares.T)
+        return ((directions @ self.sampling) * directions).sum(axis=1), noise.T
+
+    def half_widths(self, directions: FloatArray, level: float) -> FloatArray:
+        """Return half the widths of intervals along directions."""
+        return quantiles(*self.parts(directions), self.shapes, level)
+
+
+def quantiles(sampling: FloatArray, noise: FloatArray, shapes: FloatArray, level: float) -> FloatArray:
+    """Return what errors of these variances exceed, in absolute value, with probability ``1 - level``.
+
+    Parameters
+    ----------
+    sampling, noise
+        Variances of a normal part, shape (count,), and of blocks of noise, shape (count, blocks).
+    shapes
+        Shape of each block; infinite if it is normal.
+    level
+        Above 0, at most 0.999.
+    """
+    level = checks.strictly_between("level", level, 0.0, 1.0)
+    if level > _LARGEST_LEVEL:
+        raise InvalidInput(f"expected level of at most {_LARGEST_LEVEL}, got {level!r}.")
+    points, places, kernel = _inversion()
+    found = np.empty(len(sampling))
+    for first in range(0, len(sampling), 1000):
+        chosen = slice(first, first + 1000)
+        total = np.maximum(sampling[chosen] + noise[chosen].sum(axis=1), np.finfo(float).tiny)
+        logs = -0.5 * (sampling[chosen] / total)[:, None] * points**2
+        for k, shape in enumerate(shapes):
+            share = (noise[chosen, k] / total)[:, None] * points**2
+            logs -= 0.5 * share if math.isinf(shape) else shape * np.log1p(share / (2.0 * shape))
+        used = int((logs.max(axis=0) > _NEGLIGIBLE).sum())  # falling from 0
+        chances = np.exp(logs[:, :used]) @ kernel[:used]
+        ends = np.array([np.interp(0.5 * level, row, places) for row in chances])
+        found[chosen] = np.sqrt(total) * ends * _WIDER
+    return found
+
+
+@cache
+def _inversion() -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return points u, places x, and the sums that turn characteristic functions into P(0 < Z < x)."""
+    step = 0.1
+    points, places = np.arange(0.0, 150.0, step), np.arange(0.0, 8.0, 0.04)
+    kernel = np.where(
+        points[:, None] > 0.0,
+        np.sin(points[:, None] * places) / np.maximum(points, step)[:, None],
+        0.5 * places,
+    )
+    return points, places, kernel * (step / math.pi)
+
+
+def spread_of(model: Any, public_rows: Any = None) -> Spread:
+    """Return the law of a fitted model's error, in units of its released coefficients.
+
+    Parameters
+    ----------
+    model
+        A fitted estimator of :mod:`dpmarket.learning.linear`; a published one will do.
+    public_rows
+        None; public rows as ``fit`` takes them; or a pair of rows and labels.
+
+    Raises
+    ------
+    InvalidInput
+        For anything else, and for fewer than two rows for each coefficient.
+    """
+    check_is_fitted(model)
+    norm, loss = norm_and_loss(model)
+    w, clip = released(model, norm), None if model.delta is None else gradient_clip(loss)
+    approximate, least = False, 1.0
+    if public_rows is not None:
+        hessians, gradients = moments_of(loss, w, *_read_rows(model, public_rows, norm, loss), clip)
+    elif hasattr(model, "hessian_"):
+        hessians, gradients = model.hessian_.plausible(_PLAUSIBLE)
+    else:
+        approximate, least = True, _LEAST_CURVATURE
+        hessians, gradients = moments_of(loss, w, stand_in(norm), None, clip)
+    values, vectors = np.linalg.eigh(hessians.reshape(-1, w.size, w.size))
+    steady, single = _worst_responses(model, loss, np.maximum(values, 0.0), least)
+    turned = np.swapaxes(vectors, 1, 2)
+    response = (vectors * steady[:, None, :]) @ turned
+    sampling = (response @ gradients @ response).mean(axis=0) / model.effective_people_
+    if model.delta is None:
+        sampling = sampling + np.eye(w.size) * (model.grid_**2 / 12.0)
+    noise = (vectors * single[:, None, :]) @ turned
+    return Spread(sampling, noise, *_noise_law(model, norm, loss), approximate)
+
+
+def _worst_responses(
+    model: Any, loss: Loss, curvatures: FloatArray, least: float
+) -> tuple[FloatArray, FloatArray]:
+    """Return how errors of the gradient enter: in every step alike, times the gradient's size; and noise.
+
+    The largest over curvatures from ``least`` times the given ones, with gradients in proportion.
+    """
+    steadies, singles = [], []
+    for share in np.unique(np.geomspace(least, 1.0, 9)):
+        if model.delta is None:
+            steady = single = 1.0 / (share * curvatures + model.l2_)
+        else:
+            found = responses(model.descent_, loss, share * curvatures.ravel())
+            steady, single = (np.abs(part).reshape(curvatures.shape) for part in found)
+        steadies.append(steady * math.sqrt(share))
+        singles.append(single)
+    return np.max(steadies, axis=0), np.max(singles, axis=0)
+
+
+def _noise_law(model: Any, norm: NoiseNorm, loss: Loss) -> tuple[IntArray, FloatArray, FloatArray]:
+    """Return block and variance of each coefficient's noise, and the shape of each block."""
+    n, size = norm.n_coefficients, loss.outputs * norm.n_coefficients
+    if model.delta is not None:
+        unit = gradient_clip(loss) / (CELLS * float(model.description_["weight_total"]))
+        variance = (model.descent_.noise_scale * unit) ** 2
+        return np.zeros(size, dtype=np.int64), np.full(size, variance), np.array([np.inf])
+    # A constant column is part of the Euclidean block, or one more column of its own.
+    separate = np.append(norm.mask, np.full(n - norm.mask.size, not norm.is_euclidean))
+    blocks = np.where(separate, np.cumsum(separate), 0)
+    shapes = np.where(np.arange(int(separate.sum()) + 1) == 0, (norm.joint + 1.0) / 2.0, 1.0)
+    variances = 8.0 / model.noise_rate_**2 * shapes[blocks]
+    numbers = (blocks + shapes.size * np.arange(loss.outputs)[:, None]).ravel()
+    return numbers, np.tile(variances, loss.outputs), np.tile(shapes, loss.outputs)
+
+
+def norm_and_loss(model: Any) -> tuple[NoiseNorm, Loss]:
+    """Return the noise norm, with the constant column, and the loss of a fitted model."""
+    if model.delta is None:
+        return model.release_.norm, model.release_.loss
+    constant = model.intercept_scaling_ if model.fit_intercept else None
+    return NoiseNorm.euclidean(model.n_features_in_, constant), loss_from(model.description_["loss"])
+
+
+def unit_of(model: Any) -> float:
+    """Return what released coefficients are multiplied by: shrinkage correction, and a regression's scale."""
+    return float(getattr(model, "shrinkage_correction_", 1.0)) * float(getattr(model, "scale", 1.0))
+
+
+def released(model: Any, norm: NoiseNorm) -> FloatArray:
+    """Return the released coefficients, shape (outputs, n), from the usual attributes."""
+    w = np.atleast_2d(model.coef_) / unit_of(model)
+    if norm.constant is None:
+        return w
+    start = np.atleast_1d(model.intercept_) - float(getattr(model, "center", 0.0))
+    return np.column_stack([w, start / (norm.constant * unit_of(model))])
+
+
+def _read_rows(model: Any, given: Any, norm: NoiseNorm, loss: Loss) -> tuple[FloatArray, FloatArray | None]:
+    """Return public rows with their constant, at most 5,000, evenly spaced, and labels if there are any."""
+    x, y = given if isinstance(given, tuple) else (given, None)
+    rows = rows_of(model, x, norm)
+    least = 2 * norm.n_coefficients
+    if len(rows) < least:
+        raise InvalidInput(
+            f"expected at least {least} public rows, two for each coefficient, got {len(rows)}."
+        )
+    every = slice(None, None, -(-len(rows) // _MOST_ROWS))
+    if y is None:
+        if needs_labels(loss):
+            raise InvalidInput(
+                "expected public_rows to be a pair of rows and labels: how sure support vectors are depends "
+                "on the labels."
+            )
+        return rows[every], None
+    y = np.asarray(y)
+    if y.shape != (len(rows),):
+        raise InvalidInput(f"expected a label for each of {len(rows)} public rows, got shape {y.shape}.")
+    if hasattr(model, "classes_"):
+        return rows[every], numbers_of(model.classes_, y)[every]
+    return rows[every], (checks.finite_vector("labels", y)[every] - model.center) / model.scale
+
+
+def rows_of(model: Any, X: Any, norm: NoiseNorm) -> FloatArray:
+    """Return dense rows as training takes them: shortened if the model does that, with their constant."""
+    x = validated(model, X, accept_sparse="csr", dtype=np.float64, reset=False)
+    x = np.asarray(x.toarray() if hasattr(x, "toarray") else x)
+    if model.clip and model.delta is None:
+        x = x / np.maximum(norm.lengths(x), 1.0)[:, None]
+    return with_constant(x, norm)
