@@ -13,7 +13,6 @@ export PYTHONDONTWRITEBYTECODE :=
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1 POLARS_MAX_THREADS=1
 WORKERS ?= 2
 ## Take tens of minutes, go on where they stopped, and write pages of the documentation.
-## Take tens of minutes, go on where they stopped, and write pages of the documentation.
 ACCURACY := benchmarks/accuracy.py benchmarks/intervals.py
 
 .DEFAULT_GOAL := help

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.second_arithmetic import canonical
 
 import dpmarket as dpm
 from dpmarket import statistics

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 Rows = Sequence[tuple[str, str]]
 
@@ -54,3 +54,40 @@ def html_table(title: str, rows: Iterable[tuple[str, str]]) -> str:
 
     body = "".join(f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in rows)
     return f"<table><caption>{escape(title)}</caption><tbody>{body}</tbody></table>"
+    return f"<table><caption>{escape(title)}</caption><tbody>{body}</tbody></table>"
+
+
+def html_grid(title: str, rows: Sequence[Mapping[str, object]]) -> str:
+    """Return an HTML table with a column for each name, for a notebook; every text is escaped.
+
+    Parameters
+    ----------
+    title
+        What the table is about; its caption.
+    rows
+        Values by name, the same names in each row. Numbers are shown with four digits, None as nothing.
+
+    Returns
+    -------
+    str
+        A ``<table>`` without styles of its own.
+
+    Examples
+    --------
+    >>> html_grid("Buyers", [{"buyer": "<a>", "error": 0.123456}])
+    '<table><caption>Buyers</caption><thead><tr><th>buyer</th><th>error</th></tr></thead><tbody><tr><td>&lt;a&gt;</td><td>0.1235</td></tr></tbody></table>'
+    """
+    from markupsafe import escape
+
+    names = list(rows[0]) if rows else []
+    head = "".join(f"<th>{escape(name)}</th>" for name in names)
+    lines = ("".join(f"<td>{escape(_shown(row[name]))}</td>" for name in names) for row in rows)
+    body = "".join(f"<tr>{line}</tr>" for line in lines)
+    caption = f"<caption>{escape(title)}</caption>"
+    return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _shown(value: object) -> str:
+    if value is None:
+        return ""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
