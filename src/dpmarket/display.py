@@ -54,7 +54,6 @@ def html_table(title: str, rows: Iterable[tuple[str, str]]) -> str:
 
     body = "".join(f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in rows)
     return f"<table><caption>{escape(title)}</caption><tbody>{body}</tbody></table>"
-    return f"<table><caption>{escape(title)}</caption><tbody>{body}</tbody></table>"
 
 
 def html_grid(title: str, rows: Sequence[Mapping[str, object]]) -> str:
