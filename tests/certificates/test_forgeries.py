@@ -121,6 +121,16 @@ def statistic(**changes):
     return change
 
 
+def promised_part(papers):
+    """Announce a part that the certificate does not state; everybody agreed to it."""
+    rules = json.loads(papers.body["rules"]["text"])
+    rules["announced"]["market"]["least_payment"] = 5
+    papers.body["rules"]["text"] = canonical(rules).decode()
+    digest = hashlib.sha256(canonical(rules)).hexdigest()
+    for one in papers.lines:
+        one["rules"] = digest
+
+
 def large_delta(papers):
     papers.release["terms"]["delta"] = papers.market["delta"] = 0.01
 
@@ -246,6 +256,7 @@ FORGERIES = [
     ("rules that nobody announced", ("two-classes",), "agreed rules", line(rules="ab" * 32)),
     ("other rules", ("cross-priced",), "agreed rules",
      at("rules", "text", to=lambda t: t.replace("40", "41"))),
+    ("an announced part left out", ("cross-priced",), "announced rules", promised_part),
     ("rules left out", ("cross-priced",), "agreed rules", at("rules", to=None)),
     ("limits left out", ALL, "limits", at("limits", to=[])),
 ]  # fmt: skip

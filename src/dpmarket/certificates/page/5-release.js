@@ -122,7 +122,9 @@ function normProblems(terms) {
   const reach = terms.private === "records" ? loss.reach : loss.span.over(TWO);
   const derived = { reach, outputs, rank, curvature_1, third, relative_third, ...normConstants(norm) };
   const stated = terms.constants;
-  const differing = Object.keys(derived).filter((name) => !isClose(stated[name], derived[name]));
+  const isCount = (name) => ["coefficients", "joint", "outputs", "rank"].includes(name);
+  const differing = Object.keys(derived).filter((name) => !isClose(stated[name], derived[name])
+    || (isCount(name) && stated[name] !== derived[name].toNumber()));
   const own = boundsOf(loss, terms, derived.coefficients);
   const same = own.length === stated.bounds.length && own.every((bound, k) => (
     bound.length === stated.bounds[k].length && bound.every((term, j) => (

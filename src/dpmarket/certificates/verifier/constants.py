@@ -20,6 +20,7 @@ from .layout import is_whole
 from .rounding import sqrt_down, sqrt_up
 
 CELLS = 2**16
+_COUNTS = ("coefficients", "joint", "outputs", "rank")
 _LEAST, _MOST = 1 - Fraction(1, 2**48), 1 + Fraction(1, 2**40)
 _Term = tuple[Fraction, Fraction, Fraction, Fraction]
 
@@ -46,6 +47,7 @@ def norm_problems(terms: Mapping[str, Any]) -> list[str]:
     derived = {**_shared(loss, terms), **_norm_constants(norm)}
     bounds = _bounds(loss, terms, int(derived["coefficients"]))
     wrong = [name for name, value in derived.items() if not _close(stated[name], value)]
+    wrong += [name for name in _COUNTS if stated[name] != derived[name]]
     same = len(bounds) == len(stated["bounds"]) and all(
         len(own) == len(other)
         and all(len(a) == 4 and all(map(_close, a, b)) for a, b in zip(other, own, strict=True))
