@@ -19,7 +19,7 @@ from dpmarket.certificates import (
 )
 from dpmarket.certificates.purchase import _by_seller, _release
 from dpmarket.costs import Mixture
-from dpmarket.mechanisms.cross_pricing import CrossPricedMechanism, bound_salt, reports_digest, split
+from dpmarket.mechanisms.cross_pricing import CrossPricedMechanism, bound_salt, sellers_digest, split
 from dpmarket.mechanisms.epsilon_cost import EpsilonCost
 from dpmarket.mechanisms.exact import OfflineMechanism
 from dpmarket.mechanisms.groups import Group
@@ -171,13 +171,13 @@ def cross_priced(sellers=64):
     rules = announce_rules(
         announced, {"family": "norm"}, Money(100, "EUR").to_dict(), committed_at="2026-01-01T00:00:00+00:00"
     )
-    reports = reports_digest(NONCE, ids, costs)
-    salt = bound_salt(rules_digest(rules), reports)
+    digest = sellers_digest(NONCE, ids)
+    salt = bound_salt(rules_digest(rules), digest)
     outcome, prices = mechanism.run(ids, costs, salt=salt)
     rng = np.random.default_rng(4)
     fitted = model(outcome, rng.uniform(-0.5, 0.5, (sellers, 2)), np.arange(sellers) % 2)
     used, weights = _by_seller(ids, fitted)
-    decided = mechanism.rules(prices) | {"reports": reports, "nonce": hashlib.sha256(NONCE).hexdigest()}
+    decided = mechanism.rules(prices) | {"sellers": digest, "nonce": hashlib.sha256(NONCE).hexdigest()}
     made = make_certificate(
         Sellers(
             ids, outcome.epsilons, whole_units(outcome.payments, 100), used, weights, parts=split(ids, salt)),

@@ -108,14 +108,14 @@ class Money:
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """What an auditor needs to follow cross-pricing: histograms of reports, and the nonce of their digest.
+    """What an auditor needs to follow cross-pricing: histograms of reports, and the nonce of the sellers' digest.
 
     Attributes
     ----------
     histograms
         Reports of each part and group in each cell of the public grid, shape (parts, groups, cells).
     nonce
-        The key of the reports' digest; None where the salt is not bound to the reports.
+        The key of the sellers' digest; None where the salt is not bound to the sellers.
     """
 
     histograms: FloatArray

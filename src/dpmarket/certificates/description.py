@@ -32,7 +32,7 @@ def describe_market(rules: Mapping[str, Any]) -> dict[str, Any]:
         ``rules()`` of a mechanism, or a campaign's: ``mechanism``; ``groups`` or one ``virtual_cost``;
         ``objective``; ``epsilon_cost``; ``delta``; ``budget``; ``schedule`` (one for everybody) or ``prices``
         (of each part ``payment_weight`` and ``schedules``); of cross-priced markets ``salt`` and, where it is
-        bound to the reports, ``reports`` and ``nonce``. Other keys are left out.
+        bound to the sellers, ``sellers`` and ``nonce``. Other keys are left out.
 
     Returns
     -------
@@ -48,7 +48,7 @@ def describe_market(rules: Mapping[str, Any]) -> dict[str, Any]:
         split = {
             "parts": len(prices),
             "salt": rules["salt"],
-            "reports": rules.get("reports"),
+            "sellers": rules.get("sellers"),
             "nonce": rules.get("nonce"),
         }
     return {

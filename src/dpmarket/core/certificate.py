@@ -47,7 +47,7 @@ LEFT = ("declined", "expired", "lapsed", "withdrawn")
 
 
 def nonce_of(key: bytes, campaign: int) -> bytes:
-    """Return the secret key of a campaign's reports' digest: fixed when it is drafted."""
+    """Return the secret key of the digest of a campaign's sellers: fixed when it is drafted."""
     return hashlib.blake2b(campaign.to_bytes(8, "big"), key=key, digest_size=32, person=b"nonce").digest()
 
 

@@ -252,27 +252,27 @@ def split(names: Sequence[str], salt: bytes) -> IntArray:
     return np.fromiter(map(part, names), dtype=np.int64, count=len(names))
 
 
-def reports_digest(nonce: bytes, ids: Sequence[str], costs: FloatArray) -> str:
-    """Return the keyed digest of a frozen list of reports, which says nothing about them without the nonce.
+def sellers_digest(nonce: bytes, ids: Sequence[str]) -> str:
+    """Return the keyed digest of the frozen list of sellers, which says nothing about them without the nonce.
 
     The nonce is drawn with the rules, which announce its SHA-256: nothing about the digest is left to choose
-    once the reports are in.
+    once the list is frozen. No cost goes into it, so that no report moves its seller to another part.
     """
-    keyed = hmac.new(nonce, b"dpmarket-reports-1", hashlib.sha256)
-    for name, cost in sorted(zip((each.encode() for each in ids), costs.tolist(), strict=True)):
-        keyed.update(struct.pack(">I", len(name)) + name + struct.pack(">d", cost))
+    keyed = hmac.new(nonce, b"dpmarket-sellers-1", hashlib.sha256)
+    for name in sorted(each.encode() for each in ids):
+        keyed.update(struct.pack(">I", len(name)) + name)
     return keyed.hexdigest()
 
 
-def bound_salt(rules_digest: str, reports: str) -> bytes:
-    """Return the salt that follows from the digests of the rules and of the frozen reports.
+def bound_salt(rules_digest: str, sellers: str) -> bytes:
+    """Return the salt that follows from the digests of the rules and of the frozen list of sellers.
 
-    A buyer who wants another one has to change the rules that sellers agreed to, or a report.
+    A buyer who wants another one has to change the rules that sellers agreed to, or who sells.
 
-    >>> len(bound_salt("00" * 32, reports_digest(bytes(32), ["ann"], np.array([1.5]))))
+    >>> len(bound_salt("00" * 32, sellers_digest(bytes(32), ["ann"])))
     32
     """
-    content = b"dpmarket-salt-1" + bytes.fromhex(rules_digest) + bytes.fromhex(reports)
+    content = b"dpmarket-salt-1" + bytes.fromhex(rules_digest) + bytes.fromhex(sellers)
     return hashlib.sha256(content).digest()
 
 

@@ -26,7 +26,7 @@ from dpmarket.mechanisms.cross_pricing import (
     LEAST_SELLERS,
     CrossPricedMechanism,
     bound_salt,
-    reports_digest,
+    sellers_digest,
 )
 from dpmarket.mechanisms.exact import OfflineMechanism
 from dpmarket.mechanisms.objective import objective_from_dict
@@ -36,16 +36,16 @@ from dpmarket.mechanisms.price_schedule import PriceSchedule
 
 @dataclass(frozen=True)
 class Binding:
-    """What the salt of cross-pricing follows from, together with the frozen reports.
+    """What the salt of cross-pricing follows from, together with the frozen list of sellers.
 
-    Nothing about the salt is left to choose once rules are announced and reports are in.
+    Nothing about the salt is left to choose once rules are announced and the list is frozen; no cost goes into it.
 
     Attributes
     ----------
     rules
         The digest of the announced rules.
     nonce
-        The secret key of the reports' digest; the rules announce its SHA-256.
+        The secret key of the sellers' digest; the rules announce its SHA-256.
     """
 
     rules: str
@@ -100,9 +100,9 @@ def decide_offline(
             terms.virtual_cost, objective_from_dict(public["objective"]), rules.objective.budget,
             epsilon_cost=terms.epsilon_cost, minor_unit=public["minor_unit"],
         )  # fmt: skip
-        reports = reports_digest(binding.nonce, names, costs)
-        outcome, prices = mechanism.run(names, costs, salt=bound_salt(binding.rules, reports))
-        public |= {**prices.to_dict(), "reports": reports, "nonce": binding.announced}
+        sellers = sellers_digest(binding.nonce, names)
+        outcome, prices = mechanism.run(names, costs, salt=bound_salt(binding.rules, sellers))
+        public |= {**prices.to_dict(), "sellers": sellers, "nonce": binding.announced}
     else:
         objective = objective_for(rules, max(costs.size, 1))
         outcome = OfflineMechanism(terms.virtual_cost, objective, epsilon_cost=terms.epsilon_cost).run(costs)

@@ -27,7 +27,7 @@ def announced_text(rules: Rules, committed_at: str, nonce: str) -> str:
     committed_at
         When they were fixed, UTC.
     nonce
-        SHA-256 of the nonce of the reports' digest, in hexadecimal digits, where parts may be cross-priced.
+        SHA-256 of the nonce of the sellers' digest, in hexadecimal digits, where parts may be cross-priced.
     """
     data = rules.to_data()
     for table, names in _PRIVATE.items():

@@ -12,7 +12,7 @@ group: name text, share number, virtual_cost psi?
 psi: knots [number], values [number]
 part: payment_weight number?, schedules [schedule]
 schedule: amounts [number], costs [number], epsilons [number]
-split: histograms text?, nonce text?, parts number, reports text?, salt text
+split: histograms text?, nonce text?, parts number, salt text, sellers text?
 money: currency text, minor_units number
 rules: quoted_at text?, text text
 totals: bought_from number, sellers number, total_epsilon number, total_payment number, total_used number,

@@ -173,7 +173,7 @@ function marketProblems(body, delta) {
   const needed = ["offline", "cross-priced"].includes(market.mechanism);
   const { groups, budget, split, prices } = market;
   const total = groups.reduce((sum, { share }) => sum + share, 0);
-  const digests = split === null || ["histograms", "nonce", "reports"].every((x) => split[x] === null || isHash(split[x]));
+  const digests = split === null || ["histograms", "nonce", "sellers"].every((x) => split[x] === null || isHash(split[x]));
   const wrong = namesOf({
     groups: within(groups.length, 1, 1000) && new Set(groups.map(({ name }) => name)).size === groups.length
       && Math.abs(total - 1) <= 1e-9 && groups.every(({ share }) => share > 0 && share <= 1),

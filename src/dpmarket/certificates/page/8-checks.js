@@ -55,13 +55,13 @@ const digestOfRules = ({ rules }) => (rules === null ? null : hexadecimal(sha256
 function rulesChecks(body) {
   const [digest, { split }] = [digestOfRules(body), body.market];
   const checks = [announcedCheck(body, digest)];
-  if (split !== null && split.reports === null) {
-    checks.push(skipped("salt", "nothing binds the salt to the reports: that it was drawn once is the buyer's word"));
-  } else if (split !== null && (digest === null || !isHash(split.reports))) {
+  if (split !== null && split.sellers === null) {
+    checks.push(skipped("salt", "nothing binds the salt to the sellers: that it was drawn once is the buyer's word"));
+  } else if (split !== null && (digest === null || !isHash(split.sellers))) {
     checks.push(judged("salt", false, "", "is bound to rules that the certificate does not state"));
   } else if (split !== null) {
-    const own = hexadecimal(sha256(joined(inUtf8("dpmarket-salt-1"), hashOf(digest), hashOf(split.reports))));
-    checks.push(judged("salt", own === split.salt, "follows from the rules and the frozen reports", "was chosen otherwise"));
+    const own = hexadecimal(sha256(joined(inUtf8("dpmarket-salt-1"), hashOf(digest), hashOf(split.sellers))));
+    checks.push(judged("salt", own === split.salt, "follows from the rules and the list of sellers", "was chosen otherwise"));
   }
   return [...checks, skipped("published rules", "needs the rules as they were published before the reports")];
 }

@@ -196,9 +196,9 @@ def part_of(seller: str, salt: str, parts: int) -> int:
     return int.from_bytes(digest[:8], "big") % parts
 
 
-def bound_salt(rules: str, reports: str) -> str:
-    """Return the salt that follows from the digests of the rules and of the frozen reports."""
-    return hashlib.sha256(b"dpmarket-salt-1" + bytes.fromhex(rules) + bytes.fromhex(reports)).hexdigest()
+def bound_salt(rules: str, sellers: str) -> str:
+    """Return the salt that follows from the digests of the rules and of the list of sellers."""
+    return hashlib.sha256(b"dpmarket-salt-1" + bytes.fromhex(rules) + bytes.fromhex(sellers)).hexdigest()
 
 
 def interpolated(x: float, knots: Sequence[float], values: Sequence[float]) -> Fraction:
@@ -264,7 +264,7 @@ def _is_epsilon_cost(table: Mapping[str, Any]) -> bool:
 
 
 def _is_split(split: Mapping[str, Any], parts: int) -> bool:
-    digests = all(split[name] is None or is_hash(split[name]) for name in ("histograms", "nonce", "reports"))
+    digests = all(split[name] is None or is_hash(split[name]) for name in ("histograms", "nonce", "sellers"))
     return digests and is_hash(split["salt"]) and split["parts"] == parts
 
 

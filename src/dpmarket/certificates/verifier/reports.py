@@ -10,7 +10,7 @@ import math
 import struct
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from .lines import Line, Parts
@@ -36,7 +36,7 @@ def reports_checks(
     )
     return [
         judged("every quote", wrong == 0, "is the one for the reported cost", f"is not, of {wrong} lines"),
-        *_reports_digest(parts, secrets, costs),
+        *_sellers_digest(parts, secrets, costs),
         *_histograms(parts, lines, secrets, costs),
     ]
 
@@ -107,19 +107,18 @@ def _costs(data: bytes) -> dict[str, float]:
     return found
 
 
-def _reports_digest(parts: Parts, secrets: Mapping[str, Any], costs: Mapping[str, float]) -> list[Check]:
-    """Check the digest that binds the salt: a keyed hash of all reports, sorted by id."""
+def _sellers_digest(parts: Parts, secrets: Mapping[str, Any], sellers: Iterable[str]) -> list[Check]:
+    """Check the digest that binds the salt: a keyed hash of all ids, sorted."""
     split = parts.body["market"]["split"]
     if split is None:
         return []
-    name = "reports' digest"
-    if split["reports"] is None or secrets["nonce"] is None:
-        return [Check(name, SKIPPED, "the salt is not bound to the reports, or the nonce is not opened")]
+    name = "sellers' digest"
+    if split["sellers"] is None or secrets["nonce"] is None:
+        return [Check(name, SKIPPED, "the salt is not bound to the sellers, or the nonce is not opened")]
     nonce = bytes.fromhex(secrets["nonce"])
-    keyed = hmac.new(nonce, b"dpmarket-reports-1", hashlib.sha256)
-    for seller in sorted(costs, key=str.encode):
-        text = seller.encode()
-        keyed.update(struct.pack(">I", len(text)) + text + struct.pack(">d", costs[seller]))
+    keyed = hmac.new(nonce, b"dpmarket-sellers-1", hashlib.sha256)
+    for text in sorted(seller.encode() for seller in sellers):
+        keyed.update(struct.pack(">I", len(text)) + text)
     announced = hashlib.sha256(nonce).hexdigest() == split["nonce"]
-    same = announced and keyed.hexdigest() == split["reports"]
-    return [judged(name, same, "is that of these reports", "is another's")]
+    same = announced and keyed.hexdigest() == split["sellers"]
+    return [judged(name, same, "is that of these sellers", "is another's")]

@@ -57,18 +57,18 @@ def _salt(body: Mapping[str, Any]) -> list[Check]:
     split, rules, name = body["market"]["split"], digest_of_rules(body), "salt"
     if split is None:
         return []
-    if split["reports"] is None:
+    if split["sellers"] is None:
         return [
             Check(
                 name,
                 SKIPPED,
-                "nothing binds the salt to the reports: that it was drawn once is the buyer's word",
+                "nothing binds the salt to the sellers: that it was drawn once is the buyer's word",
             )
         ]
     if rules is None:
         return [Check(name, FAILS, "is bound to rules that the certificate does not state")]
-    same = split["salt"] == bound_salt(rules, split["reports"])
-    return [judged(name, same, "follows from the rules and the frozen reports", "was chosen otherwise")]
+    same = split["salt"] == bound_salt(rules, split["sellers"])
+    return [judged(name, same, "follows from the rules and the list of sellers", "was chosen otherwise")]
 
 
 def _published(body: Mapping[str, Any], published: bytes | None) -> Check:
