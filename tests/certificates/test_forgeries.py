@@ -243,7 +243,7 @@ FORGERIES = [
     ("other sellers", ("cross-priced",), "salt", at("market", "split", "sellers", to="ab" * 32)),
     # rules, totals, limits
     ("a salt that nothing binds", ("cross-priced",), "announced rules", lambda p: p.market["split"].update(
-        reports=None, nonce=None)),
+        sellers=None, nonce=None)),
     ("a budget other than announced", ("cross-priced",), "announced rules", at("market", "budget", to=39.0)),
     ("a mechanism other than announced", ("cross-priced",), "announced rules", other_mechanism),
     ("a cap other than announced", ("cross-priced",), "announced rules", at(
@@ -458,9 +458,8 @@ def test_a_list_of_sellers_other_than_the_one_that_the_salt_follows_from_is_foun
     papers = Papers.stored("cross-priced")
     papers.secrets["nonce"] = "00" * 32
     reports = (FILES / "cross-priced.reports.csv").read_bytes()
-    assert "sellers' digest" in failing(
-        verify(papers.certificate(), openings=papers.openings(), reports=reports)
-    )
+    found = verify(papers.certificate(), openings=papers.openings(), reports=reports)
+    assert "sellers' digest" in failing(found)
 
 
 def test_histograms_other_than_the_committed_ones_or_the_reports_are_found():

@@ -108,7 +108,7 @@ class Money:
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """What an auditor needs to follow cross-pricing: histograms of reports, and the nonce of the sellers' digest.
+    """What an auditor needs to follow cross-pricing: histograms, and the nonce of the sellers' digest.
 
     Attributes
     ----------

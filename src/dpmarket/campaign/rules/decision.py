@@ -38,7 +38,8 @@ from dpmarket.mechanisms.price_schedule import PriceSchedule
 class Binding:
     """What the salt of cross-pricing follows from, together with the frozen list of sellers.
 
-    Nothing about the salt is left to choose once rules are announced and the list is frozen; no cost goes into it.
+    Nothing about the salt is left to choose once rules are announced and the list is frozen. No cost goes
+    into it.
 
     Attributes
     ----------
