@@ -224,6 +224,7 @@ def test_a_plan_says_what_representativeness_costs_and_what_it_gains():
     assert "without quotas" in repr(gaining)
 
 
+@pytest.mark.slow
 def test_small_markets_are_planned_with_and_without_quotas():
     costs = (Uniform(1, 2), Uniform(2.5, 5))
     groups = [Group(name, 0.5, VirtualCost.of(each)) for name, each in zip("ab", costs, strict=True)]

@@ -58,6 +58,11 @@ class PostStratified:
         Probability with which all intervals hold the population's values.
     shares
         Of the groups, by name.
+
+    Examples
+    --------
+    >>> PostStratified("share", ("yes",), (0.5,), (0.4,), (0.6,), 0.95, {"city": 0.3, "land": 0.7})
+    PostStratified(yes: 0.5 (0.4 to 0.6))
     """
 
     kind: str
