@@ -12,8 +12,8 @@ import pytest
 from scipy.stats import chisquare, gamma, kstest
 
 from dpmarket.privacy import SeededNoise
-from dpmarket.privacy.noise import Bits, Real
 from dpmarket.privacy.exact import discrete_laplace, report_noisy_max, rounded_radial, scaled_floor
+from dpmarket.privacy.noise import Bits, Real
 
 FALSE_ALARM = 1e-6
 
