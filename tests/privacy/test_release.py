@@ -85,6 +85,12 @@ def test_no_exact_density_ratio_exceeds_the_charge_and_the_best_case_reaches_it(
     assert 0.95 <= max(found) <= 1.0 + 1e-9
 
 
+@pytest.mark.parametrize("name", ["logistic", "log-cosh", "softmax of 3"])
+def test_two_rows_of_one_person_stay_within_the_charge_and_reach_it(name):
+    found = found_against_charged(name, EUCLIDEAN, 2, SETTINGS[2:])
+    assert 0.95 <= max(found) <= 1.0 + 1e-9
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("rows", [1, 2])
 @pytest.mark.parametrize("norm", NORMS)
