@@ -8,13 +8,13 @@ Needs the extra ``service``.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import sys
 import tempfile
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -24,15 +24,16 @@ import numpy as np
 
 from dpmarket.certificates import verify
 from dpmarket.web import Client, Refused, Settings
-from dpmarket.web.running import opened, serving, working
-from dpmarket.web.setup import new_member, prepare
+from dpmarket.web.folder import new_member, opened, prepare
+from dpmarket.web.running import serving, working
 
 SIMULATED, YOURS = 25, 3
 ROLES = ("buyer", "paymaster", "operator", "auditor")
 RULES = {
+    "campaign": {"name": "Who buys?", "mechanism": "online"},
     "sellers": {"expected": SIMULATED + YOURS},
     "costs": {"distribution": "uniform(1, 5)"},
-    "objective": {"payment_weight": 0.001, "max_epsilon": 1.0},
+    "objective": {"payment_weight": 0.0005, "max_epsilon": 1.0},
     "money": {"currency": "EUR"},
     "features": {"age": {"low": 18.0, "high": 90.0}, "income": {"low": 0.0, "high": 1e5}},
     "label": {"column": "bought", "values": ["no", "yes"]},
@@ -53,20 +54,20 @@ class Clock:
 def open_campaign(buyer: Client, paymaster: Client, now: datetime) -> str:
     """Draft a campaign of one hour, enter the buyer's money, open it; return its id."""
     times = [(now + timedelta(minutes=minutes)).isoformat() for minutes in (0, 50, 60)]
-    campaign = buyer.draft("Who buys?", "online", RULES, *times)["id"]
-    paymaster.fund(campaign, 20_000)
-    buyer.open_campaign(campaign)
-    return str(campaign)
+    campaign = buyer.draft(RULES, *times)
+    paymaster.act("fund", campaign, amount=20_000)
+    buyer.act("open", campaign, confirmed=True)  # so few people buy a model of little use
+    return campaign
 
 
 def sell(seller: Client, cost: float, record: dict[str, Any]) -> None:
     """Take part as a seller who reports the true cost, and accepts whatever is offered."""
     seller.consent()
-    seller.menu()
-    if seller.quote(cost)["payment"] > 0:
-        seller.accept()
+    seller.act("reserve")
+    if seller.act("choose", cost=cost)["payment"] > 0:
+        seller.act("accept")
         seller.deliver(record)
-        seller.set_payee("an account")
+        seller.act("set_payee", payee="an account")
 
 
 def simulated_sellers() -> list[tuple[float, dict[str, Any]]]:
@@ -82,28 +83,27 @@ def simulated_sellers() -> list[tuple[float, dict[str, Any]]]:
 def when_there(read: Callable[[], Any]) -> Any:
     """Ask again and again until the service has an answer."""
     while True:
-        with suppress(Refused):
+        with contextlib.suppress(Refused):
             return read()
         time.sleep(0.2)
 
 
 def pay_everyone(campaign: str, paymaster: Client) -> int:
     """Pay out all that is owed, and confirm it; return the number of payments."""
-    made = paymaster.pay_out(campaign)
-    return paymaster.confirm(made["payout"]["id"], [line["reference"] for line in made["lines"]])
+    lines = paymaster.pay_out(campaign)["lines"]
+    return int(paymaster.act("confirm", campaign, references=[line["reference"] for line in lines]))
 
 
 def run(folder: Path) -> None:
     """Run the service, print the links, and end the campaign when Enter is pressed."""
     clock, settings = Clock(), Settings(folder=folder)
-    with (
-        opened(settings, is_new=True) as desk,
-        serving(desk, settings, clock) as (url, _),
-        working(desk, clock),
-        httpx.Client(timeout=60.0, trust_env=False) as http,
-    ):
-        prepare(desk)
-        members = {role: new_member(desk, f"The {role}", role, url) for role in ROLES}
+    with opened(settings, make=True) as market, contextlib.ExitStack() as stack:
+        market.clock = clock
+        prepare(market, settings)
+        url, _ = stack.enter_context(serving(market, settings))
+        stack.enter_context(working(market, settings))
+        http = stack.enter_context(httpx.Client(timeout=60.0, trust_env=False))
+        members = {role: new_member(market, f"The {role}", [role], url) for role in ROLES}
         clients = {role: Client(url, member.token, http) for role, member in members.items()}
         campaign = open_campaign(clients["buyer"], clients["paymaster"], clock())
         names = [f"panel {k}" for k in range(SIMULATED + YOURS)]
@@ -115,17 +115,17 @@ def run(folder: Path) -> None:
 
         print(f"Serving on {url}. {SIMULATED} simulated sellers have sold. Open in a browser:")
         for one in invited[SIMULATED:]:
-            print(f"  seller: {one['link']}")
+            print(f"  seller: {url}/i/{one['token']}")
         for role, member in members.items():
             print(f"  {role}: {member.link} (once)")
-        print(f"The API is described at {url}/api/v1/docs; tokens for it:")
+        print(f"The API is described at {url}/api/v1/openapi.json; tokens for it:")
         for role, member in members.items():
             print(f"  {role}: {member.token}")
         print("Enter ends the campaign: the model is trained. Ctrl-C stops everything.", flush=True)
         # Not readline alone, which Ctrl-C does not interrupt: polars has signals restart it.
         if select.select([sys.stdin], [], []) and sys.stdin.readline():
             clock.ahead += timedelta(hours=1)
-            certificate = when_there(lambda: clients["buyer"].certificate(campaign))
+            certificate = when_there(lambda: clients["buyer"].document(campaign, "certificate"))
             sold = [k for k, seller in enumerate(sellers) if seller.me()["state"] == "spent"]
             valid = [
                 verify(certificate, receipt=sellers[k].receipt(), cost=people[k][0]).passed for k in sold
@@ -141,8 +141,8 @@ def main() -> None:
     """Run the market in a temporary folder, whatever service the environment names."""
     for name in [name for name in os.environ if name.startswith("DPMARKET_")]:
         del os.environ[name]
-    print("Starting a live market; a first run compiles for about a minute.", flush=True)
-    with tempfile.TemporaryDirectory(prefix="dpmarket-") as folder, suppress(KeyboardInterrupt):
+    print("Starting a live market.", flush=True)
+    with tempfile.TemporaryDirectory(prefix="dpmarket-") as folder, contextlib.suppress(KeyboardInterrupt):
         run(Path(folder))
 
 

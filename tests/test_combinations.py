@@ -16,12 +16,12 @@ import pytest
 
 import dpmarket as dpm
 from dpmarket import statistics
+from dpmarket.certificates.canonical import canonical
 from dpmarket.mechanisms.epsilon_cost import EpsilonCost
 from dpmarket.mechanisms.exact import OfflineMechanism
 from dpmarket.mechanisms.objective import Objective
 from outside.driver import NODE, FileCampaign, page_checks, run, running_service, until
 from outside.goods import GOODS, sellers, tables
-from support.second_arithmetic import canonical
 
 PEOPLE, POSTED = 20, 120  # a posted price buys from few
 WAYS = (

@@ -6,8 +6,8 @@ import runpy
 
 import numpy as np
 import pytest
-
 from dpmarket.campaign.market_file import Market
+
 from dpmarket.web.app import make_routes
 from dpmarket.web.settings import Settings
 from support.campaigns import write_rows

@@ -13,6 +13,7 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
+from dpmarket.certificates.verifier.losses import loss_up, losses
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -26,7 +27,6 @@ from dpmarket.certificates import (
     verify,
     write_certificate,
 )
-from dpmarket.certificates.verifier.losses import loss_up, losses
 from dpmarket.certificates.verifier.rounding import log1p_up, sqrt_down, sqrt_up
 from dpmarket.errors import FileProblem, InvalidInput, NotCertifiable
 from dpmarket.mechanisms.exact import OfflineMechanism

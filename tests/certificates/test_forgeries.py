@@ -7,11 +7,11 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
+from dpmarket.certificates.verifier.losses import release_up
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpmarket.certificates import verify
-from dpmarket.certificates.verifier.losses import release_up
 from support.certificates import constants, failing, verdicts
 from support.forging import ARITY, FILES, VALUES, Papers, canonical, tree
 

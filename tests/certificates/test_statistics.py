@@ -6,6 +6,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from dpmarket.certificates.verifier.numbers_released import statistic_release, wrong_parts
+from dpmarket.certificates.verifier.receipts import is_covered
 
 import dpmarket as dpm
 from dpmarket.campaign import (
@@ -19,8 +21,6 @@ from dpmarket.campaign import (
 )
 from dpmarket.certificates import write_certificate
 from dpmarket.certificates.verifier.layout import body_of as parts_of
-from dpmarket.certificates.verifier.numbers_released import statistic_release, wrong_parts
-from dpmarket.certificates.verifier.receipts import is_covered
 from dpmarket.errors import InvalidInput, NotCertifiable
 from dpmarket.privacy import SeededNoise
 from dpmarket.statistics import (

@@ -85,7 +85,7 @@ def test_nobody_is_paid_without_a_payee_and_references_survive(live):
     assert again.people == 2
     assert reference not in payouts.payout_lines(live.market, again.id).get_column("reference")
     balanced(live.market)
-    refused("unknown", live.market.run, payouts.confirm, OWNER, live.campaign, ["A" * 24])
+    refused("invalid", live.market.run, payouts.confirm, OWNER, live.campaign, ["A" * 24])
 
 
 def test_room_is_given_in_order_before_any_report(market, clock):

@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from dpmarket.campaign.market_file import check_market
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dpmarket.campaign import decide_offline, quote_file, read_market, read_model
-from dpmarket.campaign.market_file import check_market
 from dpmarket.errors import DpmarketError, FileProblem, InvalidInput
 from dpmarket.files import number_column, parse_json, parse_toml, read_json, read_table, read_toml
 from dpmarket.files.parquet_size import parquet_size

@@ -519,7 +519,7 @@ def test_a_lifetime_limit_holds_over_two_campaigns(tmp_path):
         assert account["limit"] == pytest.approx(limit)
 
 
-def test_sellers_who_left_are_in_neither_certificate_nor_sums_nor_payouts(market, online):
+def test_of_sellers_who_left_nothing_is_used_summed_or_paid(market, online):
     states = {name: caller.me() for name, caller in online.others.items()}
     assert {name: one["state"] for name, one in states.items()} == {
         "withdrew": "withdrawn",
@@ -529,10 +529,14 @@ def test_sellers_who_left_are_in_neither_certificate_nor_sums_nor_payouts(market
     }
     limits = [caller.limits() for caller in online.others.values()]
     assert all((one["spent"], one["held"]) == (0, 0) for one in limits)
-    for caller in online.others.values():
-        assert caller.request("GET", "/me/receipt").status_code == 404
+    market.certificate(online.campaign)
+    assert online.others["silent"].request("GET", "/me/receipt").status_code == 404
+    for name in ("withdrew", "declined", "lapsed"):
+        line = online.others[name].get("/me/receipt").json()["line"]
+        assert (line["withdrew"], line["used"], line["weight"]) == (True, 0, 0)
     openings = json.loads(market.service.paper(online.campaign, "openings", "auditor"))
-    assert sorted(openings["payment"]) == sorted(quote["payment"] for quote in online.quotes)
+    sold = [pay for pay, left in zip(openings["payment"], openings["withdrew"], strict=True) if not left]
+    assert sorted(sold) == sorted(quote["payment"] for quote in online.quotes)
     released = json.loads(market.service.paper(online.campaign, "released"))
     assert released["records"] == len(online.sellers)
     lines = market.paymaster.get(f"/campaigns/{online.campaign}/money").json()["payouts"]
@@ -576,16 +580,17 @@ def test_a_receipt_of_one_campaign_or_a_changed_one_does_not_verify(market, onli
     )["passed"]
 
 
-def test_a_receipt_says_what_was_quoted_and_less_was_spent_than_promised(online, offline):
+def test_a_receipt_says_what_was_quoted_and_less_was_spent_than_promised(market, online, offline):
     for sold in (online, offline):
         number = len(sold.payees)
+        market.certificate(sold.campaign)
         for caller, quote in zip(sold.sellers[:number], sold.quotes[:number], strict=True):
             line = caller.get("/me/receipt").json()["line"]
             assert line["payment"] == quote["payment"]
-            assert line["promise"] == pytest.approx(quote["epsilon"], rel=1e-9)
-            assert 0 < line["spent"] <= line["promise"]
+            assert line["epsilon"] == pytest.approx(quote["epsilon"], rel=1e-9)
+            assert 0 < line["used"] <= line["epsilon"]
             # What the account says is rounded up, never down.
-            assert line["spent"] <= caller.limits()["spent"] <= line["spent"] + 1e-8
+            assert line["used"] <= caller.limits()["spent"] <= line["used"] + 1e-8
 
 
 def audited(market, sold, folder):

@@ -486,8 +486,8 @@ def test_the_served_receipt_page_verifies_a_receipt_and_finds_a_changed_one(site
     assert list(good.values()).count("holds") >= 3
     for wrong in (
         changed(receipt, payment=line["payment"] + 1),
-        changed(receipt, spent=line["spent"] / 2),
-        changed(receipt, promise=line["promise"] * 2),
+        changed(receipt, used=line["used"] / 2),
+        changed(receipt, epsilon=line["epsilon"] * 2),
     ):
         assert "FAILS" in page_checks(answer.text, certificate, wrong).values()
     cheaper = certificate.replace(b'"online"', b'"offline"', 1)

@@ -25,7 +25,7 @@ class Operated(Service):
     """A service whose processes can be started, killed and read one by one."""
 
     def command(self, name, *arguments, code=0):
-        return self.run("service", name, self.folder, *arguments, code=code)
+        return self.run(name, *arguments, "-m", self.folder, code=code)
 
     def findings(self):
         """Return what `service check` finds, but for the clock: it looks at the machine's, not at ours."""
@@ -244,7 +244,7 @@ def test_after_a_restore_nothing_is_spent_twice_and_everybody_is_paid(base, tmp_
         assert made.money(campaign) == (0, left, 0)
         made.stop()
         made.lose_database()
-        entered = made.command("restore", tmp_path / "monday.backup", "--json").json
+        entered = made.command("restore", tmp_path / "monday.backup", "--json").json["entered"]
         assert (entered["spend"], entered["withdrawn"], entered["payout"]) == (1, 1, 1)
         made.command("restore", tmp_path / "monday.backup", code=1)  # never over another
         made.start()
@@ -358,6 +358,7 @@ def test_a_second_service_and_a_second_worker_on_the_same_folder_do_no_harm(base
         for k, one in enumerate((made, other)):
             (caller,) = one.invite(campaign, f"by service {k}")
             caller.sell(1.0, {"age": 30})
+            caller.act("set_payee", payee=PAYEE)
         made.ahead(**LATER)
         made.certified(campaign)
         assert made.paper(campaign, "certificate") == other.paper(campaign, "certificate")

@@ -6,8 +6,9 @@ import math
 import random
 from typing import NamedTuple
 
-from dpmarket.certificates.verifier.layout import body_of
 from dpmarket.certificates.verifier.receipts import is_covered
+
+from dpmarket.certificates.verifier.layout import body_of
 from support.forging import FILES, VALUES, Papers, canonical
 
 

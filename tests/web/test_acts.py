@@ -51,14 +51,24 @@ def test_every_act_answers_callers_without_its_role_as_if_it_were_not_there(shop
     assert seen > 80
 
 
+TIMES = dict.fromkeys(("opens_at", "closes_at", "deliver_until"), "2030-01-01T00:00Z")
 BODIES = {
-    "draft": {"rules": {}, **dict.fromkeys(("opens_at", "closes_at", "deliver_until"), "2030-01-01T00:00Z")},
-    **dict.fromkeys(("fund", "refund"), {"amount": 1}),
-    **dict.fromkeys(("invite", "reissue_links", "revoke_links", "withdraw_people"), {"ids": ["x"]}),
-    **dict.fromkeys(("confirm", "returned"), {"references": ["x"]}),
-    **dict.fromkeys(("choose", "report"), {"cost": 1.0}),
-    **dict.fromkeys(("grant", "revoke_role"), {"member": 1, "role": "auditor"}),
-    **dict.fromkeys(("link_member", "token_member", "end_member"), {"member": 10**6}),
+    "draft": {"rules": {}, **TIMES},
+    "fund": {"amount": 1},
+    "refund": {"amount": 1},
+    "invite": {"ids": ["x"]},
+    "reissue_links": {"ids": ["x"]},
+    "revoke_links": {"ids": ["x"]},
+    "withdraw_people": {"ids": ["x"]},
+    "confirm": {"references": ["x"]},
+    "returned": {"references": ["x"]},
+    "choose": {"cost": 1.0},
+    "report": {"cost": 1.0},
+    "grant": {"member": 1, "role": "auditor"},
+    "revoke_role": {"member": 1, "role": "auditor"},
+    "link_member": {"member": 10**6},
+    "token_member": {"member": 10**6},
+    "end_member": {"member": 10**6},
     "add_member": {"name": "x"},
     "add_consent": {"texts": {"en": "x"}},
     "consent": {"page": "x"},

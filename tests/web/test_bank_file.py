@@ -5,26 +5,25 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from dpmarket.market import work
 from dpmarket.web.client import Refused
-from support.live import MARKET
 from support.readers import member_of
-from support.shop import SOLD
+from support.shop import RULES, SOLD
 
 IBAN, PAYER = "AT611904300234573201", {"name": "A Clinic", "iban": "DE89 3704 0044 0532 0130 00"}
 SPACE = {"p": "urn:iso:std:iso:20022:tech:xsd:pain.001.001.03"}
 DAY = "2026-03-02"
 
 
-def payout_of(shop, *payees, market=MARKET):
+def payout_of(shop, *payees, rules=RULES):
     """Return a payout to sellers who have said whom to pay, and its lines."""
-    campaign = shop.open(market=market)
+    campaign = shop.open(rules=rules)
     for payee in payees:
-        shop.seller(campaign, *SOLD).set_payee(payee)
+        shop.seller(campaign, *SOLD).act("set_payee", payee=payee)
     shop.clock.pass_(days=10)
-    work(shop.desk, shop.clock())
-    told = shop.paymaster.pay_out(campaign)
-    return told["payout"]["id"], told["lines"]
+    shop.work()
+    made = shop.members["paymaster"].pay_out(campaign)
+    shop.campaign = campaign
+    return made["payout"]["id"], made["lines"]
 
 
 def asked(shop, payout, **changes):
@@ -34,7 +33,7 @@ def asked(shop, payout, **changes):
         "day": DAY,
     }
     headers = {"Authorization": f"Bearer {shop.tokens['paymaster']}"}
-    path = f"/api/v1/payouts/{payout}/bank-file"
+    path = f"/api/v1/payouts/{payout}/bank_file"
     return shop.request("POST", path, headers=headers, json=body | changes)
 
 
@@ -52,8 +51,7 @@ def test_a_payout_becomes_a_file_with_its_own_references_and_exact_amounts(shop)
     assert cents == [line["amount"] for line in lines]
     references = " ".join(sorted(line["reference"] for line in lines))  # the same after a backup was put back
     assert texts(answer.content, "p:GrpHdr/p:MsgId") == [hashlib.sha256(references.encode()).hexdigest()[:32]]
-    content = shop.desk.ledger.path.read_bytes()
-    content += b"".join(path.read_bytes() for path in shop.desk.ledger.path.parent.glob("*-wal"))
+    content = b"".join(path.read_bytes() for path in (shop.settings.folder / "data").iterdir())
     assert IBAN.encode() not in content
 
 
@@ -61,21 +59,11 @@ def test_what_was_entered_since_is_not_paid_again_and_who_has_no_account_stops_n
     payout, lines = payout_of(shop, "one", "three", "two")
     assert asked(shop, payout).status_code == 422  # nobody knows the account of three
     of = {line["payee"]: line["reference"] for line in lines}
-    assert shop.paymaster.confirm(payout, [of["one"]]) == 1
-    assert shop.paymaster.confirm(payout, [of["three"]], kind="returned") == 1
+    assert shop.members["paymaster"].act("confirm", shop.campaign, references=[of["one"]]) == 1
+    assert shop.members["paymaster"].act("returned", shop.campaign, references=[of["three"]]) == 1
     answer = asked(shop, payout)
     assert answer.status_code == 200
     assert texts(answer.content, "p:EndToEndId") == [of["two"]]
-
-
-def test_who_confirms_once_more_is_told_what_is_new_and_what_was_known(shop):
-    payout, lines = payout_of(shop, "one", "two")
-    references = [line["reference"] for line in lines]
-    told = [
-        shop.paymaster.post(f"/payouts/{payout}/confirmation", {"kind": "confirmed", "references": chosen})
-        for chosen in (references[:1], references, references)
-    ]
-    assert told == [{"entered": 1, "known": 0}, {"entered": 1, "known": 1}, {"entered": 0, "known": 2}]
 
 
 def test_what_cannot_be_paid_is_refused_without_a_value(shop):
@@ -96,24 +84,26 @@ def test_what_cannot_be_paid_is_refused_without_a_value(shop):
         assert answer.status_code == 422
         assert "canary" not in answer.text.lower()
     with pytest.raises(Refused) as caught:
-        shop.buyer.post(f"/payouts/{payout}/bank-file", {"payer": PAYER, "accounts": [], "day": DAY})
+        shop.members["buyer"].post(
+            f"/payouts/{payout}/bank_file", {"payer": PAYER, "accounts": [], "day": DAY}
+        )
     assert caught.value.status in (404, 422)
 
 
 def test_other_currencies_have_no_such_file(shop):
-    payout, _ = payout_of(shop, "one", market={**MARKET, "money": {"currency": "CHF"}})
+    payout, _ = payout_of(shop, "one", rules={**RULES, "money": {"currency": "CHF"}})
     answer = asked(shop, payout)
     assert (answer.status_code, "EUR" in answer.json()["title"]) == (422, True)
-    page = member_of(shop, "paymaster").see("/p")
-    assert f"/p/payout/{payout}.xml" not in {form["action"] for form in page.forms}
+    page = member_of(shop, "paymaster").see("/m/money")
+    assert f"/m/payouts/{payout}.xml" not in {form["action"] for form in page.forms}
 
 
 def test_the_paymasters_page_takes_a_table_of_accounts_and_gives_the_file(shop):
     payout, lines = payout_of(shop, "=one", "two")
     reader = member_of(shop, "paymaster")
-    action = f"/p/payout/{payout}.xml"
-    page = reader.see("/p")
-    assert (page.status, page.path) == (200, "/p"), page.text
+    action = f"/m/payouts/{payout}.xml"
+    page = reader.see("/m/money")
+    assert (page.status, page.path) == (200, "/m/money"), page.text
     assert page.form(action)["names"] == {"accounts", "name", "iban", "day"}
     table = f"payee,name,iban\n'=one,One,{IBAN}\ntwo,Two,{IBAN}\n".encode()
     sent = {"data": {**PAYER, "day": DAY}, "files": {"accounts": ("accounts.csv", table, "text/csv")}}
@@ -131,6 +121,6 @@ def test_the_paymasters_page_takes_a_table_of_accounts_and_gives_the_file(shop):
 
 def test_the_paymaster_sees_what_goes_back_once_a_campaign_has_ended(shop):
     payout_of(shop, "one")
-    page = member_of(shop, "paymaster").see("/p")
+    page = member_of(shop, "paymaster").see("/m/money")
     assert page.status == 200
     assert "Left of the buyer's money" in page.text

@@ -7,15 +7,16 @@ import ssl
 from datetime import timedelta
 
 import pytest
-import sqlalchemy as sa
 from aiosmtpd.controller import Controller
 
+from dpmarket.core.jobs import MOST_MAIL_ATTEMPTS, claim_job, retry_jobs
+from dpmarket.core.mail import KINDS, enter_reminders
+from dpmarket.core.views import job_counts
+from dpmarket.core.worker import work
 from dpmarket.errors import FileProblem
-from dpmarket.ledger import reading
-from dpmarket.market import acting, mail_counts, send_again, tables, withdraw_participation, work
-from dpmarket.market.outbox import TRIES
-from dpmarket.web.mailing import check_smtp, send_due
+from dpmarket.web.methods import methods_of
 from dpmarket.web.settings import Settings
+from dpmarket.web.smtp import check_smtp
 from support.shop import SOLD, Clock, open_shop
 
 
@@ -70,12 +71,22 @@ def shop(tmp_path_factory, box):
     with server_of(box) as port:
         told = {"smtp_url": f"smtp+plain://127.0.0.1:{port}", "mail_from": "market@example.org"}
         with open_shop(tmp_path_factory.mktemp("mail"), **told) as opened:
-            opened.mailing = Settings(public_url=opened.url, **told)
-            yield opened
+            yield set_up(opened, **told)
+
+
+def set_up(shop, **settings):
+    """Let a shop's mails be sent as settings say."""
+    chosen = Settings(folder=shop.settings.folder, state=shop.settings.state, public_url=shop.url, **settings)
+    shop.settings = chosen
+    return shop
 
 
 def send(shop):
-    return send_due(shop.desk, shop.mailing, shop.clock())
+    """Send what is due; return how many mails were sent."""
+    before = sum(counts(shop, kind).get("done", 0) for kind in KINDS)
+    enter_reminders(shop.market, timedelta(hours=24))
+    work(shop.market, methods_of(shop.settings), ("mail",))
+    return sum(counts(shop, kind).get("done", 0) for kind in KINDS) - before
 
 
 def link_in(mail):
@@ -85,20 +96,18 @@ def link_in(mail):
 
 
 def counts(shop, kind):
-    with reading(shop.desk.ledger) as connection:
-        found = mail_counts(connection)
+    with shop.market.look() as c:
+        found = job_counts(c)
     return {state: number for (name, state), number in found.items() if name == kind}
 
 
 def test_who_has_an_address_is_mailed_their_link_and_nobody_else_sees_it(shop, box):
     campaign = shop.open()
-    before = counts(shop, "invitation").get("sent", 0)
-    made = shop.operator.invite(campaign, ["ann@example.org", "panel 7", "bob@example.org"])
-    by_person = {one["person"]: one for one in made}
-    assert by_person["ann@example.org"] == {
-        "person": "ann@example.org", "token": None, "link": None, "mailed": True,
-    }  # fmt: skip
-    assert by_person["panel 7"]["link"].startswith(shop.url)
+    before = counts(shop, "invitation").get("done", 0)
+    made = shop.members["operator"].invite(campaign, ["ann@example.org", "panel 7", "bob@example.org"])
+    tokens = {one["id"]: one["token"] for one in made}
+    assert tokens["ann@example.org"] is None
+    assert tokens["panel 7"]
     assert send(shop) == 2
     assert send(shop) == 0
     mails = box.take()
@@ -111,17 +120,16 @@ def test_who_has_an_address_is_mailed_their_link_and_nobody_else_sees_it(shop, b
         assert link.startswith(f"{shop.url}/i/")
         seller = shop.with_token(link.rsplit("/", 1)[1])
         assert seller.me()["state"] == "invited"
-    assert counts(shop, "invitation")["sent"] == before + 2
+    assert counts(shop, "invitation")["done"] == before + 2
 
 
 def test_the_database_has_neither_address_nor_link(shop, box):
     campaign = shop.open()
-    shop.operator.invite(campaign, ["canary-address@example.org"])
+    shop.members["operator"].invite(campaign, ["canary-address@example.org"])
     send(shop)
     (mail,) = box.take()
     token = link_in(mail).rsplit("/", 1)[1]
-    content = (shop.desk.ledger.path).read_bytes()
-    content += b"".join(path.read_bytes() for path in shop.desk.ledger.path.parent.glob("*-wal"))
+    content = b"".join(path.read_bytes() for path in (shop.settings.folder / "data").iterdir())
     assert b"canary-address" not in content
     assert token.encode() not in content
     assert "canary" not in mail["Subject"]
@@ -130,7 +138,7 @@ def test_the_database_has_neither_address_nor_link(shop, box):
 
 def test_a_reminder_goes_out_once_to_who_has_not_answered(shop, box):
     campaign = shop.open()
-    shop.operator.invite(campaign, ["idle@example.org", "done@example.org", "slow@example.org"])
+    shop.members["operator"].invite(campaign, ["idle@example.org", "done@example.org", "slow@example.org"])
     send(shop)
     tokens = {mail["To"]: link_in(mail).rsplit("/", 1)[1] for mail in box.take()}
     shop.with_token(tokens["done@example.org"], *SOLD)
@@ -144,7 +152,7 @@ def test_a_reminder_goes_out_once_to_who_has_not_answered(shop, box):
     send(shop)
     (mail,) = to_own(box, tokens)
     assert (mail["To"], mail["Subject"]) == ("idle@example.org", "Your invitation ends soon")
-    assert link_in(mail).endswith(tokens["idle@example.org"])
+    assert shop.with_token(link_in(mail).rsplit("/", 1)[1]).me()["state"] == "invited"
     shop.clock.pass_(days=2)
     send(shop)
     assert [mail["To"] for mail in to_own(box, tokens)] == ["slow@example.org"]
@@ -159,13 +167,13 @@ def to_own(box, addresses):
 
 def test_a_receipt_is_told_of_when_it_is_there(shop, box):
     campaign = shop.open()
-    shop.operator.invite(campaign, ["seller@example.org"])
+    shop.members["operator"].invite(campaign, ["seller@example.org"])
     send(shop)
     token = link_in(box.take()[-1]).rsplit("/", 1)[1]
     shop.with_token(token, *SOLD)
     shop.clock.pass_(days=10)
-    work(shop.desk, shop.clock())
-    assert shop.buyer.campaign(campaign)["state"] == "released"
+    work(shop.market, methods_of(shop.settings), ("work",))
+    assert shop.members["buyer"].campaign(campaign)["state"] == "released"
     send(shop)
     (mail,) = [mail for mail in box.take() if mail["To"] == "seller@example.org"]
     assert mail["Subject"] == "Your receipt is ready"
@@ -175,7 +183,7 @@ def test_a_receipt_is_told_of_when_it_is_there(shop, box):
 
 def test_what_a_server_does_not_take_now_is_tried_later_and_what_it_never_takes_is_not(shop, box):
     campaign = shop.open()
-    shop.operator.invite(campaign, ["later@example.org"])
+    shop.members["operator"].invite(campaign, ["later@example.org"])
     box.rcpt = ["451 come back"]
     assert send(shop) == 0
     assert send(shop) == 0
@@ -186,7 +194,7 @@ def test_what_a_server_does_not_take_now_is_tried_later_and_what_it_never_takes_
     assert send(shop) == 1
     assert [mail["To"] for mail in box.take()] == ["later@example.org"]
     failed = counts(shop, "invitation").get("failed", 0)
-    shop.operator.invite(campaign, ["nobody@example.org"])
+    shop.members["operator"].invite(campaign, ["nobody@example.org"])
     box.rcpt = ["550 no such box"]
     assert send(shop) == 0
     shop.clock.pass_(days=1)
@@ -196,7 +204,7 @@ def test_what_a_server_does_not_take_now_is_tried_later_and_what_it_never_takes_
 
 def test_a_mail_whose_last_word_is_lost_is_never_sent_again(shop, box):
     campaign = shop.open()
-    shop.operator.invite(campaign, ["once@example.org"])
+    shop.members["operator"].invite(campaign, ["once@example.org"])
     box.answers = ["gone"]
     assert send(shop) == 0
     assert [mail["To"] for mail in box.take()] == ["once@example.org"]
@@ -207,57 +215,63 @@ def test_a_mail_whose_last_word_is_lost_is_never_sent_again(shop, box):
 
 
 def test_a_mail_of_a_worker_that_died_is_not_sent_again(shop, box):
-    from dpmarket.market import claim_mail
-
     campaign = shop.open()
-    shop.operator.invite(campaign, ["died@example.org"])
+    shop.members["operator"].invite(campaign, ["died@example.org"])
     unknown = counts(shop, "invitation").get("unknown", 0)
-    assert claim_mail(shop.desk, shop.clock()) is not None  # and nothing more
+    assert claim_job(shop.market, ("mail",), ("invitation",), shop.clock()) is not None  # and nothing more
     shop.clock.pass_(minutes=11)
     assert send(shop) == 0
     assert box.take() == []
     assert counts(shop, "invitation")["unknown"] == unknown + 1
 
 
-def test_mails_that_were_given_up_are_sent_again_when_an_operator_wants_it(shop, box):
-    campaign = shop.open()
-    shop.operator.invite(campaign, ["refused@example.org"])
-    box.rcpt = ["550 no such box"]
-    assert send(shop) == 0
-    shop.operator.invite(campaign, ["perhaps@example.org"])
-    box.answers = ["gone"]
-    assert send(shop) == 0
-    box.take()
-    with acting(shop.desk) as connection:
-        assert send_again(connection, campaign, shop.clock()) == 1
-    assert send(shop) == 1
-    assert [mail["To"] for mail in box.take()] == ["refused@example.org"]
-    with acting(shop.desk) as connection:
-        assert send_again(connection, campaign, shop.clock(), ("failed", "unknown")) == 1
-    assert send(shop) == 1
-    assert [mail["To"] for mail in box.take()] == ["perhaps@example.org"]
+def test_mails_that_were_given_up_are_sent_again_when_an_operator_wants_it(tmp_path, box):
+    with server_of(box) as port:
+        told = {"smtp_url": f"smtp+plain://127.0.0.1:{port}", "mail_from": "market@example.org"}
+        with open_shop(tmp_path, **told) as shop:
+            set_up(shop, **told)
+            campaign = shop.open()
+            shop.members["operator"].invite(campaign, ["refused@example.org"])
+            box.rcpt = ["550 no such box"]
+            assert send(shop) == 0
+            shop.members["operator"].invite(campaign, ["perhaps@example.org"])
+            box.answers = ["gone"]
+            assert send(shop) == 0
+            box.take()
+            assert retry_jobs(shop.market, shop.clock()) == 1
+            assert send(shop) == 1
+            assert [mail["To"] for mail in box.take()] == ["refused@example.org"]
+            assert retry_jobs(shop.market, shop.clock(), perhaps_sent=True) == 1
+            assert send(shop) == 1
+            (mail,) = box.take()
+            assert mail["To"] == "perhaps@example.org"
 
 
-def test_who_decided_meanwhile_is_not_asked_again(shop, box):
+def test_a_seller_who_decided_meanwhile_is_not_asked_again(shop, box):
     campaign = shop.open()
-    shop.operator.invite(campaign, ["refused@example.org"])
-    box.rcpt = ["550 no such box"]
-    assert send(shop) == 0
+    shop.members["operator"].invite(campaign, ["left@example.org"])
+    shop.members["operator"].act("withdraw_people", campaign, ids=["left@example.org"])
+    send(shop)
+    assert [mail for mail in box.take() if mail["To"] == "left@example.org"] == []
+
+
+def test_a_cancelled_campaign_is_told_to_everybody_with_an_address(shop, box):
+    campaign = shop.open()
+    shop.members["operator"].invite(campaign, ["told@example.org"])
+    send(shop)
     box.take()
-    with acting(shop.desk) as connection:
-        own = tables.participation.c
-        who = connection.execute(sa.select(own.id).where(own.campaign == campaign)).scalar_one()
-        withdraw_participation(connection, who, shop.clock())
-        assert send_again(connection, campaign, shop.clock()) == 0
-    assert send(shop) == 0
+    shop.members["buyer"].act("cancel", campaign)
+    send(shop)
+    (mail,) = [mail for mail in box.take() if mail["To"] == "told@example.org"]
+    assert mail["Subject"] == "The campaign is over"
 
 
 def test_a_server_that_never_answers_is_not_tried_without_end(tmp_path):
     told = {"smtp_url": "smtp+plain://127.0.0.1:1", "mail_from": "market@example.org"}
     with open_shop(tmp_path, **told) as shop:
-        shop.mailing = Settings(public_url=shop.url, **told)
-        shop.operator.invite(shop.open(), ["ann@example.org"])
-        for _ in range(TRIES):
+        set_up(shop, **told)
+        shop.members["operator"].invite(shop.open(), ["ann@example.org"])
+        for _ in range(MOST_MAIL_ATTEMPTS):
             assert counts(shop, "invitation") == {"waiting": 1}
             send(shop)
             shop.clock.pass_(hours=1)
@@ -267,27 +281,22 @@ def test_a_server_that_never_answers_is_not_tried_without_end(tmp_path):
 def test_without_a_server_that_answers_mails_wait(tmp_path, box):
     told = {"smtp_url": "smtp+plain://127.0.0.1:1", "mail_from": "market@example.org"}
     with open_shop(tmp_path, **told) as shop:
-        shop.mailing = Settings(public_url=shop.url, **told)
-        shop.operator.invite(shop.open(), ["ann@example.org"])
+        set_up(shop, **told)
+        shop.members["operator"].invite(shop.open(), ["ann@example.org"])
         assert send(shop) == 0
         assert counts(shop, "invitation") == {"waiting": 1}
         with server_of(box) as port:
-            shop.mailing = shop.mailing.model_copy(
-                update={"smtp_url": Settings(smtp_url=f"smtp+plain://127.0.0.1:{port}").smtp_url}
-            )
+            set_up(shop, smtp_url=f"smtp+plain://127.0.0.1:{port}", mail_from="market@example.org")
             shop.clock.pass_(minutes=1)
             assert send(shop) == 1
     assert [mail["To"] for mail in box.take()] == ["ann@example.org"]
 
 
-def test_without_settings_links_are_shown_to_copy(tmp_path):
+def test_without_a_server_links_are_shown_to_copy_and_no_address_is_stored(tmp_path):
     with open_shop(tmp_path) as shop:
-        (made,) = shop.operator.invite(shop.open(), ["ann@example.org"])
-        assert made["link"] == f"{shop.url}/i/{made['token']}"
-        assert made["mailed"] is False
-        assert send_due(shop.desk, Settings(), shop.clock()) == 0
-        with reading(shop.desk.ledger) as connection:
-            assert connection.execute(sa.select(tables.contact)).all() == []
+        (made,) = shop.members["operator"].invite(shop.open(), ["ann@example.org"])
+        assert made["token"]
+        assert counts(shop, "invitation") == {}
 
 
 def test_a_network_is_never_used_in_clear(tmp_path, box):
@@ -301,8 +310,8 @@ def test_a_network_is_never_used_in_clear(tmp_path, box):
     with server_of(box) as port:  # it has no STARTTLS
         told = {"smtp_url": f"smtp://127.0.0.1:{port}", "mail_from": "a@example.org"}
         with open_shop(tmp_path, **told) as shop:
-            shop.mailing = Settings(public_url=shop.url, **told)
-            shop.operator.invite(shop.open(), ["ann@example.org"])
+            set_up(shop, **told)
+            shop.members["operator"].invite(shop.open(), ["ann@example.org"])
             assert send(shop) == 0
             assert counts(shop, "invitation") == {"waiting": 1}
     assert box.take() == []
@@ -319,10 +328,10 @@ def test_starttls_and_tls_with_a_certificate_that_is_trusted(tmp_path, box):
         with server_of(box, **options) as port:
             told = {"smtp_url": f"{scheme}://localhost:{port}", "mail_from": "a@example.org"}
             with open_shop(folder, **told) as shop:
-                shop.mailing = Settings(public_url=shop.url, **told)
-                shop.operator.invite(shop.open(), ["ann@example.org"])
+                set_up(shop, **told)
+                shop.members["operator"].invite(shop.open(), ["ann@example.org"])
                 assert send(shop) == 0  # nobody knows this certificate
-                shop.mailing = Settings(public_url=shop.url, smtp_ca_file=authority, **told)
+                set_up(shop, smtp_ca_file=authority, **told)
                 shop.clock.pass_(minutes=1)
                 assert send(shop) == 1
     assert [mail["To"] for mail in box.take()] == ["ann@example.org"] * 2

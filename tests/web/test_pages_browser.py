@@ -5,11 +5,11 @@ import re
 from datetime import timedelta
 
 import pytest
-
 from dpmarket.market import Caller, acting, add_member, issue_token, work
+from support.live import ANSWERS, ASKED, MARKET, RECORD
+
 from dpmarket.report import make_reports
 from support.browser import opened_browser
-from support.live import ANSWERS, ASKED, MARKET, RECORD
 from support.shop import SOLD, open_shop
 
 pytestmark = pytest.mark.slow

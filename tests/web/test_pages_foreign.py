@@ -1,9 +1,9 @@
 """Another site's page can neither send any form of ours nor show any page of ours in a frame."""
 
 import pytest
+from dpmarket.market import work
 
 from dpmarket.ledger import reading
-from dpmarket.market import work
 from dpmarket.web import signing
 from dpmarket.web.pages import (
     buying,

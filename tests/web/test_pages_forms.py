@@ -4,14 +4,14 @@ import json
 import re
 
 import pytest
+from dpmarket.market import acting, add_consent, campaign_of, work
+from dpmarket.web.pages.market_form import market_data, places_of, starts
+from support.live import MARKET
 
 from dpmarket.campaign import check_market
 from dpmarket.errors import FileProblem
 from dpmarket.ledger import reading
-from dpmarket.market import acting, add_consent, campaign_of, work
 from dpmarket.web.pages.forms import Form
-from dpmarket.web.pages.market_form import market_data, places_of, starts
-from support.live import MARKET
 from support.readers import again, member_of, seller_of
 from support.shop import SOLD, open_shop
 

@@ -7,10 +7,10 @@ from typing import Literal
 import pytest
 from pydantic import Field, create_model
 
-from dpmarket.campaign.market_file import Market, Sellers
-from dpmarket.market import ENGLISH, GERMAN, work
-from dpmarket.web.pages import language, market_form, texts
-from dpmarket.web.pages.market_form import keys
+from dpmarket.campaign.rules.rules_file import Rules, Sellers
+from dpmarket.web.folder import consent_texts
+from dpmarket.web.pages import language, rules_form, texts
+from dpmarket.web.pages.rules_form import keys
 from support.readers import again, member_of, seller_of
 from support.shop import SOLD, open_shop
 
@@ -31,7 +31,7 @@ def placeholders(message):
 
 
 def test_a_way_back_leads_to_this_service_and_is_read_in_no_time():
-    for back in ("/", "/s", "/s/", "/s/choose", "/b/c-1.x/report.html"):
+    for back in ("/", "/s", "/s/", "/s/choose", "/m/c-1.x/report.html"):
         assert language.is_own(back)
     # With a repetition inside a repetition the last one would take longer than anybody lives.
     for back in ("//evil.example", "/\\evil", "/s\n", "https://evil.example", "", f"/{'a' * 190}!"):
@@ -52,11 +52,11 @@ def test_every_language_has_the_same_texts_with_the_same_places(language):
         assert all(text.strip() for text in forms_of(other[name])), name
 
 
-def test_the_meanings_of_keys_are_the_market_files_own_words():
+def test_the_meanings_of_keys_are_the_rules_own_words():
     first, others = keys()
     for key in [*first, *others]:
         table, name = key.path.split(".")
-        field = Market.model_fields[table].annotation.model_fields[name]
+        field = Rules.model_fields[table].annotation.model_fields[name]
         assert CATALOGUES["en"][f"meaning.{key.path}"] == field.description
 
 
@@ -74,8 +74,8 @@ def test_a_key_that_no_language_speaks_of_is_shown_by_its_own_name_and_descripti
     }
     types = {"most_hours": int | None, "kind_of_day": Literal["work", "any"]}
     other = create_model("Sellers", **{name: (types[name], field) for name, field in added.items()})
-    monkeypatch.setitem(market_form._TABLES, "sellers", create_model("Both", __base__=(other, Sellers)))
-    page = member_of(shop, "buyer", "de").see("/b/new")
+    monkeypatch.setitem(rules_form._TABLES, "sellers", create_model("Both", __base__=(other, Sellers)))
+    page = member_of(shop, "buyer", "de").see("/m/new")
     assert page.status == 200
     assert '<label for="sellers.most_hours">sellers.most_hours</label>' in page.html
     assert 'id="sellers.most_hours-help" lang="en">Nobody waits longer.<' in page.html
@@ -122,19 +122,19 @@ def test_a_seller_reads_german_from_the_invitation_to_the_receipt(tmp_path):
             shop.seller(campaign, *SOLD, cost=1.0 + 0.2 * k)
         reader = seller_of(shop, campaign, "de-DE,de;q=0.9,en;q=0.5")
         assert_german(reader.see(reader.link), reader.see("/s"), page := reader.see("/s/consent"))
-        assert GERMAN.split("\n")[0][:40] in page.text
-        assert ENGLISH.split("\n")[0][:40] not in page.text
+        assert consent_texts()["de"].split("\n")[0][:40] in page.text
+        assert consent_texts()["en"].split("\n")[0][:40] not in page.text
         page = reader.press(page, "/s/consent")
-        assert_german(page, page := reader.press(page, "/s/seat"))
+        assert_german(page, page := reader.press(page, "/s/reserve"))
         assert re.search(r"\d,\d\d\s€", page.text)
-        assert_german(reader.press(page, "/s/quote", 1, amount="viel"))
-        assert_german(page := reader.press(page, "/s/quote"), page := reader.press(page, "/s/accept"))
-        assert_german(wrong := reader.press(page, "/s/record", f0="alt"))
-        page = reader.press(wrong, "/s/record", f0="40", f1="20000,5", label="yes")
-        assert_german(page, reader.press(page, "/s/payee", payee="ein Konto"))
+        assert_german(reader.press(page, "/s/choose", 1, amount="viel"))
+        assert_german(page := reader.press(page, "/s/choose"), page := reader.press(page, "/s/accept"))
+        assert_german(wrong := reader.press(page, "/s/deliver", f0="alt"))
+        page = reader.press(wrong, "/s/deliver", f0="40", f1="20000,5", f2="yes")
+        assert_german(page, reader.press(page, "/s/set_payee", payee="ein Konto"))
         assert_german(*(reader.see(path) for path in ("/s/history", "/s/withdraw", "/s/receipt", "/s/none")))
         shop.clock.pass_(days=9)
-        work(shop.desk, shop.clock())
+        shop.work()
         again(reader)
         assert_german(reader.see("/s"), reader.see("/s/receipt"), reader.see("/s/withdraw"))
         assert_german(reader.see("/"), reader.see("/verify"), reader.press(reader.see("/s"), "/sign-out"))
@@ -150,17 +150,22 @@ def test_members_read_german(tmp_path):
             role: member_of(shop, role, "de") for role in ("buyer", "operator", "auditor", "paymaster")
         }
         buyer = readers["buyer"]
-        assert_german(buyer.see("/b"), form := buyer.see("/b/new"), buyer.press(form, "/b/new", act="plan"))
+        assert_german(buyer.see("/m"), form := buyer.see("/m/new"), buyer.press(form, "/m/new", act="plan"))
         for role in ("operator", "auditor"):
-            assert_german(*(readers[role].see(path) for path in ("/b", f"/b/{campaign}", f"/b/{draft}")))
-        assert_german(readers["paymaster"].see("/p"))
+            assert_german(
+                *(
+                    readers[role].see(path)
+                    for path in ("/m", f"/m/campaigns/{campaign}", f"/m/campaigns/{draft}")
+                )
+            )
+        assert_german(readers["paymaster"].see("/m/money"))
         shop.clock.pass_(days=9)
-        work(shop.desk, shop.clock())
+        shop.work()
         for reader in readers.values():
             again(reader)
-        assert_german(*(readers["auditor"].see(path) for path in (f"/b/{campaign}", f"/b/{campaign}/report")))
+        assert_german(*(readers["auditor"].see(f"/m/campaigns/{campaign}{end}") for end in ("", "/report")))
         paymaster = readers["paymaster"]
-        assert_german(page := paymaster.see("/p"), paymaster.press(page, f"/p/{campaign}/payout"))
+        assert_german(paymaster.see("/m/money"))
 
 
 def test_a_link_chooses_the_language_and_leads_back(shop):
@@ -193,7 +198,6 @@ def test_who_agreed_in_german_agreed_to_the_german_text(shop):
     seller = shop.seller(campaign)
     german = seller.get("/me/consent?language=de")
     english = seller.get("/me/consent")
-    assert german["digest"] != english["digest"]
-    assert seller.post("/me/consent", {"digest": german["digest"]}) == {"state": "consented"}
-    other = shop.seller(campaign)
-    assert shop.request("GET", "/api/v1/me/consent?language=fr", other.token).status_code == 404
+    assert german["page"] != english["page"]
+    assert seller.act("consent", page=german["page"], language="de") == "consented"
+    assert shop.seller(campaign).get("/me/consent?language=fr")["language"] == "en"

@@ -5,8 +5,8 @@ import io
 import re
 
 import pytest
-
 from dpmarket.market import work
+
 from support.readers import Reader, Seen, again, member_of, seller_of
 from support.shop import SOLD, open_shop
 

@@ -2,14 +2,14 @@
 
 import pytest
 
-from dpmarket.campaign import check_market
+from dpmarket.campaign.rules.rules_file import check_rules
 from dpmarket.web.pages.forms import Form
-from dpmarket.web.pages.recording import fields_of, filled
-from support.live import MARKET
+from dpmarket.web.pages.record_form import fields_of_form, filled
+from support import shop as shops
 from support.readers import seller_of
 
 RULES = {
-    **MARKET,
+    **shops.RULES,
     "features": {
         "age": {"low": 18, "high": 90},
         "income": {"low": 0, "high": 1e5, "missing": 2e4},
@@ -22,12 +22,12 @@ RULES = {
     "training": {"outside_bounds": "refuse"},
 }
 GOOD = {
-    "f0": "41", "f1": "", "f2": "1980-02-29", "f3": "smith", "f4": "2", "f5": "no", "label": "1",
+    "f0": "41", "f1": "", "f2": "1980-02-29", "f3": "smith", "f4": "2", "f5": "no", "f6": "1",
 }  # fmt: skip
 
 
 def test_every_kind_of_column_has_its_field():
-    fields = fields_of(check_market(RULES))
+    fields = fields_of_form(check_rules(RULES))
     kinds = [(field.name, field.kind, field.gap) for field in fields]
     assert kinds == [
         ("age", "number", False),
@@ -44,7 +44,7 @@ def test_every_kind_of_column_has_its_field():
 
 
 def test_what_was_typed_becomes_values_of_the_right_kind():
-    given = filled(check_market(RULES), Form(GOOD))
+    given = filled(check_rules(RULES), Form(GOOD))
     assert given.problems == {}
     assert given.rows == [
         {
@@ -70,45 +70,45 @@ def test_what_was_typed_becomes_values_of_the_right_kind():
         ("f2", "2011-01-01", "outside"),
         ("f4", "3", "choice"),
         ("f5", "perhaps", "choice"),
-        ("label", "2", "choice"),
-        ("label", "", "missing"),
+        ("f6", "2", "choice"),
+        ("f6", "", "missing"),
     ],
 )
 def test_what_is_wrong_is_named_by_field_and_kind(field, typed, problem):
-    given = filled(check_market(RULES), Form({**GOOD, field: typed}))
+    given = filled(check_rules(RULES), Form({**GOOD, field: typed}))
     assert given.problems == {field: problem}
     assert given.typed[field] == typed
 
 
 def test_where_values_are_clipped_bounds_refuse_nothing():
-    rules = check_market({**RULES, "training": {"outside_bounds": "clip"}})
+    rules = check_rules({**RULES, "training": {"outside_bounds": "clip"}})
     given = filled(rules, Form({**GOOD, "f0": "500"}))
     assert given.problems == {}
     assert given.rows[0]["age"] == 500.0
-    assert not fields_of(rules)[0].limits
+    assert not fields_of_form(rules)[0].limits
 
 
 def test_several_rows_are_read_and_empty_ones_left_out():
-    rules = check_market({**RULES, "sellers": {"expected": 30, "rows_per_person": 3}})
+    rules = check_rules({**RULES, "sellers": {"expected": 30, "minimum": 1, "rows_per_person": 3}})
     second = {f"r2.{field}": typed for field, typed in GOOD.items()}
     given = filled(rules, Form({**GOOD, **second, "r2.f0": "50"}))
     assert given.problems == {}
     assert [row["age"] for row in given.rows] == [41.0, 50.0]
     begun = filled(rules, Form({**GOOD, "r1.f0": "50"}))
-    assert begun.problems["r1.label"] == "missing"
+    assert begun.problems["r1.f6"] == "missing"
     assert begun.typed["r1.f0"] == "50"
 
 
-def test_what_is_filled_in_is_what_the_desk_takes(shop):
-    campaign = shop.open(market={**RULES, "sellers": {"expected": 30, "rows_per_person": 2}})
+def test_what_is_filled_in_is_what_is_encoded(shop):
+    campaign = shop.open(rules={**RULES, "sellers": {"expected": 30, "minimum": 1, "rows_per_person": 2}})
     reader = seller_of(shop, campaign)
     page = reader.press(reader.see("/s/consent"), "/s/consent")
     assert "one of: baker, smith, cook, nurse, clerk, or something else" in reader.see("/s/consent").text
-    page = reader.press(reader.press(reader.press(page, "/s/seat"), "/s/quote"), "/s/accept")
+    page = reader.press(reader.press(reader.press(page, "/s/reserve"), "/s/choose"), "/s/accept")
     more = {f"r1.{field}": typed for field, typed in GOOD.items()}
-    wrong = reader.press(page, "/s/record", **GOOD, **{**more, "r1.f2": "2999-01-01"})
+    wrong = reader.press(page, "/s/deliver", **GOOD, **{**more, "r1.f2": "2999-01-01"})
     assert wrong.status == 422
     assert 'id="r1.f2-problem"' in wrong.html
-    page = reader.press(wrong, "/s/record", **GOOD, **{**more, "r1.f3": "__other__"})
+    page = reader.press(wrong, "/s/deliver", **GOOD, **{**more, "r1.f3": "__other__"})
     assert page.path == "/s/payee"
     shop.check()

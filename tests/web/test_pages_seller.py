@@ -3,9 +3,9 @@
 import re
 
 import pytest
-
 from dpmarket.market import work
 from support.live import MARKET
+
 from support.readers import Reader, Seen, again, member_of, seller_of
 from support.shop import SOLD, open_shop
 

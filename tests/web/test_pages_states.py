@@ -3,9 +3,9 @@
 import re
 
 import pytest
+from dpmarket.market import acting, begin_training, close_campaign, train_campaign, work
 
 from dpmarket.errors import FileProblem
-from dpmarket.market import acting, begin_training, close_campaign, train_campaign, work
 from dpmarket.privacy import noise
 from support.readers import Reader, again, seller_of
 from support.shop import SOLD, open_shop

@@ -6,17 +6,16 @@ from importlib import resources
 import pytest
 from babel import Locale
 
+from dpmarket.core import schema
+from dpmarket.core.views import MyParticipation
 from dpmarket.errors import MarketRefusal
-from dpmarket.market import GivenQuote
-from dpmarket.market.standing import Standing
-from dpmarket.market.tables import CAMPAIGN_STATES, PARTICIPATION_STATES
 from dpmarket.web.pages import texts
-from dpmarket.web.pages.buying import amount_in
 from dpmarket.web.pages.forms import number_in
 from dpmarket.web.pages.meaning import cost_of, epsilon_shown, right_guesses
+from dpmarket.web.pages.member import amount_in
 from dpmarket.web.pages.situations import SITUATIONS, situation_of
-from support.live import MARKET
 from support.readers import member_of, seller_of
+from support.shop import RULES, SOLD
 
 MOST = 60_000
 HOSTILE = "\"><script>alert(1)</script>'&{{7*7}}{t}%s"
@@ -24,37 +23,43 @@ TEMPLATES = resources.files("dpmarket.web").joinpath("templates")
 
 
 def test_every_state_of_every_campaign_has_a_situation_with_a_text():
-    said = texts.texts_for("en")
-    quote = GivenQuote(0.5, 100, 100, "EUR", "2026-03-05T00:00:00+00:00")
-    nothing = GivenQuote(0.0, 0, 100, "EUR", "2026-03-05T00:00:00+00:00")
-    reached = set()
-    for state in PARTICIPATION_STATES:
-        for campaign in CAMPAIGN_STATES:
+    said, reached = texts.texts_for("en"), set()
+    moments = [f"2026-{day}T00:00:00+00:00" for day in ("02-01", "03-02", "03-04", "03-08", "04-01")]
+    for state in (*schema.ACTIVE, *schema.ENDED):
+        for campaign in schema.CAMPAIGN:
             for mechanism in ("online", "offline"):
-                for held in (0.0, 1.0):
-                    for day in ("02-01", "03-02", "03-04", "03-08", "04-01"):
-                        for given in (None, quote, nothing):
-                            for payment in ("owed", "on its way", "paid") if state == "spent" else (None,):
-                                found = standing(state, campaign, mechanism, held)
-                                at = f"2026-{day}T00:00:00+00:00"
-                                reached.add(situation_of(found, given, payment, at))
-    assert reached == set(SITUATIONS)
+                for more in (
+                    {},
+                    {"reason": "cap"},
+                    {"payment": 100},
+                    {"sent": True},
+                    {"paid_at": moments[2]},
+                ):
+                    me = standing(state, campaign, mechanism, **more)
+                    reached |= {situation_of(me, at) for at in moments}
+    assert reached - {"excluded", "screened_out"} == set(SITUATIONS)
     for situation in SITUATIONS:
         assert said.has(f"state.{situation}.title")
         assert said.has(f"state.{situation}.text")
 
 
-def standing(state, campaign, mechanism, held):
-    times = [f"2026-03-{day}T00:00:00+00:00" for day in ("01", "07", "09")]
-    lease = "2026-03-03T00:00:00+00:00" if state == "seated" else None
-    money = ("escrow", "payable", 100, 1.0, 100, "EUR", "d", b"", None)
-    return Standing("p", "c", "person", state, held, lease, campaign, mechanism, *money, *times)
+def standing(state, campaign="open", mechanism="online", **more):
+    opens, closes, deliver = (f"2026-03-{day}T00:00:00+00:00" for day in ("01", "07", "09"))
+    until = "2026-03-03T00:00:00+00:00" if state in ("reserved", "quoted") else None
+    values = {
+        "campaign": 1, "name": "x", "campaign_state": campaign, "campaign_reason": None,
+        "mechanism": mechanism, "state": state, "reason": None, "until": until, "place": None,
+        "opens_at": opens, "closes_at": closes, "deliver_until": deliver, "currency": "EUR",
+        "minor_units": 100, "epsilon": None, "payment": None, "epsilon_used": None, "ceiling": 1.0,
+        "payee": False, "sent": False, "paid_at": None,
+    }  # fmt: skip
+    return MyParticipation(**{**values, **more})
 
 
 def test_too_late_for_answers_is_said_before_a_worker_has_closed():
-    found = standing("accepted", "open", "online", 1.0)
-    assert situation_of(found, None, None, "2026-03-08T00:00:00+00:00") == "accepted"
-    assert situation_of(found, None, None, "2026-03-09T00:00:00+00:00") == "lapsed"
+    found = standing("accepted")
+    assert situation_of(found, "2026-03-08T00:00:00+00:00") == "accepted"
+    assert situation_of(found, "2026-03-09T00:00:00+00:00") == "lapsed"
 
 
 @pytest.mark.parametrize("epsilon", [1e-9, 1e-3, 0.0402, 0.2, 0.4054651081081644, 0.473, 1.0, 2.9, 5.0, 40.0])
@@ -156,7 +161,7 @@ def test_a_language_is_one_file(shop, monkeypatch):
     assert '<html lang="fr">' in page.html
     assert page.heading == "⟦What happened to your data⟧"
     page = reader.press(reader.see("/s/consent"), "/s/consent")
-    page = reader.press(page, "/s/seat")
+    page = reader.press(page, "/s/reserve")
     outside = re.sub(r"⟦[^⟦⟧]*⟧", "", re.sub(r"⟦[^⟦⟧]*⟧", "", page.text))
     assert re.findall(r"[A-Za-z]{3,}", re.sub("campaign|nov|English|Deutsch", "", outside)) in ([], ["UTC"])
     assert re.search(r"\d,\d\d\s€", page.text)
@@ -209,48 +214,46 @@ def test_the_catalogue_has_no_text_that_nobody_says():
 
 def test_hostile_titles_names_and_labels_stay_text(shop):
     rules = {
-        **MARKET,
+        **RULES,
         "features": {HOSTILE: {"low": 0, "high": 1}, "{0.__class__}": {"low": 0, "high": 1}},
         "label": {"column": f"label {HOSTILE}", "values": [HOSTILE, "{key}"]},
     }
-    times = shop.times()
-    campaign = shop.buyer.draft(HOSTILE, "online", rules, *times)["id"]
-    shop.paymaster.fund(campaign, 20_000)
-    shop.buyer.open_campaign(campaign)
+    campaign = shop.open(rules=rules, name=HOSTILE)
     reader = seller_of(shop, campaign)
     page = reader.see("/s/consent")
     pages = [page, reader.see("/s")]
-    page = reader.press(reader.press(page, "/s/consent"), "/s/seat")
-    pages += [page, page := reader.press(page, "/s/quote"), page := reader.press(page, "/s/accept")]
-    pages.append(reader.press(page, "/s/record", f0=HOSTILE))
+    page = reader.press(reader.press(page, "/s/consent"), "/s/reserve")
+    pages += [page, page := reader.press(page, "/s/choose"), page := reader.press(page, "/s/accept")]
+    pages.append(reader.press(page, "/s/deliver", f0=HOSTILE))
     auditor = member_of(shop, "auditor")
-    pages += [auditor.see("/b"), auditor.see(f"/b/{campaign}"), member_of(shop, "paymaster").see("/p")]
+    pages += [auditor.see("/m"), auditor.see(f"/m/campaigns/{campaign}")]
+    pages.append(member_of(shop, "paymaster").see("/m/money"))
     for one in pages:
         assert one.status in (200, 422)
         assert "<script>alert" not in one.html
         assert HOSTILE in one.text
         assert one.bytes < MOST
-    done = reader.press(pages[5], "/s/record", f0="0.5", f1="0.25", label=HOSTILE)
+    done = reader.press(pages[5], "/s/deliver", f0="0.5", f1="0.25", f2=HOSTILE)
     assert done.path == "/s/payee"
 
 
 def test_every_page_with_its_style_and_script_is_small(shop):
     style, script = (len(shop.request("GET", f"/static/dpmarket.{end}").content) for end in ("css", "js"))
     reader = seller_of(shop, shop.open())
-    page = reader.press(reader.press(reader.see("/s/consent"), "/s/consent"), "/s/seat")
+    page = reader.press(reader.press(reader.see("/s/consent"), "/s/consent"), "/s/reserve")
     buyer = member_of(shop, "buyer")
-    for one in (page, buyer.see("/b/new"), buyer.see("/b"), reader.see("/s/consent"), reader.see("/verify")):
+    for one in (page, buyer.see("/m/new"), buyer.see("/m"), reader.see("/s/consent"), reader.see("/verify")):
         assert one.bytes + style + script < MOST
 
 
 def test_a_sellers_pages_never_show_another_seller_or_a_total(shop):
     campaign = shop.open()
     reader = seller_of(shop, campaign)
-    page = reader.press(reader.press(reader.see("/s/consent"), "/s/consent"), "/s/seat")
+    page = reader.press(reader.press(reader.see("/s/consent"), "/s/consent"), "/s/reserve")
     paths = ("/s", "/s/consent", "/s/choose", "/s/history", "/s/withdraw", "/s/receipt", "/s/payee")
     before = {path: without_keys(reader.see(path).html) for path in paths}
     for k in range(3):
-        shop.seller(campaign, "consent", "menu", "quote", "accept", "deliver", cost=1.0 + k)
+        shop.seller(campaign, *SOLD, cost=1.0 + k)
     assert {path: without_keys(reader.see(path).html) for path in paths} == before
     assert page.status == 200
 

@@ -14,7 +14,7 @@ import pytest
 from dpmarket.web.client import Client
 from dpmarket.web.settings import read_settings
 from support.commands import run
-from support.live import MARKET, RECORD
+from support.shop import RECORD, RULES
 
 pytestmark = pytest.mark.slow  # tests/outside has what decides in `make test`
 
@@ -70,9 +70,11 @@ def members(tmp_path, monkeypatch):
     """A service that is set up; the tokens of its members."""
     folder = tmp_path / "hospital"
     monkeypatch.setenv("DPMARKET_STATE", str(folder / "state"))
-    made = {"operator": json.loads(run("service", "init", folder, "--name", "An operator", "--json").stdout)}
+    made = {
+        "operator": json.loads(run("init", "--service", folder, "--name", "An operator", "--json").stdout)
+    }
     for role in ("buyer", "paymaster"):
-        text = run("service", "invite-member", folder, f"A {role}", role, "--json").stdout
+        text = run("member", "add", folder, f"A {role}", role, "--json").stdout
         made[role] = json.loads(text)
     return folder, {role: one["token"] for role, one in made.items()}
 
@@ -94,20 +96,21 @@ def test_a_service_trains_by_itself_and_stops_on_a_signal(members):
         callers = {role: Client(url, token) for role, token in tokens.items()}
         now = datetime.now(UTC)
         times = [(now + timedelta(seconds=seconds)).isoformat() for seconds in (-1, 600, 600)]
-        campaign = callers["buyer"].draft("spring", "online", MARKET, *times)["id"]
-        callers["paymaster"].fund(campaign, 10_000)
-        callers["buyer"].open_campaign(campaign)
+        rules = {**RULES, "campaign": {"name": "spring", "mechanism": "online"}}
+        campaign = callers["buyer"].draft(rules, *times)
+        callers["paymaster"].act("fund", campaign, amount=10_000)
+        callers["buyer"].act("open", campaign, confirmed=True)
         (invited,) = callers["operator"].invite(campaign, ["a"])
         seller = Client(url, invited["token"])
         seller.consent()
-        seller.menu()
-        seller.quote(2.0)
-        seller.accept()
+        seller.act("reserve")
+        seller.act("choose", cost=2.0)
+        seller.act("accept")
         seller.deliver(RECORD)
         assert callers["buyer"].campaign(campaign)["state"] == "open"
         put_ahead(clock, 600)
         until(lambda: callers["buyer"].campaign(campaign)["state"] == "released")
-        assert seller.events()[-1] == "trained"
+        assert seller.get("/me/events")[-1]["kind"] == "spent"
         for client in (*callers.values(), seller):
             client.close()
         assert stop(process) == 0
@@ -138,11 +141,11 @@ def test_a_worker_that_dies_is_followed_by_another_and_none_outlives_its_service
 
 def test_there_is_one_service_in_a_folder_and_one_is_needed(tmp_path, members):
     folder, _ = members
-    assert "already" in run("service", "init", folder, code=1).stderr
-    assert "service init" in run("serve", tmp_path, code=1).stderr
-    assert "service init" in run("service", "invite-member", tmp_path, "x", "buyer", code=1).stderr
-    assert "expected the role" in run("service", "invite-member", folder, "x", "king", code=1).stderr
-    for path in (folder, folder / "keys", folder / "settings.toml", folder / "data" / "market.ledger"):
+    assert "already" in run("init", "--service", folder, code=1).stderr
+    assert "init --service" in run("serve", tmp_path, code=1).stderr
+    assert "init --service" in run("member", "add", tmp_path, "x", "buyer", code=1).stderr
+    assert "roles" in run("member", "add", folder, "x", "king", code=1).stderr
+    for path in (folder, folder / "keys", folder / "settings.toml", folder / "data" / "market.db"):
         assert path.stat().st_mode & 0o077 == 0
 
 
@@ -190,7 +193,7 @@ def test_without_the_extra_one_line_says_which_is_needed():
         "from dpmarket.cli import main\n"
         "sys.argv = ['dpmarket', *sys.argv[1:]]\nmain()\n"
     )
-    for arguments in (["service", "init"], ["serve"]):
+    for arguments in (["init", "--service", "x"], ["serve"]):
         done = subprocess.run(
             [sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=120
         )
@@ -200,7 +203,7 @@ def test_without_the_extra_one_line_says_which_is_needed():
 
 def test_other_commands_load_nothing_of_the_service():
     code = (
-        "import sys\nimport dpmarket, dpmarket.cli.app, dpmarket.market\nfrom dpmarket.market import *\n"
+        "import sys\nimport dpmarket, dpmarket.cli.app, dpmarket.core.worker\n"
         "print([name for name in ('fastapi', 'uvicorn', 'httpx', 'prometheus_client', 'pydantic_settings')"
         " if name in sys.modules])"
     )
@@ -209,7 +212,7 @@ def test_other_commands_load_nothing_of_the_service():
 
 
 @pytest.mark.parametrize(
-    "folder", ["src/dpmarket/web", "src/dpmarket/market", pytest.param("src", marks=pytest.mark.slow)]
+    "folder", ["src/dpmarket/web", "src/dpmarket/core", pytest.param("src", marks=pytest.mark.slow)]
 )
 def test_the_code_has_no_finding_of_medium_or_high_severity(folder):
     done = subprocess.run(

@@ -90,6 +90,18 @@ def put_back(
         raise FileProblem(f"cannot put back {source}: {path} exists; stop the service and move it away.")
     with atomic_path(path, overwrite=False, mode=PRIVATE) as temporary:
         shutil.copyfile(source, temporary)
+        _refuse_damaged(temporary, source)
+
+
+def _refuse_damaged(copy: Path, source: str | os.PathLike[str]) -> None:
+    """Refuse what is no whole SQLite file, before it stands in the place of a database."""
+    try:
+        with contextlib.closing(sqlite3.connect(f"file:{copy}?mode=ro&immutable=1", uri=True)) as connection:
+            damage = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
+    except sqlite3.Error as problem:
+        raise FileProblem(f"cannot put back {source}: {problem}.") from None
+    if damage != "ok":
+        raise FileProblem(f"cannot put back {source}: it is damaged.")
 
 
 def restore(

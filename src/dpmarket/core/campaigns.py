@@ -7,6 +7,7 @@ no report changes, because a campaign that is dropped by what sellers ask for ma
 
 from __future__ import annotations
 
+import json
 from typing import Annotated, Any, Literal
 
 import pydantic
@@ -143,7 +144,9 @@ def sellers_rules(campaign: Campaign) -> SellersRules:
 @act("buyer")
 def draft(tx: Tx, caller: Caller, plan: Draft) -> Id:
     """Enter a campaign; its private key is made by a worker. Return its id."""
-    identity, rules = new_id(), canonical(plan.rules)
+    # In their own order, which is that of the questions to sellers.
+    rules = json.dumps(plan.rules, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    identity = new_id()
     values = plan.model_dump(include={"name", "channel", "mechanism", "currency", "minor_units", "consent"})
     for name in ("opens_at", "closes_at", "deliver_until"):
         moment = getattr(plan, name)

@@ -1,7 +1,7 @@
 """Documents of a released live campaign: certificate, signature, sealed openings, receipts and the report.
 
-A worker makes them once: every certificate draws new salts, and a second one would not fit the receipts of the
-first.
+A worker makes them once: every certificate draws new salts, and a second one would not fit the receipts of
+the first.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def enter_certificate(
         .where(_own.campaign == campaign)
     )
     people = {bytes(digest).hex(): int(identity) for digest, identity in tx.c.execute(query)}
-    rows = [(None, kind, body) for kind, body in documents.items()]
+    rows: list[tuple[int | None, str, bytes]] = [(None, kind, body) for kind, body in documents.items()]
     rows += [(people[digest], "receipt", body) for digest, body in receipts.items()]
     values = [
         {"campaign": campaign, "participation": who, "kind": kind, "body": body, "at": tx.now}

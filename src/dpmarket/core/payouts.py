@@ -217,7 +217,7 @@ def _lines(tx: Tx, campaign: int, references: list[str]) -> tuple[Campaign, list
         ]
     if len(lines) != len(wanted):
         raise MarketRefusal(
-            "unknown", f"{len(wanted) - len(lines)} references are of no payment of this campaign."
+            "invalid", f"{len(wanted) - len(lines)} references are of no payment of this campaign."
         )
     return found, lines
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -87,16 +87,28 @@ class Methods:
     others: Mapping[str, Callable[[Market, Job], bytes | None]] = field(default_factory=dict)
 
 
-def work(market: Market, methods: Methods, lanes: tuple[str, ...] = ("now", "work", "mail")) -> list[Job]:
+LANES = ("now", "work", "mail")
+
+
+def work(
+    market: Market, methods: Methods, lanes: Sequence[str] = LANES, kinds: Sequence[str] | None = None
+) -> list[Job]:
     """Do everything that is due; return the jobs that were begun.
 
     A job that cannot be done is entered as failed, with the class of its error; one that lacked a file or the
     database is due again later.
+
+    Parameters
+    ----------
+    market, methods
+        Where, and how.
+    lanes, kinds
+        Which jobs; None: all kinds that are known here. Others wait for a worker that knows them.
     """
     begun = []
-    if "work" in lanes:
+    if "work" in lanes and kinds is None:
         sweep(market)
-    kinds = (*KINDS, *methods.others)  # others wait for a worker that knows them
+    kinds = (*KINDS, *methods.others) if kinds is None else kinds
     while (job := claim_job(market, lanes, kinds, market.clock())) is not None:
         begun.append(job)
         try:

@@ -213,13 +213,13 @@ def _endpoint(entry: Act) -> Callable[..., Response]:
     def endpoint(
         caller: Caller, service: Service, key: str, body: pydantic.BaseModel, campaign: int | None = None
     ) -> Response:
-        _refuse_role(service, entry, caller, campaign)
         arguments = arguments_of(service, entry, caller, campaign, body)
         answer = service.run(entry, caller, key, **arguments)
         return Response(entry.adapter.dump_json(answer), media_type="application/json")
 
     needed = any(field.is_required() for field in body_type.model_fields.values())
-    parts: dict[str, Any] = {"caller": AnyCaller, "service": TheService, "key": Key, "body": body_type}
+    allowed = Annotated[Caller, Depends(_role_of(entry))]
+    parts: dict[str, Any] = {"caller": allowed, "service": TheService, "key": Key, "body": body_type}
     if entry.of_campaign:
         parts["campaign"] = CampaignId
     defaults = {} if needed else {"body": Depends(body_type) if not body_type.model_fields else body_type()}
@@ -238,14 +238,26 @@ def _endpoint(entry: Act) -> Callable[..., Response]:
     return endpoint
 
 
-def _refuse_role(service: Service, entry: Act, caller: Caller, campaign: int | None) -> None:
-    """Refuse callers without the role before anything is computed for them."""
+def _role_of(entry: Act) -> Callable[..., Caller]:
+    """Return a dependency that gives callers with an act's role, before anything else is looked at."""
+
+    def of_market(caller: AnyCaller, service: TheService) -> Caller:
+        return _with_role(service, entry, caller, None)
+
+    def of_campaign(caller: AnyCaller, service: TheService, campaign: CampaignId) -> Caller:
+        return _with_role(service, entry, caller, campaign)
+
+    return of_campaign if entry.of_campaign else of_market
+
+
+def _with_role(service: Service, entry: Act, caller: Caller, campaign: int | None) -> Caller:
     if (caller.participation is not None) != (entry.roles == ("seller",)):
         raise nothing()
     if caller.participation is None:
         with service.market.look() as c:
             if not is_allowed(c, caller, entry.roles, campaign):
                 raise nothing()
+    return caller
 
 
 for _entry in served_acts().values():
@@ -502,9 +514,11 @@ def bank_file_of(
     # By the references in this file: a bank knows the same file, of a restored market as well, by this.
     lines = " ".join(sorted(line.reference for line in made.lines))
     identity = hashlib.sha256(lines.encode()).hexdigest()[:32]
-    money = {"currency": found.currency, "minor_units": found.minor_units}
+    units = found.minor_units
     try:
-        return bank_file(payments, accounts, payer, identity, day, **money)
+        return bank_file(
+            payments, accounts, payer, identity, day, currency=found.currency, minor_units=units
+        )
     except InvalidInput as problem:
         raise MarketRefusal("invalid", str(problem)) from None
 

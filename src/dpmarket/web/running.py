@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import timedelta
 
 import uvicorn
@@ -30,6 +31,7 @@ from dpmarket.web.smtp import check_smtp
 
 _PAUSE = 1.0  # seconds between a worker's rounds
 _NOW_PAUSE = 0.1
+_OWN_THREAD = ("certify", "report")
 _HOUR = 3600.0
 _WORKER_SECONDS = 60.0  # for a worker that is asked to stop, and may be training
 _WORKER = "from dpmarket.cli import main; main()"
@@ -132,23 +134,26 @@ def run_worker(
     mail server holds no job up.
     """
     methods = methods_of(settings)
-    lanes = {"now": min(pause, _NOW_PAUSE), "mail": pause}
+    duties: list[tuple[str, tuple[str, ...], float]] = [
+        ("now", ("key", "unseal"), min(pause, _NOW_PAUSE)),
+        ("mail", tuple(name for name in methods.others if name not in _OWN_THREAD), pause),
+        ("work", ("report",), pause),  # it takes a while, and nobody's certificate waits for it
+    ]
     threads = [
         threading.Thread(
-            target=_run_lane,
-            args=(market, methods, lane, stopped, rest),
-            name=f"dpmarket-{lane}",
-            daemon=True,
+            target=_run_duty, args=(market, methods, duty, stopped), name=f"dpmarket-{duty[0]}", daemon=True
         )
-        for lane, rest in lanes.items()
+        for duty in duties
     ]
     for thread in threads:
         thread.start()
+    others = {name: job for name, job in methods.others.items() if name != "report"}
+    without_report = replace(methods, others=others)
     reminding = timedelta(hours=settings.reminder_hours)
     tidied = -_HOUR
     while not stopped():
         with _going_on():
-            _work(market, methods, "work")
+            _work(market, without_report, "work")
             if settings.smtp_url is not None:
                 enter_reminders(market, reminding)
             if time.monotonic() - tidied > _HOUR:
@@ -159,15 +164,18 @@ def run_worker(
         thread.join(40.0)
 
 
-def _run_lane(market: Market, methods: Methods, lane: str, stopped: Callable[[], bool], pause: float) -> None:
+def _run_duty(
+    market: Market, methods: Methods, duty: tuple[str, tuple[str, ...], float], stopped: Callable[[], bool]
+) -> None:
+    lane, kinds, pause = duty
     while not stopped():
         with _going_on():
-            _work(market, methods, lane)
+            _work(market, methods, lane, kinds)
         _rest(stopped, pause)
 
 
-def _work(market: Market, methods: Methods, lane: str) -> None:
-    for job in work(market, methods, (lane,)):
+def _work(market: Market, methods: Methods, lane: str, kinds: tuple[str, ...] | None = None) -> None:
+    for job in work(market, methods, (lane,), kinds):
         log_event("job", kind=job.kind, attempts=job.attempts)
 
 

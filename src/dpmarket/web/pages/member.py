@@ -169,7 +169,6 @@ def run(
     form: Sent,
     caller: SignedMember,
     service: TheService,
-    roles: Roles,
 ) -> Response:
     """Run a member's act on a campaign, then lead back to where it was called from."""
     with service.market.look() as c:
@@ -189,6 +188,7 @@ def run(
     except MarketRefusal as refusal:
         if refusal.kind != "confirm":
             raise
+        roles = member_roles(caller, service)
         return _dashboard(request, caller, service, roles, campaign, warning=str(refusal))
     return see(f"{HOME}/money" if form.text("from") == "money" else path_of(campaign))
 

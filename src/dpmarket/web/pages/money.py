@@ -54,6 +54,8 @@ def lines(payout: PayoutId, caller: SignedMember, service: TheService) -> Respon
 @router.post("/payouts/{payout}.xml")
 def bank_file(payout: PayoutId, sent: Uploaded, caller: SignedMember, service: TheService) -> Response:
     """Give a payout as a file that banks take; the accounts that are sent are stored nowhere."""
+    with service.market.look() as c:
+        views.campaign_of_payout(c, caller, payout)  # refuses others before it says what is wrong
     try:
         payer = BankAccount(sent.form.text("name"), sent.form.text("iban"))
         day = date.fromisoformat(sent.form.text("day"))

@@ -14,7 +14,6 @@ from typing import Any
 from pydantic import BaseModel
 
 from dpmarket.campaign.rules.rules_file import (
-    CampaignTable,
     Costs,
     Label,
     Money,
@@ -30,7 +29,6 @@ FEATURE_KINDS = ("number", "date", "choice", "truth")
 GAPS = ("refused", "value", "category")
 """What an empty answer counts as."""
 _TABLES: dict[str, type[BaseModel]] = {
-    "campaign": CampaignTable,
     "sellers": Sellers,
     "costs": Costs,
     "objective": Objective,
@@ -39,8 +37,6 @@ _TABLES: dict[str, type[BaseModel]] = {
     "training": Training,
 }
 _FIRST = (
-    "campaign.name",
-    "campaign.mechanism",
     "costs.distribution",
     "sellers.expected",
     "objective.budget",
@@ -49,12 +45,10 @@ _FIRST = (
 )
 # Columns of files, and other files: a live campaign has none of them. Labels have fields of their own.
 _LEFT_OUT = (
-    "campaign.database", "sellers.id_column", "sellers.cost_column", "sellers.excluded",
+    "sellers.id_column", "sellers.cost_column", "sellers.excluded",
     "label.column", "label.values",
 )  # fmt: skip
 _STARTS = {
-    "campaign.name": "",
-    "campaign.mechanism": "online",
     "costs.distribution": "uniform(1, 5)",
     "objective.max_epsilon": "1",
     "objective.weight_cap": "3",
@@ -106,7 +100,10 @@ def keys() -> tuple[list[Key], list[Key]]:
 def starts() -> dict[str, str]:
     """Return what stands in an untouched form."""
     first, others = keys()
-    return {key.path: key.start for key in [*first, *others]} | {"label.column": "label"}
+    return {key.path: key.start for key in [*first, *others]} | {
+        "label.column": "label",
+        "campaign.mechanism": "online",
+    }
 
 
 def rules_data(form: Form) -> dict[str, Any]:
@@ -114,7 +111,8 @@ def rules_data(form: Form) -> dict[str, Any]:
 
     What is not of its key's kind is handed on as it is, so that the rules' own check refuses it.
     """
-    data: dict[str, Any] = {"features": {}}
+    named = {key: form.text(f"campaign.{key}") for key in ("name", "mechanism")}
+    data: dict[str, Any] = {"campaign": named, "features": {}}
     first, others = keys()
     for key in [*first, *others]:
         text = form.text(key.path)
