@@ -22,23 +22,25 @@ def row(sellers: int) -> list[str | Aimed]:
     tell(f"{sellers:,} sellers")
     rng = np.random.default_rng(1)
     dist = dpm.Uniform(1.0, 5.0)
-    outcome = dpm.OfflineMechanism(dist, dpm.Objective.for_model(10, 1e-4)).run(dist.sample(sellers, rng))
+    mechanism = dpm.OfflineMechanism(dist, dpm.Objective.for_model(10, 1e-4))
+    outcome = mechanism.run(dist.sample(sellers, rng))
     x = rng.uniform(-0.5, 0.5, size=(sellers, 3))
     y = (x[:, 0] > 0.0).astype(int)
     model = dpm.PrivateLogisticRegression(classes=(0, 1)).fit(x, y, epsilons=outcome.epsilons)
-    certificate = certify(outcome, model)
+    rules = mechanism.rules()
+    certificate = certify(outcome, model, rules)
     data = bytes(certificate)
     hashing, writing, verifying = compare(
         [
             lambda: hashlib.sha256(data).digest(),
-            lambda: bytes(certify(outcome, model)),
+            lambda: bytes(certify(outcome, model, rules)),
             lambda: verify(data),
         ],
         repeat=5,
     )
     first = data[: data.index(b"\n") + 1]
     both = (writing + verifying) / hashing
-    receipt = certificate.receipt(0)
+    receipt = certificate.receipt("0")
     one = best_seconds(lambda: verify(first, receipt=receipt))
     assert verify(data, receipt=receipt).passed
     return [

@@ -22,6 +22,7 @@ from dpmarket.mechanisms.exact import OfflineMechanism
 from dpmarket.mechanisms.objective import Objective
 from outside.driver import NODE, FileCampaign, page_checks, run, running_service, until
 from outside.goods import GOODS, sellers, tables
+from support.forging import canonical
 
 PEOPLE, POSTED = 20, 120  # a posted price buys from few
 WAYS = (

@@ -18,9 +18,9 @@ LIBRARY = "costs privacy learning learning.reference statistics mechanisms audit
 # Made by other functions, whose examples show them; or they need files, which the how-to pages have.
 SHOWN_ELSEWHERE = """
 Loss Misreport CrossPrices NoiseDraw NoiseSource ReleasePlan Minimum Rows Audit
-PrivacyFindings Books books_of Check Purchase ReleasedModel certify_purchase CertifiedStatistic
-ReleasedStatistics check_certificate new_signing_key read_certificate read_signature sign
-write_certificate PublishedRules RulesReference publishable_rules read_rules Statistic affairs
+PrivacyFindings Books books_of Check Sellers Money Split make_certificate describe_market describe_model
+describe_statistics rules_digest CertifiedStatistic check_certificate new_signing_key read_certificate read_signature sign
+write_certificate Statistic affairs
 german_health health_insurance batters diamonds football free_light_chain unemployment_benefits
 wives_at_work young_workers PrivacyAccount Plan TruthfulnessAudit
 ParticipationAudit"""

@@ -58,7 +58,7 @@ def test_names_that_no_command_has_leave_all_commands_to_choose_from():
 
 
 def test_a_certificate_is_checked_without_data_frames_and_compiler():
-    certificate = Path(__file__).parent.parent / "certificates/files/version-2/offline.certificate.json"
+    certificate = Path(__file__).parent.parent / "certificates/files/two-classes.json"
     code = (
         "import sys\nfrom dpmarket.cli import main\n"
         f"sys.argv = ['dpmarket', 'verify', {str(certificate)!r}]\n"

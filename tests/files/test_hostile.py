@@ -248,9 +248,8 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("campaign")
     make_campaign(folder)
     quote_file(folder / "market.toml", folder / "reports.csv", folder / "quotes.csv", decide_offline)
-    for kind, name in (("certificate", "c"), ("openings", "o")):
-        data = (FILES / "version-2" / f"offline.{kind}.json").read_bytes()
-        (folder / f"{name}.json").write_bytes(data)
+    for end, name in (("", "c"), (".openings", "o")):
+        (folder / f"{name}.json").write_bytes((FILES / f"two-classes{end}.json").read_bytes())
     return folder
 
 

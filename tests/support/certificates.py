@@ -1,116 +1,202 @@
-"""A small market that was bought from, its certificate, and what a verification found."""
+"""Honest certificates of every release and every mechanism, and what a verification found."""
 
+import functools
 import hashlib
-import json
 
 import numpy as np
+import polars
 
 import dpmarket as dpm
-from dpmarket.certificates import certify
-from dpmarket.certificates.verifier.layout import Release
+from dpmarket.certificates import (
+    Money,
+    Sellers,
+    Split,
+    announce_rules,
+    certify,
+    describe_market,
+    make_certificate,
+    rules_digest,
+)
+from dpmarket.certificates.purchase import _by_seller, _release
+from dpmarket.costs import Mixture
+from dpmarket.mechanisms.cross_pricing import CrossPricedMechanism, bound_salt, reports_digest, split
+from dpmarket.mechanisms.epsilon_cost import EpsilonCost
 from dpmarket.mechanisms.exact import OfflineMechanism
-from dpmarket.mechanisms.objective import PaperObjective
+from dpmarket.mechanisms.groups import Group
+from dpmarket.mechanisms.objective import Objective, PaperObjective
+from dpmarket.mechanisms.outcome import Outcome, whole_units
+from dpmarket.mechanisms.price_schedule import population_schedule, posted_price
+from dpmarket.privacy import NoiseNorm
+from dpmarket.statistics import (
+    PrivateHistogram,
+    PrivateMean,
+    PrivateQuantile,
+    PrivateShare,
+    PrivateVectorMean,
+    SeveralStatistics,
+)
+from support.forging import Papers
 
-SELLERS = 37  # not a power of eight: the last groups of the tree are not full
-IDS = np.array([f"sëller {k}" for k in range(SELLERS)])
-DIST = dpm.Uniform(1.0, 5.0)
-OBJECTIVE = PaperObjective(mu=1.0, sigma=1.0, gamma=2e-2)
-
-
-RULES = {"mechanism": "offline"}  # all that decided, as far as these tests look at it
-
-
-def bought(costs, gamma=2e-2):
-    """Return what the exact mechanism decides about these costs."""
-    return OfflineMechanism(DIST, PaperObjective(mu=1.0, sigma=1.0, gamma=gamma)).run(costs)
-
-
-def costs_of(sellers=SELLERS):
-    """Return what the sellers report."""
-    return DIST.sample(sellers, np.random.default_rng(4))
-
-
-def certified(sellers=SELLERS, minor_units=None):
-    """Buy from so many sellers, train, and certify."""
-    mechanism = OfflineMechanism(DIST, OBJECTIVE)
-    outcome = mechanism.run(costs_of(sellers))
-    x = np.random.default_rng(5).uniform(-0.5, 0.5, size=(sellers, 3))
-    y = np.where(x[:, 0] > 0.0, "yes", "no")
-    model = dpm.PrivateLogisticRegression(classes=("no", "yes")).fit(x, y, epsilons=outcome.epsilons)
-    return certify(outcome, model, mechanism.rules(), seller_ids=IDS[:sellers], minor_units=minor_units)
+M = 21  # no power of two: some nodes of the tree have no sibling
+RNG = np.random.default_rng(0)
+COSTS = RNG.uniform(1.0, 5.0, M)
+IDS = [f"sëller {k}" for k in range(M)]
+X, Y = RNG.uniform(-0.5, 0.5, (M, 2)), np.arange(M) % 2
+THREE = np.array(["a", "b", "c"])[np.arange(M) % 3]
+JOBS = polars.DataFrame({"age": RNG.integers(18, 90, M), "job": RNG.choice(list("abcdef"), M)})
+UNIFORM, OBJECTIVE = dpm.Uniform(1, 5), Objective.for_model(3, payment_weight=1e-2)
+DELTA, NONCE = 1e-4, bytes(range(32))
+LINEAR, QUADRATIC = (EpsilonCost.identity(1.0, shape) for shape in ("linear", "quadratic"))
+GAUSSIAN = EpsilonCost.of_delta(DELTA, 1.0)
 
 
-def canonical(data):
-    """Return the one text of this data, without a line's end."""
-    return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+def exact(objective=OBJECTIVE, table=LINEAR, **more):
+    mechanism = OfflineMechanism(UNIFORM, objective, epsilon_cost=table)
+    return mechanism.run(COSTS), mechanism.rules() | more
 
 
-def verdicts(result):
-    """Return what every check found, by its name."""
-    return {check.name: check.verdict for check in result.checks}
+def in_groups():
+    tables = [dpm.VirtualCost.of(UNIFORM), dpm.VirtualCost.of(dpm.Uniform(0.5, 6))]
+    groups = [Group("town", 0.7, tables[0]), Group("country", 0.3, tables[1])]
+    mechanism = OfflineMechanism(None, OBJECTIVE, epsilon_cost=LINEAR, groups=groups)
+    return mechanism.run(COSTS, np.arange(M) % 2), mechanism.rules()
+
+
+def by(schedule, table=LINEAR, mechanism="online", **more):
+    epsilons, payments = schedule.quote(COSTS)
+    rules = {"mechanism": mechanism, "schedule": schedule.to_dict(), "epsilon_cost": table.to_dict(), **more}
+    return Outcome(epsilons, payments, epsilons / epsilons.sum(), float(epsilons.sum()), 0.1, 0.1), rules
+
+
+@functools.cache
+def market(name):
+    """Return what a mechanism decided about everybody, and its rules."""
+    descent = Objective.for_descent(3, 1e-2)
+    return {
+        "offline": exact,
+        "quadratic": lambda: exact(table=QUADRATIC),
+        "caps": lambda: exact(Objective.for_model(3, 1e-2, weight_cap=1.5, max_mean_epsilon=0.5)),
+        "paper": lambda: exact(PaperObjective(1.0, 1.0, 2e-2), EpsilonCost.identity()),
+        "groups": in_groups,
+        "irregular": lambda: by(population_schedule(
+            Mixture([dpm.Uniform(1, 2), dpm.Uniform(3, 5)], [0.5, 0.5]), OBJECTIVE, M, epsilon_cost=LINEAR)),
+        "online": lambda: by(population_schedule(UNIFORM, OBJECTIVE, M, epsilon_cost=LINEAR)),
+        "quadratic online": lambda: by(
+            population_schedule(UNIFORM, OBJECTIVE, M, epsilon_cost=QUADRATIC), QUADRATIC),
+        "posted": lambda: by(posted_price(3.33, 0.77, LINEAR), mechanism="posted price"),
+        "delta": lambda: exact(descent, GAUSSIAN, delta=DELTA),
+        "delta online": lambda: by(
+            population_schedule(UNIFORM, descent, M, epsilon_cost=GAUSSIAN), GAUSSIAN, delta=DELTA),
+    }[name]()  # fmt: skip
+
+
+def model(outcome, x=X, y=Y, kind=dpm.PrivateLogisticRegression, people=None, **settings):
+    settings = {"classes": (0, 1), **settings} if kind is dpm.PrivateLogisticRegression else settings
+    budgets = outcome.epsilons if people is None else dict(zip(IDS, outcome.epsilons, strict=True))
+    return kind(**settings).fit(x, y, epsilons=budgets, people=people)
+
+
+ENCODER = dpm.PublicEncoder({"age": {"low": 18, "high": 90}, "job": {"categories": list("abcdef")}}).fit(JOBS)
+
+
+def encoded(outcome, **settings):
+    settings = settings if "delta" in settings else {"noise_norm": ENCODER.noise_norm(), **settings}
+    return model(outcome, ENCODER.transform(JOBS), **settings)
+
+
+def several(outcome):
+    parts = {"age": PrivateMean(0.0, 10.0), "own": PrivateShare()}
+    return SeveralStatistics(parts).fit({"age": np.arange(M) / 3, "own": Y == 1}, epsilons=outcome.epsilons)
+
+
+def norm_of_two():
+    return NoiseNorm([False, True], 0.9)
+
+
+# By name: the market, and the release from its epsilons.
+HONEST = {
+    "two-classes": ("offline", model),
+    "two-classes-online": ("online", model),
+    "two-classes-posted": ("posted", model),
+    "two-classes-quadratic": ("quadratic", model),
+    "two-classes-quadratic-online": ("quadratic online", model),
+    "two-classes-irregular": ("irregular", model),
+    "two-classes-caps": ("caps", model),
+    "two-classes-groups": ("groups", model),
+    "two-classes-paper": ("paper", lambda o: model(o, l2=0.75)),
+    "rows": ("offline", lambda o: model(
+        o, np.tile(X, (5, 1)), np.tile(Y, 5), people=np.tile(IDS, 5), rows_per_person=5, l2=0.18)),
+    "categories": ("offline", encoded),
+    "mixed-norm": ("online", lambda o: model(o, noise_norm=norm_of_two(), x=X / 2)),
+    "labels": ("offline", lambda o: model(o, private="labels")),
+    "regression": ("offline", lambda o: model(o, y=X[:, 0], kind=dpm.PrivateLinearRegression)),
+    "softmax": ("offline", lambda o: model(o, y=THREE, classes=("a", "b", "c"), l2=0.3)),
+    "softmax-categories": ("online", lambda o: encoded(o, y=THREE, classes=("a", "b", "c"))),
+    "delta": ("delta", lambda o: model(o, delta=DELTA)),
+    "delta-online": ("delta online", lambda o: model(o, delta=DELTA)),
+    "delta-softmax": ("delta online", lambda o: model(o, y=THREE, classes=("a", "b", "c"), delta=DELTA)),
+    "delta-categories": ("delta", lambda o: encoded(o, delta=DELTA)),
+    "mean": ("offline", lambda o: PrivateMean(0.0, 10.0).fit(np.arange(M) / 3.0, epsilons=o.epsilons)),
+    "share": ("online", lambda o: PrivateShare().fit(Y == 1, epsilons=o.epsilons)),
+    "histogram": (
+        "offline", lambda o: PrivateHistogram(("a", "b", "c")).fit(THREE.tolist(), epsilons=o.epsilons)),
+    "quantile": ("online", lambda o: PrivateQuantile(0.5, candidates=range(0, 21, 2)).fit(
+        np.arange(M), epsilons=o.epsilons)),
+    "vector-mean": (
+        "offline", lambda o: PrivateVectorMean(("east", "north"), bound=1.0).fit(X, epsilons=o.epsilons)),
+    "several": ("online", several),
+}  # fmt: skip
+
+
+def honest(name):
+    """Return a fresh certificate, by the name of a row above or "cross-priced"."""
+    if name == "cross-priced":
+        return cross_priced()[0]
+    way, release = HONEST[name]
+    outcome, rules = market(way)
+    groups = np.arange(M) % 2 if way == "groups" else None
+    encoder = ENCODER if "categories" in name else None
+    return certify(
+        outcome, release(outcome), rules, seller_ids=IDS, currency="EUR", groups=groups, encoder=encoder
+    )
+
+
+def cross_priced(sellers=64):
+    """Return a certificate of a cross-priced market with announced rules, its costs by id, and the rules."""
+    ids = [f"s{k}" for k in range(sellers)]
+    costs = np.random.default_rng(3).uniform(1.0, 5.0, sellers)
+    mechanism = CrossPricedMechanism(UNIFORM, OBJECTIVE, 40.0, epsilon_cost=LINEAR, minor_unit=0.01)
+    announced = {"mechanism": "cross-priced", "budget": 40.0, "epsilon_cost": LINEAR.to_dict(), "split": {
+        "nonce": hashlib.sha256(NONCE).hexdigest(), "parts": 8}}  # fmt: skip
+    rules = announce_rules(
+        announced, {"family": "norm"}, Money(100, "EUR").to_dict(), committed_at="2026-01-01T00:00:00+00:00"
+    )
+    reports = reports_digest(NONCE, ids, costs)
+    salt = bound_salt(rules_digest(rules), reports)
+    outcome, prices = mechanism.run(ids, costs, salt=salt)
+    rng = np.random.default_rng(4)
+    fitted = model(outcome, rng.uniform(-0.5, 0.5, (sellers, 2)), np.arange(sellers) % 2)
+    used, weights = _by_seller(ids, fitted)
+    decided = mechanism.rules(prices) | {"reports": reports, "nonce": hashlib.sha256(NONCE).hexdigest()}
+    made = make_certificate(
+        Sellers(
+            ids, outcome.epsilons, whole_units(outcome.payments, 100), used, weights, parts=split(ids, salt)),
+        describe_market(decided), _release(fitted, None), Money(100, "EUR"),
+        rules=rules, quoted_at="2026-01-02T00:00:00+00:00", split=Split(prices.histograms, NONCE),
+    )  # fmt: skip
+    return made, dict(zip(ids, costs.tolist(), strict=True)), rules
+
+
+def papers_of(certificate):
+    """Return a certificate's papers, for a forger."""
+    return Papers(bytes(certificate), certificate.openings())
+
+
+def reports_file(costs):
+    """Return reports as a CSV file."""
+    return ("id,cost\n" + "".join(f"{name},{cost!r}\n" for name, cost in costs.items())).encode()
 
 
 def failing(result):
     """Return the names of the checks that failed."""
     return {check.name for check in result.checks if check.verdict == "FAILS"}
-
-
-def constants(**changes):
-    """Return the constants of a release, of which only the named ones matter."""
-    usual = {
-        "kind": "binary model", "delta": 0.0, "features": None, "classes": [0, 1], "coef_grid": [0],
-        "n_coefficients": 1, "grid": 0.25, "stretch": 1.0, "fit_intercept": True, "intercept_scaling": 0.5,
-        "l2": 0.1, "noise_rate": 10.0, "row_bound": 1.5, "rows_per_person": 1, "weight_total": 1.0,
-        "gradient_bound": 1e-9, "noise_accuracy": 1e-12, "numerical_epsilon": 1e-6,
-    }  # fmt: skip
-    return Release(**usual | changes)
-
-
-def body_of(certificate):
-    """Return a certificate's body, as data."""
-    first = bytes(certificate).split(b"\n")[0]
-    return json.loads(first.removeprefix(b'{"body":').removesuffix(b","))
-
-
-def with_release(certificate, change):
-    """Return a certificate whose release was changed, and openings that belong to it."""
-    body = body_of(certificate)
-    before = canonical(body)
-    assert before in bytes(certificate)
-    change(body["release"])
-    openings = json.loads(certificate.openings()) | {
-        "certificate": hashlib.sha256(canonical(body)).hexdigest()
-    }
-    return bytes(certificate).replace(before, canonical(body)), canonical(openings) + b"\n"
-
-
-def small_market(classes, **settings):
-    """Buy from twelve sellers and train on two features; return the outcome, the model and a certificate."""
-    rng = np.random.default_rng(0)
-    mechanism = OfflineMechanism(dpm.Uniform(1, 5), PaperObjective(mu=1.0, sigma=1.0, gamma=0.01))
-    outcome = mechanism.run(rng.uniform(1.0, 5.0, 12))
-    x = rng.uniform(-0.6, 0.6, (12, 2))
-    y = np.array(classes)[rng.integers(0, len(classes), 12)]
-    model = dpm.PrivateLogisticRegression(classes=classes, **settings).fit(x, y, epsilons=outcome.epsilons)
-    return outcome, model, certify(outcome, model, mechanism.rules())
-
-
-def every_check_holds(outcome, certificate):
-    """Tell whether a certificate passes with a receipt and with its openings, and nothing in it fails."""
-    receipt = certificate.receipt(0)
-    found = [
-        dpm.verify(certificate, receipt=receipt),
-        dpm.verify(certificate, openings=certificate.openings()),
-    ]
-    return all(result.passed and not failing(result) for result in found)
-
-
-def release_of(plan, **stated):
-    """Return the constants of a release that was planned, for the verifier's own arithmetic."""
-    planned = {
-        "grid": plan.grid,
-        "gradient_bound": plan.gradient_bound,
-        "noise_accuracy": plan.noise_accuracy,
-        "numerical_epsilon": plan.numerical_epsilon,
-    }
-    return constants(**planned | stated)

@@ -49,7 +49,7 @@ class Sellers:
         Epsilon that the release used of each, and the weight in it: of training, a whole weight of a descent,
         or what statistics spent. Both 0 for sellers without a record in it.
     withdrew
-        Sellers who were quoted this and left before the release: nothing is used, nothing is owed. None: nobody.
+        Sellers who were quoted this and left before the release: nothing is used, nothing is owed.
     parts, groups
         By which prices each was quoted: positions in the market's ``prices`` and ``groups``. None: 0.
     rules
@@ -67,7 +67,7 @@ class Sellers:
     rules: Sequence[str | None] | None = None
 
     def __post_init__(self) -> None:
-        if not self.ids or not all(type(name) is str for name in self.ids):
+        if set(map(type, self.ids)) != {str}:
             raise InvalidInput("expected ids to be texts, at least one.")
         if len(set(self.ids)) < len(self.ids):
             raise InvalidInput("expected ids that are all different.")
@@ -88,7 +88,15 @@ class Sellers:
 
 @dataclass(frozen=True)
 class Money:
-    """The currency's short name (up to 12 letters and currency signs), and its minor units to one unit."""
+    """The money of a certificate.
+
+    Attributes
+    ----------
+    minor_units
+        How many make one unit of money.
+    currency
+        Its short name, up to 12 letters and currency signs; empty: none.
+    """
 
     minor_units: int
     currency: str = ""

@@ -36,6 +36,7 @@ _HEAD = np.dtype(
         ("withdrew", "u1"),
         ("part", ">u2"),
         ("group", ">u2"),
+        ("rules", f"V{_HASH}"),
     ]
 )
 
@@ -164,20 +165,21 @@ def _leaves(lines: Lines) -> Iterator[bytes]:
         heads["salt"], heads["values"] = salts[block], lines.values[block]
         heads["withdrew"], heads["part"] = lines.withdrew[block], lines.parts[block]
         heads["group"] = lines.groups[block]
+        digests = b"".join(map(agreed.__getitem__, lines.rules[block]))
+        heads["rules"] = np.frombuffer(digests, dtype=f"V{_HASH}")
         found = []
-        rows = zip(
-            heads.view(f"V{_HEAD.itemsize}").tolist(), lines.rules[block], lines.ids[block], strict=True
-        )
-        for head, rules, name in rows:
+        for head, name in zip(
+            heads.view(f"V{_HEAD.itemsize}").tolist(), _encoded(lines.ids[block]), strict=True
+        ):
             state = leaf()
-            state.update(head + agreed[rules] + _encoded(name))
+            state.update(head + name)
             found.append(state.digest())
         yield b"".join(found)
 
 
-def _encoded(name: str) -> bytes:
+def _encoded(names: Sequence[str]) -> list[bytes]:
     try:
-        return name.encode()
+        return [name.encode() for name in names]
     except UnicodeEncodeError:
         raise InvalidInput("expected ids that can be written in UTF-8; some cannot.") from None
 

@@ -107,7 +107,17 @@ def describe_model(
 
 @dataclass(frozen=True)
 class CertifiedStatistic:
-    """One statistic of a release: its columns, its part of every epsilon (at most 1), and the release."""
+    """One statistic of a release.
+
+    Attributes
+    ----------
+    columns
+        What it was asked of.
+    share
+        Its part of every epsilon, at most 1.
+    release
+        What was released.
+    """
 
     columns: tuple[str, ...]
     share: float
@@ -198,5 +208,16 @@ def announce_rules(
 
 
 def rules_digest(text: str) -> str:
-    """Return the digest of rules: the SHA-256 of their text in UTF-8."""
+    """Return the digest of rules: the SHA-256 of their text in UTF-8.
+
+    Parameters
+    ----------
+    text
+        The text that sellers agree to.
+
+    Returns
+    -------
+    str
+        64 hexadecimal digits.
+    """
     return hashlib.sha256(text.encode()).hexdigest()

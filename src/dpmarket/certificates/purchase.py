@@ -34,6 +34,7 @@ def certify(
     currency: str = "",
     already_spent: Mapping[Any, float] | None = None,
     features: Mapping[str, tuple[float, float]] | None = None,
+    encoder: Any = None,
     withdrawn: Iterable[Any] = (),
     groups: Any = None,
 ) -> Certificate:
@@ -60,6 +61,8 @@ def certify(
     features
         Public bounds of each feature by its name, in the order of the columns, as they were before rows were
         scaled. None: the model's own names, or x0, x1, ..., with the bounds -1 and 1 that every row obeys.
+    encoder
+        The :class:`~dpmarket.learning.PublicEncoder` of the model's rows, whose declarations are certified.
     withdrawn
         Ids of sellers who left before the release: their quotes are certified, and that nothing is owed.
     groups
@@ -102,17 +105,16 @@ def certify(
         raise NotCertifiable(
             f"expected an Outcome, whose epsilons do not depend on records, got {type(outcome).__name__}."
         )
-    release = _release(model, features)
+    release = _release(model, features, encoder)
     names = list(range(outcome.epsilons.size)) if seller_ids is None else list(seller_ids)
     checks.same_length("seller_ids", names, "outcome.epsilons", outcome.epsilons)
     used, weights = _by_seller(names, model)
-    place = {name: k for k, name in enumerate(names)}
-    before = _named("already_spent", place, already_spent or {})
+    before = _named("already_spent", names, already_spent or {})
     if bool((used + before > outcome.epsilons).any()):
         raise NotCertifiable("expected nobody's epsilon exceeded; with what was spent before, some were.")
     if bool((before > 0.0).any()) and market.get("delta"):
         raise NotCertifiable("expected nothing already spent with a delta: deltas add up.")
-    ids = [str(name) for name in names]
+    ids = list(map(str, names))
     # A table of a delta does not say which: the release's, unless the rules name one.
     described = describe_market({"delta": getattr(model, "delta_", 0.0), **market})
     salt = None if described["split"] is None else bytes.fromhex(described["split"]["salt"])
@@ -122,7 +124,7 @@ def certify(
         payments=whole_units(outcome.payments, minor_units),
         used=used,
         weights=weights,
-        withdrew=_named("withdrawn", place, dict.fromkeys(withdrawn, 1.0)) > 0.0,
+        withdrew=_named("withdrawn", names, dict.fromkeys(withdrawn, 1.0)) > 0.0,
         parts=None if salt is None else split_ids(ids, salt),
         groups=groups,
     )
@@ -131,7 +133,9 @@ def certify(
     return make_certificate(sellers, described, release, Money(minor_units, currency), split=split)
 
 
-def _release(model: Any, features: Mapping[str, tuple[float, float]] | None) -> dict[str, Any]:
+def _release(
+    model: Any, features: Mapping[str, tuple[float, float]] | None = None, encoder: Any = None
+) -> dict[str, Any]:
     """Return the release of a fitted model or of statistics; refuse what must not be certified."""
     if hasattr(model, "description_"):
         if getattr(model, "classes", ()) is None:
@@ -143,9 +147,10 @@ def _release(model: Any, features: Mapping[str, tuple[float, float]] | None) -> 
         labels = getattr(model, "classes_", None)
         return describe_model(
             model.description_,
-            features=_features(model, features),
+            features=_features(model, features, encoder),
             classes=None if labels is None else [np.asarray(label).item() for label in labels],
             factor=float(getattr(model, "shrinkage_correction_", 1.0)),
+            encoder=None if encoder is None else encoder.to_dict(),
         )
     statistics = _statistics(model)
     if not all(one.release.certifiable for one in statistics.values()):
@@ -169,11 +174,12 @@ def _statistics(model: Any) -> dict[str, CertifiedStatistic]:
 
 
 def _features(
-    model: Any, bounds: Mapping[str, tuple[float, float]] | None
+    model: Any, bounds: Mapping[str, tuple[float, float]] | None, encoder: Any
 ) -> tuple[tuple[str, float, float], ...]:
     count = int(model.n_features_in_)
     if bounds is None:
         names = getattr(model, "feature_names_in_", [f"x{k}" for k in range(count)])
+        names = names if encoder is None else encoder.get_feature_names_out()
         return tuple((str(name), -1.0, 1.0) for name in names)
     found = tuple(
         (str(name), checks.finite("low", low), checks.finite("high", high))
@@ -220,14 +226,15 @@ def _weights(model: Any) -> FloatArray:
     return weights
 
 
-def _named(what: str, place: Mapping[Any, int], numbers: Mapping[Any, float]) -> FloatArray:
+def _named(what: str, names: list[Any], numbers: Mapping[Any, float]) -> FloatArray:
     """Return a number for each seller from those that are named; 0 for the others."""
+    found = np.zeros(len(names))
+    if not numbers:
+        return found
+    place = {name: k for k, name in enumerate(names)}
     strangers = len(numbers.keys() - place.keys())
     if strangers:
-        raise InvalidInput(
-            f"expected {what} to name sellers of the outcome, found {strangers} ids of nobody."
-        )
-    found = np.zeros(len(place))
+        raise InvalidInput(f"expected {what} to name sellers, found {strangers} ids of nobody.")
     for name, number in numbers.items():
         found[place[name]] = checks.non_negative(what, number)
     return found

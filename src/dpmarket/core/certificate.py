@@ -32,12 +32,14 @@ from dpmarket.certificates import (
 )
 from dpmarket.core.acts import Campaign, campaign_of
 from dpmarket.core.database import Market
-from dpmarket.core.opening import NO_CURRENCY, decide_for, rules_of
+from dpmarket.core.money import ESCROW
+from dpmarket.core.opening import NO_CURRENCY, by_schedule, decide_for, rules_of
 from dpmarket.core.quoting import Decide, decided_of
 from dpmarket.core.training import market_key, released
 from dpmarket.errors import NotCertifiable
 from dpmarket.files import csv_text, write_folder, write_table
 from dpmarket.mechanisms.cross_pricing import split
+from dpmarket.mechanisms.price_schedule import PriceSchedule
 from dpmarket.progress import StageProgress
 
 LEFT = ("declined", "expired", "lapsed", "withdrawn")
@@ -63,7 +65,10 @@ def binding_of(key: bytes, found: Campaign) -> Binding:
 
 
 def decide_of(market: Market, found: Campaign) -> Decide:
-    """Return the mechanism of a campaign."""
+    """Return the mechanism of a campaign: online, the price schedule that was frozen when it opened."""
+    if found.mechanism != OFFLINE and found.offer is not None:
+        schedule = PriceSchedule.from_dict(json.loads(found.offer)[ESCROW])
+        return by_schedule(schedule, found.minor_units)
     return decide_for(rules_of(found), binding_of(market_key(market), found))
 
 

@@ -31,6 +31,7 @@ from dpmarket.core.file_records import FileRecords, digests_of
 from dpmarket.core.file_reports import ReportsFile, normal_ids, read_reports
 from dpmarket.core.opening import decide_for, draft_of, opening_of, rules_of
 from dpmarket.core.participations import count, of
+from dpmarket.core.payouts import in_money
 from dpmarket.core.place import Place, campaign_named, existing_campaign, place_of
 from dpmarket.core.quoting import (
     Preview,
@@ -145,9 +146,10 @@ def quote_file(
     progress("Reading reports", 0.0)
     found = read_reports(place.rules, place.path, reports)
     progress("Deciding epsilons and payments", 0.2)
-    refuse_first(place.rules, found, confirmed=confirmed or place.is_there)
-    if not place.is_there and output is None:
-        return _previewed(place.rules, found, outputs)
+    if not place.is_there:
+        refuse_first(place.rules, found, confirmed=confirmed)
+        if output is None:
+            return _previewed(place.rules, found, outputs)
     with place.open(make=output is not None) as market:
         for attempt in range(_ATTEMPTS):
             campaign = _opened(market, place.rules, found, confirmed=confirmed, dry=output is None)
@@ -471,7 +473,7 @@ def _sheet(rules: Rules, found: ReportsFile, known: pl.DataFrame) -> _Sheet:
     quotes = quoted.select(
         pl.col("written").alias(column),
         "epsilon",
-        payment=pl.col("payment") / rules.money.minor_units,
+        payment=in_money(quoted.get_column("payment"), rules.money.minor_units),
         payment_minor_units="payment",
         currency=pl.lit(rules.money.currency),
     )

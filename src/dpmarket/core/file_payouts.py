@@ -14,7 +14,16 @@ from dpmarket.core import schema
 from dpmarket.core.acts import OWNER, Campaign
 from dpmarket.core.bank_file import BankAccount, Payment, bank_file, read_accounts
 from dpmarket.core.database import Market
-from dpmarket.core.payouts import Payout, confirm, owed, pay_out, payout_lines, payouts_of, returned
+from dpmarket.core.payouts import (
+    Payout,
+    confirm,
+    in_money,
+    owed,
+    pay_out,
+    payout_lines,
+    payouts_of,
+    returned,
+)
 from dpmarket.core.people import normal_id
 from dpmarket.core.place import existing_campaign, place_of
 from dpmarket.errors import InvalidInput, MarketRefusal
@@ -148,7 +157,7 @@ def as_written(lines: pl.DataFrame, found: Campaign, id_column: str) -> pl.DataF
     return lines.select(
         REFERENCE,
         pl.col("name").alias(id_column),
-        payment=pl.col("payment") / found.minor_units,
+        payment=in_money(lines.get_column("payment"), found.minor_units),
         payment_minor_units="payment",
         currency=pl.lit(found.currency),
     )

@@ -107,7 +107,7 @@ def decide_for(rules: Rules, binding: Binding = UNBOUND) -> Decide:
     fixes together with the reports (:func:`~dpmarket.core.certificate.binding_of`).
     """
     if rules.campaign.mechanism != OFFLINE:
-        return _by_schedule(online_schedule(rules)[0], rules.money.minor_units)
+        return by_schedule(online_schedule(rules)[0], rules.money.minor_units)
 
     def decide(reports: Reports) -> Decision:
         costs = np.asarray(reports.costs, dtype=float)
@@ -117,7 +117,9 @@ def decide_for(rules: Rules, binding: Binding = UNBOUND) -> Decide:
     return decide
 
 
-def _by_schedule(schedule: PriceSchedule, minor_units: int) -> Decide:
+def by_schedule(schedule: PriceSchedule, minor_units: int) -> Decide:
+    """Return the mechanism that quotes each report by a price schedule, and pays at least its loss."""
+
     def decide(reports: Reports) -> Decision:
         costs = np.asarray(reports.costs, dtype=float)
         epsilons, payments = schedule.quote(costs)

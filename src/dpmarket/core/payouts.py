@@ -49,6 +49,11 @@ def reference(key: bytes, campaign: int, digest: bytes, returns: int) -> str:
     return base64.b32encode(made).decode()
 
 
+def in_money(amounts: pl.Series, minor_units: int) -> pl.Series:
+    """Return amounts of minor units in money, as the nearest floats: polars' own division is a little off."""
+    return pl.Series(amounts.to_numpy() / minor_units)
+
+
 def owed(found: Campaign) -> Any:
     """Return the condition that a participation is owed money and is in no payout."""
     return sa.and_(_own.campaign == found.id, _own.state == "spent", _own.payout.is_(None), _own.payment > 0)

@@ -51,7 +51,7 @@ LEAST_SELLERS = 50
 """With fewer sellers the other parts say too little."""
 GRID = 2048
 """Cells of the public grid of costs."""
-_SALT_BYTES = 32
+_LEAST_SALT, _SALT = 16, 32  # bytes
 # Where few sellers are paid, a part with more of them than the others is priced by others with fewer, at
 # higher prices. At fixed proportions the budget would be overspent by k/(k - 1) over the number who are paid;
 # measured, as schedules respond, by about this.
@@ -159,7 +159,7 @@ class CrossPricedMechanism:
                 f"expected at least {LEAST_SELLERS} sellers for prices from the other parts' reports, got "
                 f"{costs.size}: take the exact OfflineMechanism."
             )
-        salt = secrets.token_bytes(_SALT_BYTES) if salt is None else salt
+        salt = secrets.token_bytes(_SALT) if salt is None else salt
         parts = split(names, salt)
         prices = self.price(self.histograms(costs, members, parts), salt)
         epsilons, payments = np.zeros(costs.size), np.zeros(costs.size)
@@ -227,8 +227,8 @@ class CrossPricedMechanism:
 
 def split(names: Sequence[str], salt: bytes) -> IntArray:
     """Return the part of each id: a hash with a salt that nobody knew when reports were made."""
-    if not _SALT_BYTES <= len(salt) <= 64:
-        raise InvalidInput(f"expected a salt of {_SALT_BYTES} to 64 bytes.")
+    if not _LEAST_SALT <= len(salt) <= 64:
+        raise InvalidInput(f"expected a salt of {_LEAST_SALT} to 64 bytes.")
     salted = hashlib.sha256(b"dpmarket-part-1" + salt)
 
     def part(name: str) -> int:

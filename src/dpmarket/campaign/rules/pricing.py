@@ -50,7 +50,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def remembered(function: F) -> F:
-    """Remember what a function of rules gave for the last few rules: plans take long, and rules are frozen."""
+    """Remember what a function gave for the last few rules: plans take long, and rules are frozen."""
 
     @lru_cache(maxsize=32)
     def computed(text: str, *others: Any) -> Any:

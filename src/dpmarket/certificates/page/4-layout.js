@@ -1,106 +1,66 @@
-// The parts of certificates and receipts. A shape is a type's name, a list with the shape of its elements, an object
-// with the shapes of its parts, or Either of several. An object with other parts than these is refused.
+// The parts of certificates and receipts, in the notation of the program's verifier: [x] is a list of x, x? may be
+// null, x|y is either. An object with other parts than these is refused.
 
-class Either {
-  constructor(...shapes) { this.shapes = shapes; }
-}
+const NOTATION = `
+certificate: limits [text], market market, money money, release object, root text, rules rules?, schema text,
+  totals totals, versions object
+market: budget number?, delta number, epsilon_cost identity|table, groups [group], mechanism text,
+  objective object?, prices [part], split split?
+identity: shape text, shares null
+table: costs [number], epsilons [number], shape text, shares [number]
+group: name text, share number, virtual_cost psi?
+psi: knots [number], values [number]
+part: payment_weight number?, schedules [schedule]
+schedule: amounts [number], costs [number], epsilons [number]
+split: histograms text?, nonce text?, parts number, reports text?, salt text
+money: currency text, minor_units number
+rules: quoted_at text?, text text
+totals: bought_from number, sellers number, total_epsilon number, total_payment number, total_used number,
+  withdrawn number
+norm: cells [[text]], family text, grid number, gradient_bound number, model model, noise_accuracy number,
+  noise_rate number, numerical_epsilon number, terms terms, weight_total number
+terms: constants constants, l2 number, loss sigmoid|softmax, norm noise, private text, rows_per_person number,
+  schema text
+constants: bounds [[[number]]], coefficients number, curvature_1 number, joint number, largest_sum number,
+  ones number, outputs number, rank number, reach number, relative_third number, row_bound number,
+  row_bound_2 number, third number
+sigmoid: kind text, labels [number], scale number, shift [number], slope number, target [number]
+softmax: classes number, kind text
+noise: constant number?, euclidean_bound number, separate [truth]
+model: classes [text|number|truth]?, encoder object?, factor number, features features
+features: high [number], low [number], name [text]
+descent: coefficients [[number]], family text, loss sigmoid|softmax, model model, terms steps,
+  weight_total number
+steps: cells number, delta number, noise_scale number, schema text, steps number
+statistics: family text, rows_per_person number, statistics object, weight_total number
+statistic: columns [text], noise_scale number, numerators [text], question object, share number,
+  total_weight text, unit_exponent number
+receipt: certificate text, index number, line line, path [text], salt text, schema text
+line: epsilon number, group number, id text, part number, payment number, rules text?, used number,
+  weight number, withdrew truth
+`;
+const SHAPES = Object.fromEntries(NOTATION.replaceAll("\n  ", " ").trim().split("\n").map((line) => {
+  const [name, parts] = line.split(":");
+  return [name, Object.fromEntries(parts.split(",").map((part) => part.trim().split(" ")))];
+}));
+const TYPES = { number: "number", text: "string", truth: "boolean" };
 
-const N = "number";
-const T = "string";
-const alike = (shape, ...names) => Object.fromEntries(names.map((name) => [name, shape]));
-const orNone = (shape) => new Either(shape, null);
-
-const MARKET = {
-  budget: orNone(N),
-  delta: N,
-  epsilon_cost: new Either({ shape: T, shares: null }, { costs: [N], epsilons: [N], shape: T, shares: [N] }),
-  groups: [{ name: T, share: N, virtual_cost: orNone({ knots: [N], values: [N] }) }],
-  mechanism: T,
-  objective: orNone("object"),
-  prices: [{ payment_weight: orNone(N), schedules: [{ amounts: [N], costs: [N], epsilons: [N] }] }],
-  split: orNone({ ...alike(orNone(T), "histograms", "nonce", "reports"), parts: N, salt: T }),
-};
-const LOSS = new Either(
-  { kind: T, labels: [N], scale: N, shift: [N], slope: N, target: [N] },
-  { classes: N, kind: T },
-);
-const MODEL = {
-  classes: orNone([new Either(T, N, "boolean")]),
-  encoder: orNone("object"),
-  factor: N,
-  features: { high: [N], low: [N], name: [T] },
-};
-const RELEASES = {
-  norm: {
-    cells: [[T]],
-    family: T,
-    model: MODEL,
-    terms: {
-      constants: {
-        bounds: [[[N]]],
-        ...alike(
-          N, "coefficients", "curvature_1", "joint", "largest_sum", "ones", "outputs", "rank", "reach",
-          "relative_third", "row_bound", "row_bound_2", "third",
-        ),
-      },
-      l2: N,
-      loss: LOSS,
-      norm: { constant: orNone(N), euclidean_bound: N, separate: ["boolean"] },
-      private: T,
-      rows_per_person: N,
-      schema: T,
-    },
-    ...alike(N, "grid", "gradient_bound", "noise_accuracy", "noise_rate", "numerical_epsilon", "weight_total"),
-  },
-  descent: {
-    coefficients: [[N]],
-    family: T,
-    loss: LOSS,
-    model: MODEL,
-    terms: { schema: T, ...alike(N, "cells", "delta", "noise_scale", "steps") },
-    weight_total: N,
-  },
-  statistics: { family: T, rows_per_person: N, statistics: "object", weight_total: N },
-};
-const STATISTIC = {
-  columns: [T], noise_scale: N, numerators: [T], question: "object", share: N, total_weight: T, unit_exponent: N,
-};
-const BODY = {
-  limits: [T],
-  market: MARKET,
-  money: { currency: T, minor_units: N },
-  release: "object",
-  root: T,
-  rules: orNone({ quoted_at: orNone(T), text: T }),
-  schema: T,
-  totals: alike(N, "bought_from", "sellers", "total_epsilon", "total_payment", "total_used", "withdrawn"),
-  versions: "object",
-};
-const RECEIPT = {
-  certificate: T,
-  index: N,
-  line: {
-    ...alike(N, "epsilon", "group", "part", "payment", "used", "weight"), id: T, rules: orNone(T), withdrew: "boolean",
-  },
-  path: [T],
-  salt: T,
-  schema: T,
-};
-
-function fits(value, shape) {
-  if (shape instanceof Either) return shape.shapes.some((one) => fits(value, one));
-  if (shape === null) return value === null;
-  if (shape === "object") return isObject(value);
-  if (typeof shape === "string") return typeof value === shape;
-  if (Array.isArray(shape)) return Array.isArray(value) && value.every((one) => fits(one, shape[0]));
-  const names = Object.keys(shape);
+function fits(value, kind) {
+  if (kind.endsWith("?")) return value === null || fits(value, kind.slice(0, -1));
+  if (kind.startsWith("[")) return Array.isArray(value) && value.every((one) => fits(one, kind.slice(1, -1)));
+  if (kind.includes("|")) return kind.split("|").some((one) => fits(value, one));
+  if (kind === "null") return value === null;
+  if (kind === "object") return isObject(value);
+  if (Object.hasOwn(TYPES, kind)) return typeof value === TYPES[kind];
+  const names = Object.keys(SHAPES[kind]);
   return isObject(value) && Object.keys(value).length === names.length
-    && names.every((name) => Object.hasOwn(value, name) && fits(value[name], shape[name]));
+    && names.every((name) => Object.hasOwn(value, name) && fits(value[name], SHAPES[kind][name]));
 }
 
-function refuseOtherParts(value, shape, what) {
-  if (fits(value, shape)) return;
-  if (isObject(value) && isObject(shape) && !(shape instanceof Either)) {
+function refuseOtherParts(value, kind, what) {
+  if (fits(value, kind)) return;
+  const shape = SHAPES[kind.replace("?", "")];
+  if (isObject(value) && shape !== undefined) {
     for (const [name, inner] of Object.entries(shape)) {
       if (Object.hasOwn(value, name)) refuseOtherParts(value[name], inner, `'${name}' in ${what}`);
     }
@@ -108,8 +68,16 @@ function refuseOtherParts(value, shape, what) {
   throw new Broken(`${what} does not have the parts, of the types, that this page knows`);
 }
 
-function refuseOtherSchema(value, schema, what) {
-  if (value.schema !== schema) throw new Broken(`${what} is not of the schema ${schema}, the only one that is read here`);
+function refuseOther(value, kind) {
+  const schema = `dpmarket.${kind}/3`;
+  if (value.schema !== schema) throw new Broken(`the ${kind} is not of the schema ${schema}, the only one that is read here`);
+  refuseOtherParts(value, kind, `the ${kind}`);
+  if (kind !== "certificate") return;
+  const { family } = value.release;
+  if (!["norm", "descent", "statistics"].includes(family)) {
+    throw new Broken("the certificate is about a family of releases that this page does not know");
+  }
+  refuseOtherParts(value.release, family, "the certificate's release");
 }
 
 const isWhole = (value, least, most) => Number.isInteger(value) && value >= least && value <= most;

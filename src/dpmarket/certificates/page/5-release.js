@@ -162,7 +162,7 @@ function isDeclared({ encoder, features }, norm) {
       names.push(name);
       numbers += 1;
     } else if (has("categories")) {
-      if (!fits(part.categories, [new Either(T, N)])) return false;
+      if (!fits(part.categories, "[text|number]")) return false;
       levels = part.categories.map(String).concat(part.other === true ? ["other"] : []);
     } else if (has("boolean")) levels = ["yes"];
     else return false;
@@ -328,9 +328,9 @@ const SETTINGS = {
   quantile: ["level", "candidates", "interval_share"],
   "vector mean": ["names", "bound"],
 };
-const increases = (numbers) => fits(numbers, [N]) && numbers.length >= 2
+const increases = (numbers) => fits(numbers, "[number]") && numbers.length >= 2
   && numbers.every((number, k) => k === 0 || numbers[k - 1] < number);
-const areApart = (names, least_) => fits(names, [new Either(T, N)]) && names.length >= least_
+const areApart = (names, least_) => fits(names, "[text|number]") && names.length >= least_
   && new Set(names.map((name) => JSON.stringify(name))).size === names.length;
 
 function isSensible(question, rows) {
@@ -349,7 +349,7 @@ function isSensible(question, rows) {
   }
   if (kind === "quantile") {
     const { interval_share: share, level } = question;
-    return increases(question.candidates) && fits([share, level], [N]) && share >= 0 && share < 1 && level > 0 && level < 1;
+    return increases(question.candidates) && fits([share, level], "[number]") && share >= 0 && share < 1 && level > 0 && level < 1;
   }
   if (kind === "vector mean") return areApart(question.names, 1) && typeof question.bound === "number" && question.bound > 0;
   return true;
@@ -393,7 +393,7 @@ class StatisticsRelease {
     const rows = this.found.rows_per_person;
     if (!isWhole(rows, 1, 1e6)) return ["rows_per_person"];
     if (!within(this.parts.length, 1, 1000)) return ["statistics"];
-    this.parts.forEach((one) => refuseOtherParts(one, STATISTIC, "a statistic"));
+    this.parts.forEach((one) => refuseOtherParts(one, "statistic", "a statistic"));
     const wrong = Object.entries(this.found.statistics)
       .flatMap(([name, one]) => statisticProblems(one, rows).map((part) => `${seen(name)}: ${part}`));
     if (wrong.length) return wrong;

@@ -137,8 +137,9 @@ function isObjective(found, needed) {
   const names = typeof found.kind === "string" && Object.hasOwn(OBJECTIVES, found.kind) ? OBJECTIVES[found.kind] : null;
   const [cap, mean] = [found.weight_cap, found.max_mean_epsilon];
   return names !== null
-    && fits(found, { kind: T, ...alike(N, ...names), ...alike(orNone(N), "weight_cap", "max_mean_epsilon") })
-    && names.every((name) => found[name] > 0 && found[name] <= 1e100)
+    && written(Object.keys(found).sort()) === written(["kind", "max_mean_epsilon", "weight_cap", ...names].sort())
+    && names.every((name) => fits(found[name], "number") && found[name] > 0 && found[name] <= 1e100)
+    && fits([cap, mean], "[number?]")
     && (cap === null || within(cap, 1, LARGEST)) && (mean === null || (mean > 0 && mean <= LARGEST));
 }
 

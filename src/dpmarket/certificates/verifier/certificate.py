@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .commitments import commitments_check
-from .layout import refuse_other_body
+from .layout import refuse_other
 from .lines import LINE_CHECKS, Parts, receipt_checks
 from .openings import openings_checks, read_openings
 from .public import public_checks
 from .reading import MOST_BODY, leaves_of, parsed, read
-from .reports import reports_checks
+from .reports import opened_histograms_check, reports_checks
 from .rules import rules_checks
 from .signatures import signature_check
 from .statements import statements_check
@@ -86,7 +86,7 @@ def verify(
     try:
         file = read(certificate, first_line_only=receipt is not None and openings is None)
         body = parsed(file.body, "the certificate's first line", MOST_BODY)
-        refuse_other_body(body)
+        refuse_other(body, "certificate")
         found = hashlib.sha256(file.body).hexdigest()
         checks.append(Check("layout", HOLDS, f"canonical, version 3; the digest is {found}"))
         if digest is not None:
@@ -103,6 +103,7 @@ def verify(
             if openings is not None:
                 lines, opened = read_openings(parts, openings)
                 checks += openings_checks(parts, found, leaves, lines, opened)
+                checks += opened_histograms_check(parts, opened["secrets"])
                 if reports is not None:
                     checks += reports_checks(parts, lines, opened["secrets"], reports)
     except Broken as problem:
@@ -116,7 +117,7 @@ def refusals(body: bytes, lines: Sequence[Mapping[str, Any]]) -> list[Check]:
     """Return the checks that fail of a body and some of its lines: for a writer, before it publishes."""
     try:
         found = parsed(body, "the certificate", MOST_BODY)
-        refuse_other_body(found)
+        refuse_other(found, "certificate")
         checks = [*public_checks(found), *rules_checks(found, None), statements_check(found)]
         wrong = [check for check in checks if check.verdict == FAILS]
         if not wrong:

@@ -8,6 +8,7 @@ id. A node is that of a byte 1 and its two children; a node without a sibling mo
 from __future__ import annotations
 
 import hashlib
+import operator
 import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -40,7 +41,7 @@ def commitments_check(body: Mapping[str, Any], leaves: bytes | None) -> Check:
     if count != body["totals"]["sellers"]:
         return Check(name, FAILS, "not one commitment for each seller")
     rows = [row for (row,) in struct.iter_unpack("32s", leaves)]
-    if any(map(bytes.__ge__, rows, rows[1:])):
+    if any(map(operator.ge, rows, rows[1:])):
         return Check(name, FAILS, "not in increasing order, all different")
     level, node = leaves, hashlib.sha256(b"\x01").copy
     while len(level) > 32:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .commitments import climbs, leaf_of
-from .layout import refuse_other_receipt
+from .layout import refuse_other
 from .market import Market, part_of
 from .money import amount_text
 from .reading import MOST_RECEIPT, number_text, only_line, parsed
@@ -78,16 +78,17 @@ LINE_CHECKS: tuple[tuple[str, Callable[[Parts, Line], bool], str, str], ...] = (
 def receipt_checks(parts: Parts, digest: str, data: bytes, cost: float | None) -> list[Check]:
     """Return every check of a receipt; with the reported cost, that the quote is the one for it."""
     receipt = parsed(only_line(data), "the receipt", MOST_RECEIPT)
-    refuse_other_receipt(receipt)
+    refuse_other(receipt, "receipt")
     line, body = receipt["line"], parts.body
     inside = climbs(body, leaf_of(line, receipt["salt"]), receipt["index"], receipt["path"])
     paid = amount_text(line["payment"], parts.market.units, body["money"]["currency"])
     mine = (
         f"is in the certificate: id {line['id']!r}, epsilon {number_text(line['epsilon'])}, payment {paid}"
+        + (f", group {_group(body, line)!r}" if len(body["market"]["groups"]) > 1 else "")
         + (", withdrawn: nothing of it is owed" if line["withdrew"] else "")
     )
     return [
-        judged("receipt's digest", receipt["certificate"] == digest, "this certificate", "another certificate"),
+        judged("receipt's digest", receipt["certificate"] == digest, "this certificate", "another's"),
         judged("receipt's line", inside, mine, "is not in the certificate"),
         judged("receipt's totals", _fits(line, body), "fit", "are less than the line's numbers"),
         *(_of_line(parts, line, *row) for row in LINE_CHECKS),
@@ -104,6 +105,11 @@ def _of_line(
     if name == "privacy budget" and delta > 0.0:
         yes += f"; the epsilon comes with a delta of {number_text(delta)}"
     return judged(f"receipt's {name}", check(parts, line), yes, no)
+
+
+def _group(body: Mapping[str, Any], line: Line) -> str:
+    groups = body["market"]["groups"]
+    return str(groups[int(line["group"])]["name"]) if line["group"] < len(groups) else "unknown"
 
 
 def _fits(line: Line, body: Mapping[str, Any]) -> bool:

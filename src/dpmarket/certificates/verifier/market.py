@@ -17,6 +17,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -44,13 +45,17 @@ class Schedule:
     def __init__(self, found: Mapping[str, Any]) -> None:
         self.costs, self.epsilons, self.amounts = (found[x] for x in ("costs", "epsilons", "amounts"))
         self._negated = [-epsilon for epsilon in self.epsilons]
-        exact = [Fraction(x) for x in self.costs], [Fraction(x) for x in self.amounts]
+
+    @cached_property
+    def _rents(self) -> list[Fraction]:
+        """The integral of the amount from each knot to the last."""
         rents = [Fraction(0)]
-        for (low, high), (more, less) in zip(
-            reversed(list(pairwise(exact[0]))), reversed(list(pairwise(exact[1]))), strict=True
-        ):
+        for k in range(len(self.costs) - 1, 0, -1):
+            low, high, more, less = (
+                Fraction(x) for x in (*self.costs[k - 1 : k + 1], *self.amounts[k - 1 : k + 1])
+            )
             rents.append(rents[-1] + (more + less) / 2 * (high - low))
-        self._rents = rents[::-1]
+        return rents[::-1]
 
     def payment(self, epsilon: float) -> Fraction | None:
         """Return what an epsilon is paid, before rounding; None if the schedule does not offer it."""
@@ -170,7 +175,7 @@ def market_problems(body: Mapping[str, Any], delta: float) -> list[str]:
         "delta": 0.0 <= market["delta"] < 1.0 and delta <= market["delta"],
         "budget": (mechanism != "cross-priced") if budget is None else 0.0 < budget <= LARGEST,
         "prices": len(market["prices"]) == parts,
-        "split": (split is not None) == (mechanism == "cross-priced") and (split is None or _is_split(split, parts)),
+        "split": (mechanism != "cross-priced") if split is None else parts > 1 and _is_split(split, parts),
     }  # fmt: skip
     wrong = [name for name, good in tests.items() if not good]
     if wrong:

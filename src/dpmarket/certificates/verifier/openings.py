@@ -15,7 +15,7 @@ from .reading import loaded, most_openings, only_line
 from .verdicts import SKIPPED, Check, judged
 
 _EXACT = 2_000
-"""Of more lines, the epsilon used is compared exactly for so many, drawn at random, in floats for the rest."""
+"""Of more lines, the epsilon used is compared exactly for so many drawn at random, in floats for the rest."""
 
 
 def read_openings(parts: Parts, data: bytes) -> tuple[list[dict[str, Any]], dict[str, Any]]:
@@ -32,9 +32,9 @@ def openings_checks(
     hashes = b"".join(sorted(leaf_of(line, line["salt"]) for line in lines))
     salts = len({line["salt"] for line in lines}) == len(lines)
     return [
-        judged("openings' digest", opened["certificate"] == digest, "this certificate", "another certificate"),
+        judged("openings' digest", opened["certificate"] == digest, "this certificate", "another's"),
         judged("openings", hashes == leaves, "open every commitment", "do not open the commitments"),
-        judged("ids", len({line["id"] for line in lines}) == len(lines), "all different", "some are repeated"),
+        judged("ids", len({line["id"] for line in lines}) == len(lines), "all different", "some repeated"),
         judged("salts", salts, "all different", "some are repeated: one seller can try out another's line"),
         *(_of_lines(parts, lines, *row) for row in LINE_CHECKS),
         judged("weights", parts.release.adds_up([line["weight"] for line in lines]), "add up",

@@ -12,13 +12,13 @@ from .model import row_length_check
 from .money import is_currency
 from .reading import is_hash, number_text
 from .release import FAMILIES
-from .verdicts import HOLDS, SKIPPED, Check, judged
+from .verdicts import FAILS, HOLDS, SKIPPED, Check, judged
 
 _LARGEST_MARKET = 10**10
 
 
 def public_checks(body: Mapping[str, Any]) -> list[Check]:
-    """Return what can be said of a certificate's public part; the first two decide whether lines are checked."""
+    """Return what can be said of a certificate's public part; lines are checked if the first two hold."""
     release = FAMILIES[body["release"]["family"]](body["release"])
     wrong = [*release.problems(), *_problems(body)]
     unsound = market_problems(body, release.delta) if "money" not in wrong else ["money"]
@@ -68,10 +68,11 @@ def _delta_check(delta: float, totals: Mapping[str, Any]) -> list[Check]:
         return []
     shown = number_text(delta)
     if delta > 1.0 / (10.0 * max(totals["bought_from"], 1.0)):
-        return [judged("delta", False, "", f"{shown} is too large for {int(totals['bought_from'])} people")]
+        return [Check("delta", FAILS, f"{shown} is too large for {int(totals['bought_from'])} people")]
     if delta <= 1.0 / (10.0 * totals["sellers"]):
         return [
             Check("delta", HOLDS, f"{shown}, at most a tenth of a person, however many of the sellers sold")
         ]
-    told = f"{shown}, a tenth of a person if {int(totals['bought_from'])} sold, as stated: only the openings count them"
+    few = f"a tenth of a person if {int(totals['bought_from'])} sold, as stated"
+    told = f"{shown}, {few}: only the openings count them"
     return [Check("delta", SKIPPED, told)]

@@ -67,9 +67,11 @@ def leaves_of(rest: bytes) -> bytes:
     count, left = divmod(len(rest) - len(_OPENING), 68)
     if not rest.startswith(_OPENING) or count < 1 or left:
         raise Broken("the commitments are not whole")
-    rows = rest[len(_OPENING) : -len(_CLOSING)].split(_BETWEEN)
-    digits = b"".join(rows)
-    framed = rest.endswith(_CLOSING) and len(rows) == count and len(digits) == 64 * count
+    framed = all(
+        rest[len(_OPENING) + 64 + k :: 68] == _BETWEEN[k : k + 1] * (count - 1) + _CLOSING[k : k + 1]
+        for k in range(4)
+    )
+    digits = rest[len(_OPENING) : -len(_CLOSING)].replace(_BETWEEN, b"")
     if not framed or any(capital in digits for capital in b"ABCDEF"):
         raise Broken("the commitments are not written in the one canonical way")
     try:
@@ -88,7 +90,7 @@ def parsed(data: bytes, what: str, most: int) -> dict[str, Any]:
     """
     value = loaded(data, what, most)
     try:
-        same = _written(value).encode() == data
+        same = canonical(value).encode() == data
     except (ValueError, RecursionError):
         same = False
     if not same:
@@ -156,14 +158,15 @@ def _refuse(constant: str) -> None:
     raise ValueError(constant)
 
 
-def _written(value: Any) -> str:
+def canonical(value: Any) -> str:
+    """Return the canonical JSON of plain data."""
     if isinstance(value, str):
         return encode_basestring(value)
     if isinstance(value, dict):
         names = sorted(value, key=lambda name: name.encode("utf-16-be", "surrogatepass"))
-        return "{" + ",".join(f"{encode_basestring(name)}:{_written(value[name])}" for name in names) + "}"
+        return "{" + ",".join(f"{encode_basestring(name)}:{canonical(value[name])}" for name in names) + "}"
     if isinstance(value, list):
-        return "[" + ",".join(map(_written, value)) + "]"
+        return "[" + ",".join(map(canonical, value)) + "]"
     if isinstance(value, float):
         return number_text(value)
     return {None: "null", True: "true", False: "false"}[value]

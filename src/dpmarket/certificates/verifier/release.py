@@ -70,7 +70,7 @@ class NormRelease:
         ]
 
     def cost(self) -> tuple[Fraction | None, float]:
-        """Return what releasing on the grid costs, rounded up (None: too fine), and what was charged for it."""
+        """Return what releasing on the grid costs, rounded up (None: too fine), and what was charged."""
         if self._cost is None:
             self._cost = _grid_cost(self.found)
         return self._cost, self.found["numerical_epsilon"]
@@ -80,7 +80,7 @@ class NormRelease:
         if weight == 0.0:
             return True
         cost = self.cost()[0]
-        return cost is not None and self._charge_up(Fraction(weight)) + cost <= Fraction(used)
+        return cost is not None and bool(self._charge_up(Fraction(weight)) + cost <= Fraction(used))
 
     def clearly_short(self, weight: float, used: float) -> bool:
         """Whether an epsilon is too small already in floats, which agree to twelve digits."""
@@ -92,7 +92,7 @@ class NormRelease:
 
     def adds_up(self, weights: Sequence[float]) -> bool:
         """Whether all weights together are at most what is stated."""
-        return math.fsum(weights) <= self.found["weight_total"]
+        return bool(math.fsum(weights) <= self.found["weight_total"])
 
     def _scales(self, weight: Any, number: type) -> tuple[Any, Any]:
         reach, bound, long = (number(self.constants[key]) for key in ("reach", "row_bound", "row_bound_2"))
@@ -101,7 +101,7 @@ class NormRelease:
 
     def _charge(self, weight: float) -> float:
         alpha, c = self._scales(weight, float)
-        found = []
+        found: list[float] = []
         for terms in self.constants["bounds"]:
             t = _maximiser(alpha, c, terms)
             found.append(alpha * (1.0 + t) + sum(term[0] * math.log1p(c * _g(t, term)) for term in terms))
@@ -109,7 +109,7 @@ class NormRelease:
 
     def _charge_up(self, weight: Fraction) -> Fraction:
         alpha, c = self._scales(weight, Fraction)
-        found = []
+        found: list[Fraction] = []
         for stated in self.constants["bounds"]:
             terms: list[Any] = [tuple(map(Fraction, term)) for term in stated]
             t = Fraction(_maximiser(float(alpha), float(c), stated))

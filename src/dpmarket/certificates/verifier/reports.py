@@ -1,4 +1,4 @@
-"""Check lines against the frozen reports: quotes, parts, histograms, and the optimum of the announced tables."""
+"""Check the frozen reports: every quote, the parts' histograms, and the digest that binds the salt."""
 
 from __future__ import annotations
 
@@ -8,13 +8,17 @@ import hmac
 import io
 import math
 import struct
+from bisect import bisect_left
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .lines import Line, Parts
-from .verdicts import SKIPPED, Broken, Check, judged
+from .reading import canonical, hash_of
+from .verdicts import FAILS, SKIPPED, Broken, Check, judged
 
 _MOST = 1 << 30
+_CELLS = 2048  # of the public grid of costs
 
 
 def reports_checks(
@@ -24,7 +28,7 @@ def reports_checks(
     costs = _costs(data)
     missing = sum(line["id"] not in costs for line in lines)
     if missing or len(costs) != len(lines):
-        return [judged("reports", False, "", "are not one for every line")]
+        return [Check("reports", FAILS, "are not one for every line")]
     market = parts.market
     wrong = sum(
         not (market.is_quote(line, costs[line["id"]]) and market.is_worth_it(line, costs[line["id"]]))
@@ -33,7 +37,57 @@ def reports_checks(
     return [
         judged("every quote", wrong == 0, "is the one for the reported cost", f"is not, of {wrong} lines"),
         *_reports_digest(parts, secrets, costs),
+        *_histograms(parts, lines, secrets, costs),
     ]
+
+
+def opened_histograms_check(parts: Parts, secrets: Mapping[str, Any]) -> list[Check]:
+    """Check that the histograms by which parts were priced are those that were committed to."""
+    split, name = parts.body["market"]["split"], "histograms"
+    if split is None:
+        return []
+    if split["histograms"] is None or secrets["histograms"] is None:
+        return [Check(name, SKIPPED, "no histograms of the parts are committed to and opened")]
+    content = canonical(secrets["histograms"]).encode()
+    found = hashlib.sha256(b"dpmarket-histograms-3" + hash_of(secrets["salt"]) + content).hexdigest()
+    yes, no = "of the parts open their commitment", "of the parts do not open their commitment"
+    return [judged(name, found == split["histograms"], yes, no)]
+
+
+def _histograms(
+    parts: Parts, lines: Sequence[Line], secrets: Mapping[str, Any], costs: Mapping[str, float]
+) -> list[Check]:
+    """Check that the opened histograms count the reports in each cell of the public grid of costs."""
+    split, opened = parts.body["market"]["split"], secrets["histograms"]
+    if split is None or opened is None:
+        return []
+    groups = parts.body["market"]["groups"]
+    grids = [_grid(group["virtual_cost"]["knots"]) for group in groups]
+    counts = [[Counter[int]() for _ in groups] for _ in range(int(split["parts"]))]
+    for line in lines:
+        part, group = int(line["part"]), int(line["group"])
+        counts[part][group][bisect_left(grids[group], costs[line["id"]])] += 1
+    stated = [
+        [dict(zip(map(int, one["cells"]), map(int, one["counts"]), strict=True)) for one in part]
+        for part in opened
+    ]
+    same = stated == [[dict(one) for one in part] for part in counts]
+    return [judged("reports' histograms", same, "are those that prices follow from", "are others")]
+
+
+def _grid(knots: Sequence[float]) -> list[float]:
+    """Return the public grid of costs: half evenly spaced, half in proportion to the table's own knots."""
+    half, pieces, low, high = _CELLS // 2, len(knots) - 1, knots[0], knots[-1]
+    even = [low + k * ((high - low) / half) for k in range(half)]
+    own = [_at(k * (pieces / half), knots) for k in range(half)]
+    merged = sorted({*even, *own, high})
+    return [_at(k * ((len(merged) - 1) / _CELLS), merged) for k in range(_CELLS)] + [high]
+
+
+def _at(place: float, values: Sequence[float]) -> float:
+    """Return the value at a place between positions, by linear interpolation."""
+    k = min(int(place), len(values) - 2)
+    return values[k] + (place - k) * (values[k + 1] - values[k])
 
 
 def _costs(data: bytes) -> dict[str, float]:

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from .market import bound_salt
-from .reading import MOST_BODY, loaded, only_line
+from .reading import MOST_BODY, canonical, loaded, only_line
 from .verdicts import FAILS, SKIPPED, Broken, Check, judged
 
 
@@ -50,8 +50,7 @@ def _differing(announced: Any, stated: Any, where: str) -> str | None:
             if found is not None:
                 return found
         return None
-    same = type(announced) is type(stated) and announced == stated
-    return None if same else where.removesuffix(".")
+    return None if canonical(announced) == canonical(stated) else where.removesuffix(".")
 
 
 def _salt(body: Mapping[str, Any]) -> list[Check]:

@@ -15,7 +15,7 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
-from .layout import STATISTIC, is_whole, is_whole_text, refuse_other_parts
+from .layout import is_whole, is_whole_text, refuse_other_parts
 
 _PARTS = 1 << 24
 _LARGEST_WEIGHT = 1 << 80
@@ -48,7 +48,7 @@ def statistics_problems(release: Mapping[str, Any]) -> list[str]:
         return ["statistics"]
     wrong = []
     for name, one in statistics.items():
-        refuse_other_parts(one, STATISTIC, f"the statistic {name!r}")
+        refuse_other_parts(one, "statistic", f"the statistic {name!r}")
         wrong += [f"{name!r}: {part}" for part in _wrong(one, rows)]
     if wrong:
         return wrong
@@ -110,8 +110,8 @@ def _is_sensible(question: Mapping[str, Any], rows: float) -> bool:
         return False
     if set(question) - own - _TERMS - ({"edges"} if kind == "histogram" else set()):
         return False
-    confidence = question["confidence"]
-    if type(confidence) is not float or not 0.0 < confidence < 1.0 or question["rows_per_person"] != rows:
+    confidence, own_rows = question["confidence"], question["rows_per_person"]
+    if not type(confidence) is type(own_rows) is float or not 0.0 < confidence < 1.0 or own_rows != rows:
         return False
     if kind == "mean":
         return _increasing([question["low"], question["high"]])

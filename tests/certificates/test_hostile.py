@@ -1,0 +1,173 @@
+"""Files from strangers: refused in one sentence, soon, by the verifier and by the page alike."""
+
+import json
+import time
+
+import pytest
+
+from dpmarket.certificates import verify
+from support.certificates import failing
+from support.forging import Papers, canonical
+from support.receipt_page import NODE, page_verdicts
+
+PAPERS = Papers.stored("two-classes-online")
+FIRST, RECEIPT = PAPERS.first, PAPERS.receipt()
+
+
+def both(first, receipt):
+    """Return what fails, by both readers."""
+    found = verify(first, receipt=receipt)
+    if NODE is not None:
+        (page,) = page_verdicts([(first, receipt, None)])
+        assert page == [(check.name, check.verdict) for check in found.checks]
+    return failing(found)
+
+
+def in_body(old, new):
+    assert old in FIRST
+    return FIRST.replace(old, new, 1), RECEIPT
+
+
+def in_receipt(old, new):
+    assert old in RECEIPT
+    return FIRST, RECEIPT.replace(old, new, 1)
+
+
+HOSTILE = {
+    "a space": in_body(b":", b": "),
+    "a key twice": in_body(b'"money":{', b'"money":{"currency":"EUR",'),
+    "an unknown key": in_body(b'"money":{', b'"money":{"a":1,'),
+    "the prototype": in_body(b'"money":{', b'"money":{"__proto__":{},'),
+    "a missing key": in_body(b'"currency":"EUR",', b""),
+    "another order of keys": in_body(
+        b'"currency":"EUR","minor_units":100', b'"minor_units":100,"currency":"EUR"'),
+    "not a number": in_body(b'"minor_units":100', b'"minor_units":NaN'),
+    "an infinite number": in_body(b'"minor_units":100', b'"minor_units":1e999'),
+    "a number of a million digits": in_body(b'"minor_units":100', b'"minor_units":' + b"9" * 1_000_000),
+    "an exponent": in_body(b'"minor_units":100', b'"minor_units":1e2'),
+    "a point": in_body(b'"minor_units":100', b'"minor_units":100.0'),
+    "a sign": in_body(b'"minor_units":100', b'"minor_units":-100'),
+    "minus nothing": in_body(b'"withdrawn":0', b'"withdrawn":-0'),
+    "a zero before": in_body(b'"minor_units":100', b'"minor_units":0100'),
+    "a text for a number": in_body(b'"minor_units":100', b'"minor_units":"100"'),
+    "a truth for a number": in_body(b'"minor_units":100', b'"minor_units":true'),
+    "half of a pair": in_body(b'"currency":"EUR"', b'"currency":"\\ud800"'),
+    "half of a pair in bytes": in_body(b'"currency":"EUR"', b'"currency":"\xed\xa0\x80"'),
+    "no UTF-8": in_body(b'"currency":"EUR"', b'"currency":"\xff"'),
+    "an escaped letter": in_body(b'"currency":"EUR"', b'"currency":"\\u0045UR"'),
+    "a line's end in a currency": in_body(b'"currency":"EUR"', b'"currency":"EUR\\n"'),
+    "another schema": in_body(b"certificate/3", b"certificate/2"),
+    "another family": in_body(b'"family":"norm"', b'"family":"toString"'),
+    "another mechanism": in_body(b'"mechanism":"online"', b'"mechanism":"constructor"'),
+    "a deep nest": in_body(b'"currency":"EUR"', b'"currency":' + b"[" * 90_000 + b"]" * 90_000),
+    "many lists": in_body(b'"currency":"EUR"', b'"currency":[' + b"[]," * 200_000 + b"[]]"),
+    "nothing": (b"", RECEIPT),
+    "a line without a body": (b'{"body":,\n', RECEIPT),
+    "a long line": (b'{"body":' + b" " * (9 << 20) + b",\n", RECEIPT),
+    "a receipt of nothing": (FIRST, b""),
+    "a receipt without its end": (FIRST, RECEIPT[:-1]),
+    "a receipt with an empty line": (FIRST, RECEIPT + b"\n"),
+    "a receipt of the old schema": in_receipt(b"receipt/3", b"receipt/2"),
+    "a receipt of another order": (
+        FIRST, json.dumps(dict(reversed(json.loads(RECEIPT).items()))).encode() + b"\n"),
+    "a receipt with a key twice": in_receipt(b'{"certificate"', b'{"index":0,"certificate"'),
+    "a receipt of another certificate": (FIRST, Papers.stored("two-classes").receipt()),
+    "a negative payment": in_receipt(b'"payment":', b'"payment":-'),
+    "an infinite payment": in_receipt(b'"payment":', b'"payment":1e400,"x":'),
+    "a salt in capitals": in_receipt(b'"salt":"', b'"salt":"A'),
+    "a large receipt": (FIRST, RECEIPT.replace(b'"path":[', b'"path":[' + b'"%s",' % (b"0" * 64) * 20_000)),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def by_page():
+    """Return the page's verdicts of every hostile file; None without node."""
+    cases = [(*case, None) for case in HOSTILE.values()]
+    return dict(zip(HOSTILE, page_verdicts(cases) if NODE else [None] * len(cases), strict=True))
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_file_is_refused_soon(name, by_page):
+    started = time.process_time()
+    found = verify(HOSTILE[name][0], receipt=HOSTILE[name][1])
+    assert time.process_time() - started < 5.0
+    assert failing(found), name
+    assert by_page[name] in (None, [(check.name, check.verdict) for check in found.checks])
+
+
+def test_numbers_of_a_line_beyond_all_bounds_are_refused():
+    for name in ("epsilon", "payment", "used", "weight"):
+        for value in (-1.0, 1e16, -1e-300):
+            papers = Papers.stored("two-classes-online")
+            line = papers.best
+            line[name] = value
+            papers.commit()
+            assert both(papers.first, papers.receipt(line)) & {"layout"}, (name, value)
+
+
+def test_an_id_cannot_turn_round_the_amounts_that_the_page_shows():
+    """Signs that are unseen, or change the direction of writing, are shown by their numbers."""
+    for sign in ("\u202e", "\u2067", "\u200f", "\u2028", "\u3000", "\U000e0041", "\x7f"):
+        papers = Papers.stored("two-classes-online")
+        line = papers.best
+        line["id"] = f"ann{sign}"
+        papers.commit()
+        (detail,) = [
+            check.detail for check in verify(papers.first, receipt=papers.receipt(line)).checks
+            if check.name == "receipt's line"
+        ]  # fmt: skip
+        assert sign not in detail
+        assert both(papers.first, papers.receipt(line)) == set()
+
+
+def test_openings_with_many_brackets_in_ids_are_read():
+    papers = Papers.stored("two-classes")
+    for k, line in enumerate(papers.lines):
+        line["id"] = f'{k}: "[{{"\\' * 3_000
+    papers.settle()
+    assert failing(verify(papers.certificate(), openings=papers.openings())) == set()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b'{"a":' + b"[" * 300_000,
+        b'{"a":"","b":[' + b'"",[],' * 100_000,
+        b'{"\\"' * 200_000,
+        b'{"a":"' + b"[" * 700_000,
+        b'{"id":["a"],"epsilon":[1e999]}',
+        b'{"id":[]}',
+        b"[]",
+        b"\xff",
+    ],
+)
+def test_hostile_openings_are_refused_at_once(text):
+    papers = Papers.stored("two-classes")
+    started = time.process_time()
+    assert "layout" in failing(verify(papers.certificate(), openings=text + b"\n"))
+    assert time.process_time() - started < 2.0
+
+
+def test_a_schedule_of_more_knots_than_anybody_reads_is_refused_soon():
+    papers = Papers.stored("two-classes-online")
+    knots = [float(k + 1) for k in range(6_000)]
+    papers.market["prices"][0]["schedules"][0] = {
+        "costs": knots, "epsilons": [1.0 / k for k in knots], "amounts": [1.0 / k for k in knots]
+    }  # fmt: skip
+    first, receipt = papers.first, papers.receipt()
+    started = time.process_time()
+    assert both(first, receipt) == {"market tables"}
+    assert time.process_time() - started < 3.0
+
+
+def test_another_canonical_text_of_the_whole_is_refused():
+    file = PAPERS.certificate()
+    assert verify(file).passed
+    for other in (
+        file + b"\n",
+        file[:-1],
+        file.replace(b"{", b'{"a":1,', 1),
+        b"[]",
+        canonical(json.loads(file)),
+    ):
+        assert failing(verify(other)) == {"layout"}
