@@ -516,9 +516,7 @@ def bank_file_of(
     identity = hashlib.sha256(lines.encode()).hexdigest()[:32]
     units = found.minor_units
     try:
-        return bank_file(
-            payments, accounts, payer, identity, day, currency=found.currency, minor_units=units
-        )
+        return bank_file(payments, accounts, payer, identity, day, currency=found.currency, minor_units=units)
     except InvalidInput as problem:
         raise MarketRefusal("invalid", str(problem)) from None
 
