@@ -31,13 +31,12 @@ WAYS = (
 PLACES = ("certificate", "verify", "receipt page", "removed menu", "report", "score", "account")
 # What is bought, how, where it is shown, why it does not work.
 BROKEN = [
-    ("softmax, categories", "file *", "score", "the report looks for encoded columns in the test data"),
-    ("categories", "file *", "score", "the report looks for encoded columns in the test data"),
-    ("gaps*", "file *", "score", "the report looks for encoded columns in the test data"),
-    ("delta, categories", "file o*", "score", "the report looks for encoded columns in the test data"),
     ("*", "many files *", "*", "waits for price schedules and sums on Dask"),
 ]
 SLOW = [
+    *((good, "live *", "*") for good in ("regression*", "quantile regression")),
+    *((good, "* posted price", "*") for good in ("regression*", "quantile regression")),
+    *((good, "file *", "report") for good in ("regression*",)),
     ("delta*", "*", "report"),
     ("delta*", "*", "score"),
     ("softmax, categories", "live *", "report"),
@@ -332,16 +331,10 @@ class LibraryPurchase:
         columns = {name: [row[name] for row in rows] for name in rows[0]}
         people = [who for who, person in zip(self.ids, self._people, strict=True) for _ in person]
         if self._good.is_model:
-            label = self._good.tables["label"]
             encoder = dpm.PublicEncoder(self._good.tables["features"])
-            model = dpm.PrivateLogisticRegression(
-                classes=tuple(label["values"]),
-                rows_per_person=self._good.rows,
-                delta=self._good.delta,
-                noise_norm=encoder.noise_norm(),
-            )
             x = encoder.fit_transform(columns)
-            return model.fit(x, columns[label["column"]], epsilons=budgets, people=people)
+            model = self._estimator(encoder.noise_norm())
+            return model.fit(x, columns[self._good.outcome], epsilons=budgets, people=people)
         asked = self._good.questions()
         parts = {name: statistic_of(*question) for name, question in asked.items()}
         records = {
@@ -351,6 +344,18 @@ class LibraryPurchase:
         if len(asked) == 1:
             return parts[name].fit(records[name], epsilons=budgets, people=people)
         return statistics.SeveralStatistics(parts).fit(records, epsilons=budgets, people=people)
+
+    def _estimator(self, norm):
+        common = {
+            "rows_per_person": self._good.rows, "delta": self._good.delta, "noise_norm": norm,
+        }  # fmt: skip
+        target = self._good.tables.get("target")
+        if target is None:
+            classes = tuple(self._good.tables["label"]["values"])
+            return dpm.PrivateLogisticRegression(classes=classes, **common)
+        if "quantile" in target:
+            return dpm.PrivateQuantileRegressor(target["quantile"], 40.0, 20.0, **common)
+        return dpm.PrivateLinearRegression(40.0, 20.0, **common)
 
     @property
     def certificate(self):

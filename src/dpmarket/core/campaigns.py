@@ -225,7 +225,8 @@ def open_(tx: Tx, caller: Caller, campaign: int, opening: Opening, confirmed: bo
             tx.job("close", campaign, found.deliver_until)
     tx.event(campaign, "open")
     rules = sellers_rules(found)
-    people.lower_caps(tx, rules.lifetime_epsilon, rules.lifetime_delta)
+    alone = rules.lifetime_epsilon is not None and rules.lifetime_delta is None
+    people.lower_caps(tx, rules.lifetime_epsilon, 0.0 if alone else rules.lifetime_delta)
 
 
 @act("paymaster")

@@ -282,6 +282,7 @@ def open_market(
     FileProblem
         The database cannot be opened, is none of this version, or there is none and a log knows one here.
     """
+    is_new = not is_address(url) and not Path(url).exists()
     place, engine = _engine(url, make=make)
     state = Path(state)
     try:
@@ -300,7 +301,17 @@ def open_market(
         return Market(engine, place, state, None if keys is None else _folder(Path(keys)))
     except BaseException:
         engine.dispose()
+        if is_new:
+            _remove_empty(Path(url))
         raise
+
+
+def _remove_empty(path: Path) -> None:
+    """Remove a file that was made for a market that was refused, and what SQLite has beside it."""
+    with contextlib.suppress(OSError):
+        if path.stat().st_size == 0:
+            for ending in ("", "-wal", "-shm"):
+                path.with_name(path.name + ending).unlink(missing_ok=True)
 
 
 def lines_after(c: sa.Connection, tick: int) -> list[Line]:

@@ -47,11 +47,13 @@ class Place:
         """Whether there is a database already; one on a server may be empty still."""
         return not isinstance(self.url, Path) or (self.url.exists() and self.url.stat().st_size > 0)
 
-    def open(self, *, make: bool = False) -> Market:
-        """Open the market; what dead processes left in it is ended first."""
+    def open(self, *, make: bool = False, verified: bool = True) -> Market:
+        """Open the market, unless it was put back from a backup; what dead processes left is ended first."""
         market = open_market(self.url, self.state, make=make)
         try:
-            recover(market)
+            if verified:
+                market.verify()
+                recover(market)
         except BaseException:
             market.close()
             raise
