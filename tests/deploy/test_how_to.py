@@ -21,8 +21,8 @@ def script():
 
 def test_the_page_has_all_its_steps():
     text = script()
-    steps = ("pip install", "service init", "service check", "serve hospital", "first_campaign.py",
-             "service backup", "service restore")  # fmt: skip
+    steps = ("pip install", "init --service", "check -m", "serve hospital", "first_campaign.py",
+             "backup -m", "restore -m")  # fmt: skip
     places = [text.index(step) for step in steps]
     assert places == sorted(places)
 

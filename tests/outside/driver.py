@@ -318,7 +318,7 @@ def running_service(folder, **settings):
         service.stop()
 
 
-def until(look, seconds=30.0):
+def until(look, seconds=60.0):
     """Return the first true value of ``look()``; fail after so many seconds."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from dpmarket.core import schema
 from dpmarket.core.acts import Caller, Campaign, Text, Tx, act, nothing
 from dpmarket.core.log import canonical, digest_of
-from dpmarket.errors import MarketRefusal
+from dpmarket.errors import FileProblem, MarketRefusal
 
 _text = schema.text_version.c
 
@@ -111,7 +111,11 @@ def announced_digest(c: sa.Connection, found: Campaign) -> str:
         key = bytes(c.execute(sa.select(schema.market.c.key)).scalar_one())
         while len(_announced) >= _MOST:
             _announced.pop(next(iter(_announced)), None)
-        known = _announced[found.id] = rules_digest(rules_text(key, found))
+        try:
+            known = rules_digest(rules_text(key, found))
+        except FileProblem:  # rules that say no more than the market itself reads: nothing is certified
+            known = found.rules_digest
+        _announced[found.id] = known
     return known
 
 
