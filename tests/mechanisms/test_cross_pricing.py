@@ -6,7 +6,7 @@ import pytest
 from dpmarket.costs import Uniform
 from dpmarket.costs.virtual_cost import VirtualCost
 from dpmarket.errors import Infeasible, InvalidInput
-from dpmarket.mechanisms.cross_pricing import CrossPricedMechanism, split
+from dpmarket.mechanisms.cross_pricing import PARTS, CrossPricedMechanism, split
 from dpmarket.mechanisms.epsilon_cost import EpsilonCost
 from dpmarket.mechanisms.exact import OfflineMechanism
 from dpmarket.mechanisms.groups import Group
@@ -53,7 +53,8 @@ def test_the_objective_is_close_to_the_exact_optimum():
     def value(o):
         return o.sampling_error + o.noise_error + planned.payment_weight * float(psi @ o.epsilons)
 
-    assert value(exact) <= value(outcome) <= value(exact) * 1.005
+    # Shares of the realised total may exceed the cap a little, so either may be lower.
+    assert value(outcome) == pytest.approx(value(exact), rel=0.005)
 
 
 def test_no_report_moves_the_prices_of_its_own_part():
@@ -67,7 +68,7 @@ def test_no_report_moves_the_prices_of_its_own_part():
         changed[7] = report
         _, others = mechanism.run(range(60), changed, salt=SALT)
         assert others.schedules[parts[7]] == prices.schedules[parts[7]]
-        assert any(others.schedules[p] != prices.schedules[p] for p in range(8))
+        assert any(others.schedules[p] != prices.schedules[p] for p in range(PARTS))
 
 
 def test_groups_are_priced_apart_and_meet_their_shares():
@@ -87,7 +88,7 @@ def test_groups_are_priced_apart_and_meet_their_shares():
 def test_a_part_without_sellers_is_no_obstacle():
     names = [str(k) for k in range(50)]
     salt = next(
-        salt for salt in (k.to_bytes(16, "big") for k in range(10_000)) if len(set(split(names, salt))) < 8
+        salt for salt in (k.to_bytes(16, "big") for k in range(10_000)) if len(set(split(names, salt))) < PARTS
     )
     costs = ANNOUNCED.sample(50, np.random.default_rng(0))
     outcome, _ = CrossPricedMechanism(ANNOUNCED, Objective.for_model(10), 100.0).run(names, costs, salt=salt)
@@ -110,6 +111,6 @@ def test_conditions_are_enforced():
 def test_parts_have_about_the_same_size_and_depend_on_the_salt():
     names = [str(k) for k in range(8000)]
     parts = split(names, SALT)
-    sizes = np.bincount(parts, minlength=8)
-    assert np.abs(sizes - 1000).max() < 165  # false alarm in 1e-6: 5.5 standard deviations of 8 parts
+    sizes = np.bincount(parts, minlength=PARTS)
+    assert np.abs(sizes - 500).max() < 121  # false alarm in 1e-6: 5.6 standard deviations, 16 parts
     assert (split(names, SALT[::-1]) != parts).mean() > 0.8

@@ -167,7 +167,7 @@ def cross_priced(sellers=64):
     costs = np.random.default_rng(3).uniform(1.0, 5.0, sellers)
     mechanism = CrossPricedMechanism(UNIFORM, OBJECTIVE, 40.0, epsilon_cost=LINEAR, minor_unit=0.01)
     announced = {"mechanism": "cross-priced", "budget": 40.0, "epsilon_cost": LINEAR.to_dict(), "split": {
-        "nonce": hashlib.sha256(NONCE).hexdigest(), "parts": 8}}  # fmt: skip
+        "nonce": hashlib.sha256(NONCE).hexdigest(), "parts": 16}}  # fmt: skip
     rules = announce_rules(
         announced, {"family": "norm"}, Money(100, "EUR").to_dict(), committed_at="2026-01-01T00:00:00+00:00"
     )

@@ -45,7 +45,7 @@ from dpmarket.mechanisms.outcome import Outcome, decided
 from dpmarket.mechanisms.price_schedule import CostBins, PricedMarket, PriceSchedule, price_market
 from dpmarket.mechanisms.water_filling import check_terms
 
-PARTS = 8
+PARTS = 16
 """Into how many parts sellers are split."""
 LEAST_SELLERS = 50
 """With fewer sellers the other parts say too little."""

@@ -2,7 +2,7 @@
 // reserve price's cost where all reports decided together.
 
 const LARGEST = 1e15;
-const MECHANISMS = { online: 1, "posted price": 1, "cross-priced": 8, offline: 0 };
+const MECHANISMS = { online: 1, "posted price": 1, "cross-priced": 16, offline: 0 };
 const MOST_KNOTS = 5000;
 const CLOSE = new Fraction(1n, 10n ** 9n);
 const UNIT_PART = new Fraction(2n, 10n ** 6n);

@@ -26,7 +26,7 @@ from .reading import is_hash
 
 LARGEST = 1e15
 """No epsilon, payment, weight or total is larger."""
-MECHANISMS = {"online": 1, "posted price": 1, "cross-priced": 8, "offline": 0}
+MECHANISMS = {"online": 1, "posted price": 1, "cross-priced": 16, "offline": 0}
 """Into how many parts with prices of their own each mechanism splits sellers."""
 _MOST_KNOTS = 5_000
 _CLOSE = Fraction(1, 10**9)
