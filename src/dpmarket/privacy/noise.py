@@ -294,7 +294,12 @@ class _Parts(NamedTuple):
 
 
 def _draw(
-    stream: Bits, n_coefficients: int, noise_rate: float, accuracy: float, independent: int, blocks: int
+    stream: Bits,
+    n_coefficients: int,
+    noise_rate: float,
+    accuracy: float,
+    independent: int = 0,
+    blocks: int = 1,
 ) -> NoiseDraw:
     n = checks.whole("n_coefficients", n_coefficients, minimum=1)
     alone = checks.whole("independent", independent)
