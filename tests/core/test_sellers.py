@@ -1,14 +1,17 @@
 """Sellers' acts in time, records in their own place, links, and requests that a worker opens."""
 
+import hashlib
+import hmac
 import threading
 from datetime import timedelta
 
 import pytest
 import sqlalchemy as sa
 
-from core.live import METHODS, decoded
-from dpmarket.core import schema, sellers, training, unseal, worker
+from core.live import CLOSES, METHODS, decoded
+from dpmarket.core import campaigns, line, quoting, schema, sellers, training, unseal, worker
 from dpmarket.core.acts import OWNER, Caller
+from dpmarket.core.log import canonical
 from dpmarket.core.views import show_limits, show_participation
 from dpmarket.errors import FileProblem, MarketRefusal
 
@@ -89,3 +92,23 @@ def test_payees_are_opened_by_a_worker_for_the_process_that_asks_and_nobody_else
         thread.join()
     with live.market.look() as c:
         assert c.execute(sa.select(schema.job.c.id).where(schema.job.c.kind == "unseal")).all() == []
+
+
+def test_a_campaign_does_not_close_before_records_are_due(live):
+    live.deliver("a")
+    live.market.clock.now = CLOSES + timedelta(hours=1)
+    with pytest.raises(MarketRefusal) as refusal:
+        live.work(campaigns.close)
+    assert refusal.value.kind == "early"
+
+
+def test_what_is_stored_of_a_request_confirms_no_guess(live):
+    """A plain digest of a request with a cost could be compared with the digests of all costs."""
+    me = live.join("a")
+    live.act(line.reserve, me)
+    live.act(quoting.choose, me, 2.0, key="0123456789abcdef-key")
+    request = canonical(["choose", {"cost": 2.0}])
+    with live.market.look() as c:
+        (stored,) = c.execute(sa.select(schema.idempotency.c.request)).scalars()
+    assert stored != hashlib.sha256(request.encode()).hexdigest()
+    assert stored == hmac.new(b"0123456789abcdef-key", request.encode(), hashlib.sha256).hexdigest()
