@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from core.live import CLOSES, METHODS, decoded
-from dpmarket.core import campaigns, line, quoting, schema, sellers, training, unseal, worker
+from dpmarket.core import campaigns, jobs, line, quoting, schema, sellers, training, unseal, worker
 from dpmarket.core.acts import OWNER, Caller
 from dpmarket.core.log import canonical
 from dpmarket.core.views import show_limits, show_participation
@@ -112,3 +112,14 @@ def test_what_is_stored_of_a_request_confirms_no_guess(live):
         (stored,) = c.execute(sa.select(schema.idempotency.c.request)).scalars()
     assert stored != hashlib.sha256(request.encode()).hexdigest()
     assert stored == hmac.new(b"0123456789abcdef-key", request.encode(), hashlib.sha256).hexdigest()
+
+
+def test_a_worker_that_lost_its_job_cannot_end_it(live):
+    market = live.market
+    market.transact(lambda tx: tx.job("certify", live.campaign, tx.now))
+    first = jobs.claim_job(market, ("work",), ("certify",), market.clock())
+    market.clock.now += market.terms.job
+    second = jobs.claim_job(market, ("work",), ("certify",), market.clock())
+    assert second.attempts == 2
+    assert not jobs.end_job(market, first)
+    assert jobs.end_job(market, second)
