@@ -16,7 +16,6 @@ import pytest
 
 import dpmarket as dpm
 from dpmarket import statistics
-from dpmarket.certificates.canonical import canonical
 from dpmarket.mechanisms.epsilon_cost import EpsilonCost
 from dpmarket.mechanisms.exact import OfflineMechanism
 from dpmarket.mechanisms.objective import Objective
