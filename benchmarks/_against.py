@@ -61,7 +61,7 @@ def once(source, folder, ending):
 def main(other, sellers):
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        (folder / "market.toml").write_text(MARKET)
+        (folder / "rules.toml").write_text(MARKET)
         costs = np.random.default_rng(0).uniform(1, 5, sellers)
         reports = pl.DataFrame({"seller": [f"seller {k}" for k in range(sellers)], "cost": costs})
         reports.write_csv(folder / "reports.csv")

@@ -15,7 +15,8 @@ import polars as pl
 
 from _results import Table, at_most, measure, tell
 from _timing import compare
-from dpmarket.campaign import decide_offline, market_template, quote_file
+from dpmarket.campaign.rules.template import rules_template
+from dpmarket.core.file_campaign import quote_file
 
 SELLERS = 10_000_000
 COMMAND = Path(sys.executable).with_name("dpmarket")
@@ -28,8 +29,8 @@ def quoting():
 
 def quoting_in(folder):
     # A budget for ten million people would have to be more than rounding payments up to cents costs.
-    text = market_template().replace("\nbudget = 500.0", "\npayment_weight = 0.001")
-    (folder / "market.toml").write_text(text)
+    text = rules_template().replace("\nbudget = 500.0", "\npayment_weight = 0.001")
+    (folder / "rules.toml").write_text(text)
     rows = []
     for ending in ("csv", "parquet"):
         reports, quotes = folder / f"reports.{ending}", folder / f"quotes.{ending}"
@@ -40,7 +41,7 @@ def quoting_in(folder):
         def quote(reports=reports, quotes=quotes):
             (folder / "market.ledger").unlink(missing_ok=True)
             quotes.unlink(missing_ok=True)
-            quote_file(folder / "market.toml", reports, quotes, decide_offline)
+            quote_file(folder / "rules.toml", reports, quotes, confirmed=True)
 
         tell(f"{ending}, first run")
         quote()  # compiles, and makes the file that the peer writes

@@ -61,7 +61,7 @@ def write_campaign(folder: str) -> None:
     records = zip(rng.integers(18, 91, SELLERS).tolist(), rng.choice(["no", "yes"], SELLERS), strict=True)
     reports = ["seller,cost", *(f"s{i},{cost}" for i, cost in enumerate(costs))]
     data = ["seller,age,bought", *(f"s{i},{age},{label}" for i, (age, label) in enumerate(records))]
-    for name, text in (("market.toml", MARKET), ("reports.csv", reports), ("data.csv", data)):
+    for name, text in (("rules.toml", MARKET), ("reports.csv", reports), ("data.csv", data)):
         lines = text if isinstance(text, str) else "\n".join(text) + "\n"
         Path(folder, name).write_text(lines, encoding="utf-8")
 
