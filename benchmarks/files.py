@@ -60,7 +60,7 @@ def write_files(folder, sellers, ending="csv"):
     reports = ids.with_columns(cost=rng.uniform(1, 5, sellers).round(2))
     bought = np.where(rng.random(sellers) < 0.5, "no", "yes")
     data = ids.with_columns(age=rng.integers(18, 91, sellers), bought=bought)
-    (folder / "market.toml").write_text(RULES)
+    (folder / "rules.toml").write_text(RULES)
     for name, table in (("reports", reports), ("data", data)):
         path = folder / f"{name}.{ending}"
         table.write_csv(path) if ending == "csv" else table.write_parquet(path)
@@ -92,7 +92,7 @@ def starting():
         folder = Path(name)
         write_files(folder, 500)
         first = spent(folder, [*COMMAND, "quote", "reports.csv", "-o", "quotes.csv"])
-        spent(folder, [*COMMAND, "train", "data.csv", "--quotes", "quotes.csv", "-o", "model.json"])
+        spent(folder, [*COMMAND, "train", "data.csv", "-o", "model.json"])
         aims = {("--help",): 4, ("show", "model.json"): 4}
         numpy, times = [], {words: [] for words in aims}
         for _ in range(7):

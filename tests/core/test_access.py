@@ -121,7 +121,7 @@ def test_sums_are_shown_in_whole_batches_and_never_change_by_one_person(market):
 
 
 def test_what_other_campaigns_use_of_a_limit_is_told_in_tenths(market):
-    rules = {"sellers": {"minimum": 1, "lifetime_epsilon": 10.0}}
+    rules = {"sellers": {"minimum": 1, "lifetime_epsilon": 10.0, "lifetime_delta": 1e-6}}
     live, other = Live(market, rules=rules), Live(market, name="other", rules=rules)
     me = live.join("a")
     with market.look() as c:

@@ -10,11 +10,12 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from dpmarket.campaign.market_file import check_market
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dpmarket.campaign import decide_offline, quote_file, read_market, read_model
+from dpmarket.campaign.rules.released import read_model
+from dpmarket.campaign.rules.rules_file import check_rules, read_rules
+from dpmarket.core.file_campaign import quote_file
 from dpmarket.errors import DpmarketError, FileProblem, InvalidInput
 from dpmarket.files import number_column, parse_json, parse_toml, read_json, read_table, read_toml
 from dpmarket.files.parquet_size import parquet_size
@@ -54,12 +55,12 @@ def test_json_that_asks_for_too_much_is_refused(tmp_path, data):
 
 @pytest.mark.parametrize("data", hostile.TOML.values(), ids=hostile.TOML)
 def test_toml_that_asks_for_too_much_is_refused(tmp_path, data):
-    (tmp_path / "market.toml").write_bytes(data)
-    with pytest.raises(FileProblem, match=r"market\.toml") as found:
-        read_toml(tmp_path / "market.toml")
+    (tmp_path / "rules.toml").write_bytes(data)
+    with pytest.raises(FileProblem, match=r"rules\.toml") as found:
+        read_toml(tmp_path / "rules.toml")
     assert len(str(found.value)) < 300
     with pytest.raises(FileProblem):
-        read_market(tmp_path / "market.toml")
+        read_rules(tmp_path / "rules.toml")
 
 
 def test_strings_comments_and_numbers_with_many_dots_are_no_long_keys():
@@ -113,12 +114,12 @@ def test_json_that_python_writes_is_read_to_the_same(value):
 def test_whatever_a_file_says_a_market_or_model_is_read_or_refused(tmp_path_factory, value, kind):
     path = tmp_path_factory.mktemp("file") / "file.json"
     if kind == "model":
-        path.write_text(json.dumps({"schema": "dpmarket.model/2", "x": value}))
+        path.write_text(json.dumps({"schema": "dpmarket.model/7", "x": value}))
         with pytest.raises(FileProblem):
             read_model(path)
     else:
         with pytest.raises(DpmarketError):
-            check_market(value if isinstance(value, dict) else {"costs": value})
+            check_rules(value if isinstance(value, dict) else {"costs": value})
 
 
 # --- tables ---
@@ -247,7 +248,7 @@ def folder(tmp_path_factory):
     """Return a folder with a campaign and a certificate."""
     folder = tmp_path_factory.mktemp("campaign")
     make_campaign(folder)
-    quote_file(folder / "market.toml", folder / "reports.csv", folder / "quotes.csv", decide_offline)
+    quote_file(folder / "rules.toml", folder / "reports.csv", folder / "quotes.csv")
     for end, name in (("", "c"), (".openings", "o")):
         (folder / f"{name}.json").write_bytes((FILES / f"two-classes{end}.json").read_bytes())
     return folder

@@ -87,9 +87,8 @@ def test_groups_are_priced_apart_and_meet_their_shares():
 
 def test_a_part_without_sellers_is_no_obstacle():
     names = [str(k) for k in range(50)]
-    salt = next(
-        salt for salt in (k.to_bytes(16, "big") for k in range(10_000)) if len(set(split(names, salt))) < PARTS
-    )
+    salts = (k.to_bytes(16, "big") for k in range(10_000))
+    salt = next(salt for salt in salts if len(set(split(names, salt))) < PARTS)
     costs = ANNOUNCED.sample(50, np.random.default_rng(0))
     outcome, _ = CrossPricedMechanism(ANNOUNCED, Objective.for_model(10), 100.0).run(names, costs, salt=salt)
     assert outcome.total_payment == pytest.approx(100.0, rel=0.5)

@@ -295,6 +295,7 @@ def open_market(
                         f"cannot make a market at {place}: a log in {state} knows one there. Put the "
                         "database back, or let 'dpmarket repair' make it from the log."
                     )
+                is_new = False
                 make_tables(engine)
                 make_market(engine, secrets.token_hex(16), secrets.token_bytes(32), place)
             _refuse_other_revision(engine, place)
@@ -302,16 +303,15 @@ def open_market(
     except BaseException:
         engine.dispose()
         if is_new:
-            _remove_empty(Path(url))
+            _remove(Path(url))
         raise
 
 
-def _remove_empty(path: Path) -> None:
-    """Remove a file that was made for a market that was refused, and what SQLite has beside it."""
+def _remove(path: Path) -> None:
+    """Remove a file without tables that was made for a market that was refused, with SQLite's files of it."""
     with contextlib.suppress(OSError):
-        if path.stat().st_size == 0:
-            for ending in ("", "-wal", "-shm"):
-                path.with_name(path.name + ending).unlink(missing_ok=True)
+        for ending in ("", "-wal", "-shm"):
+            path.with_name(path.name + ending).unlink(missing_ok=True)
 
 
 def lines_after(c: sa.Connection, tick: int) -> list[Line]:

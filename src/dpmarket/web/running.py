@@ -20,7 +20,7 @@ from prometheus_client import start_http_server
 from dpmarket.core.database import Market
 from dpmarket.core.mail import enter_reminders
 from dpmarket.core.worker import Methods, tidy, work
-from dpmarket.errors import DpmarketError, FileProblem
+from dpmarket.errors import FileProblem
 from dpmarket.web.app import make_app
 from dpmarket.web.folder import opened
 from dpmarket.web.guard import Application
@@ -181,10 +181,13 @@ def _work(market: Market, methods: Methods, lane: str, kinds: tuple[str, ...] | 
 
 @contextlib.contextmanager
 def _going_on() -> Iterator[None]:
-    """Log what stops a worker for a while: a full disk, a server that is away."""
+    """Log what stops a worker for a while: a full disk, a server that is away, a job that breaks.
+
+    A job that broke is due again when its lease has ended.
+    """
     try:
         yield
-    except DpmarketError as problem:
+    except Exception as problem:  # its text may hold anything; its kind does not
         log_event("worker failed", error=type(problem).__name__)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import os
 import textwrap
@@ -244,5 +245,9 @@ def _inline(declared: Mapping[str, Any]) -> str:
 
 
 def _toml(value: Any) -> str:
-    """Write a text, a number, a truth value or a list of them as TOML."""
+    """Write a text, a number, a date, a truth value or a list of them as TOML."""
+    if isinstance(value, datetime.date):
+        return value.isoformat()
+    if isinstance(value, Mapping):
+        return _inline(value)
     return json.dumps(value, ensure_ascii=False)
