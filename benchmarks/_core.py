@@ -19,9 +19,9 @@ import polars as pl
 import sqlalchemy as sa
 
 from _results import Table, at_most, measure, tell
-from dpmarket.core import campaigns, line, payouts, quoting, sellers, training, worker
-from dpmarket.core.acts import OWNER, Caller, participation_of
-from dpmarket.core.database import open_market
+from dpmarket.campaign import campaigns, line, payouts, quoting, sellers, training, worker
+from dpmarket.campaign.acts import OWNER, Caller, participation_of
+from dpmarket.campaign.database import open_market
 from dpmarket.mechanisms.price_schedule import PriceSchedule
 
 SELLERS = 150

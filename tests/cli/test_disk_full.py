@@ -5,9 +5,9 @@ import subprocess
 
 import pytest
 
-from dpmarket.core.checks import refuse_unbalanced
-from dpmarket.core.database import open_market
-from dpmarket.core.place import campaign_named
+from dpmarket.campaign.checks import refuse_unbalanced
+from dpmarket.campaign.database import open_market
+from dpmarket.campaign.place import campaign_named
 from support.campaigns import make_campaign
 from support.commands import COMMAND, run
 

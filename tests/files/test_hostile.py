@@ -13,9 +13,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from dpmarket.campaign.file_campaign import quote_file
 from dpmarket.campaign.rules.released import read_model
 from dpmarket.campaign.rules.rules_file import check_rules, read_rules
-from dpmarket.core.file_campaign import quote_file
 from dpmarket.errors import DpmarketError, FileProblem, InvalidInput
 from dpmarket.files import number_column, parse_json, parse_toml, read_json, read_table, read_toml
 from dpmarket.files.parquet_size import parquet_size

@@ -3,8 +3,8 @@
 from html.parser import HTMLParser
 from urllib.parse import urlsplit
 
-from dpmarket.core.access import add_member, link_member
-from dpmarket.core.acts import OWNER
+from dpmarket.campaign.access import add_member, link_member
+from dpmarket.campaign.acts import OWNER
 
 
 class Seen(HTMLParser):

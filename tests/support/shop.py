@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 
 import httpx
 
-from dpmarket.core.checks import books
-from dpmarket.core.worker import work
+from dpmarket.campaign.checks import books
+from dpmarket.campaign.worker import work
 from dpmarket.errors import DpmarketError
 from dpmarket.web.client import Client
 from dpmarket.web.folder import new_member, opened, prepare

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import pytest
 
-from dpmarket.core.acts import ACTS
+from dpmarket.campaign.acts import ACTS
 from dpmarket.web.api import path_of_act, served_acts
 from dpmarket.web.app import make_routes
 from dpmarket.web.client import Client, Refused

@@ -8,7 +8,7 @@ import tracemalloc
 import pytest
 import sqlalchemy as sa
 
-from dpmarket.core import schema
+from dpmarket.campaign import schema
 from dpmarket.web.strict import NotStrict, parse_strictly
 from support.shop import RECORD, RULES, body_of
 

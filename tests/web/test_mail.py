@@ -9,10 +9,10 @@ from datetime import timedelta
 import pytest
 from aiosmtpd.controller import Controller
 
-from dpmarket.core.jobs import MOST_MAIL_ATTEMPTS, claim_job, retry_jobs
-from dpmarket.core.mail import KINDS, enter_reminders
-from dpmarket.core.views import job_counts
-from dpmarket.core.worker import work
+from dpmarket.campaign.jobs import MOST_MAIL_ATTEMPTS, claim_job, retry_jobs
+from dpmarket.campaign.mail import KINDS, enter_reminders
+from dpmarket.campaign.views import job_counts
+from dpmarket.campaign.worker import work
 from dpmarket.errors import FileProblem
 from dpmarket.web.methods import methods_of
 from dpmarket.web.settings import Settings

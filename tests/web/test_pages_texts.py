@@ -6,8 +6,8 @@ from importlib import resources
 import pytest
 from babel import Locale
 
-from dpmarket.core import schema
-from dpmarket.core.views import MyParticipation
+from dpmarket.campaign import schema
+from dpmarket.campaign.views import MyParticipation
 from dpmarket.errors import MarketRefusal
 from dpmarket.web.pages import texts
 from dpmarket.web.pages.forms import number_in

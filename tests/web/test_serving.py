@@ -203,7 +203,7 @@ def test_without_the_extra_one_line_says_which_is_needed():
 
 def test_other_commands_load_nothing_of_the_service():
     code = (
-        "import sys\nimport dpmarket, dpmarket.cli.app, dpmarket.core.worker\n"
+        "import sys\nimport dpmarket, dpmarket.cli.app, dpmarket.campaign.worker\n"
         "print([name for name in ('fastapi', 'uvicorn', 'httpx', 'prometheus_client', 'pydantic_settings')"
         " if name in sys.modules])"
     )
@@ -212,7 +212,7 @@ def test_other_commands_load_nothing_of_the_service():
 
 
 @pytest.mark.parametrize(
-    "folder", ["src/dpmarket/web", "src/dpmarket/core", pytest.param("src", marks=pytest.mark.slow)]
+    "folder", ["src/dpmarket/web", "src/dpmarket/campaign", pytest.param("src", marks=pytest.mark.slow)]
 )
 def test_the_code_has_no_finding_of_medium_or_high_severity(folder):
     done = subprocess.run(

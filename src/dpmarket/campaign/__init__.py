@@ -1,1 +1,8 @@
-"""Campaigns: public rules (:mod:`dpmarket.campaign.rules`), of which everything else is a function."""
+"""One market: campaigns, sellers, money, privacy budgets, training and payouts, in one database.
+
+* :mod:`.rules` has the public rules of a campaign and all that follows from them alone.
+* :mod:`.database` opens a market and runs acts in it; :mod:`.acts` registers them with their roles.
+* :mod:`.campaigns`, :mod:`.sellers`, :mod:`.line`, :mod:`.quoting`, :mod:`.training` and :mod:`.payouts` are
+  the acts; :mod:`.views` is what each role sees.
+* :mod:`.log` and :mod:`.repair` keep a backup that is put back from spending or paying twice.
+"""

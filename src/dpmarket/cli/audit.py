@@ -166,9 +166,9 @@ def participation(
     The rules file says how epsilon costs a seller, costs.shape. No cost is shown.
     """
     from dpmarket.audit import audit_participation
+    from dpmarket.campaign.file_reports import normal_ids
     from dpmarket.campaign.rules.pricing import terms_of
     from dpmarket.campaign.rules.rules_file import read_rules
-    from dpmarket.core.file_reports import normal_ids
     from dpmarket.errors import FileProblem
     from dpmarket.files import number_column, read_table
 

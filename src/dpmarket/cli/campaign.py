@@ -10,8 +10,8 @@ import typer
 from dpmarket.cli.arguments import RULES, DatabaseOption, ForceFlag, JsonFlag, QuietFlag, RulesOption
 
 if TYPE_CHECKING:
+    from dpmarket.campaign.file_campaign import Quoting, Training
     from dpmarket.cli.render import Voice
-    from dpmarket.core.file_campaign import Quoting, Training
 
 _ENOUGH = 10  # sellers whose median tells little about each
 _WEAK = 3.0  # exp(3) / (1 + exp(3)) is 95%
@@ -117,8 +117,8 @@ def quote(
     written again. Reported costs are confidential: they are neither printed nor stored. Quotes tell much
     about them: keep them confidential.
     """
+    from dpmarket.campaign.file_campaign import quote_file
     from dpmarket.cli.render import Voice
-    from dpmarket.core.file_campaign import quote_file
 
     if (output is None) != dry_run:
         raise typer.BadParameter("name an output with -o, or ask for a --dry-run.")
@@ -228,8 +228,8 @@ def withdraw(
     quiet: QuietFlag = False,
 ) -> None:
     """Take sellers out before training: they are not paid, and nobody else's epsilon or payment changes."""
+    from dpmarket.campaign.file_campaign import cancel_campaign, withdraw_absent, withdraw_sellers
     from dpmarket.cli.render import Voice
-    from dpmarket.core.file_campaign import cancel_campaign, withdraw_absent, withdraw_sellers
 
     if sum((bool(sellers), absent_from is not None, everybody)) != 1:
         raise typer.BadParameter("name sellers, a data file with --absent-from, or --everybody.")
@@ -260,8 +260,8 @@ def train(
 
     Epsilons are debited before a record is read. A second run hands out the same model.
     """
+    from dpmarket.campaign.file_campaign import train_file
     from dpmarket.cli.render import Voice
-    from dpmarket.core.file_campaign import train_file
 
     voice = Voice(as_json, quiet, str(output))
     with voice.progress() as progress:
@@ -270,9 +270,9 @@ def train(
 
 
 def _tell_training(voice: Voice, done: Training, output: str) -> None:
+    from dpmarket.campaign.description import statistic_rows
     from dpmarket.campaign.rules.released import StatisticsFile
     from dpmarket.cli.render import number
-    from dpmarket.core.description import statistic_rows
 
     if done.raised_l2 is not None:
         voice.remark(

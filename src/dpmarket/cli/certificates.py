@@ -28,10 +28,10 @@ def commit(
     Publish the file, or at least the digest, where others store it with its date, before the first report
     comes in. The certificate names it, and 'verify --commitment' checks that nothing was changed.
     """
+    from dpmarket.campaign.file_campaign import commit_file
+    from dpmarket.campaign.place import place_of
     from dpmarket.certificates import rules_digest
     from dpmarket.cli.render import Voice
-    from dpmarket.core.file_campaign import commit_file
-    from dpmarket.core.place import place_of
     from dpmarket.files import refuse_existing, refuse_same, refuse_unwritable, write_bytes
 
     refuse_same(output, *place_of(rules, database).files)
@@ -74,10 +74,10 @@ def certify(
 
     The certificate is public. The openings are not: they hold every seller's line.
     """
+    from dpmarket.campaign.file_campaign import certify_file
+    from dpmarket.campaign.place import place_of
     from dpmarket.certificates import sign, write_certificate
     from dpmarket.cli.render import Voice
-    from dpmarket.core.file_campaign import certify_file
-    from dpmarket.core.place import place_of
     from dpmarket.files import refuse_existing, refuse_same, write_bytes
 
     signature = output.with_name(output.name + ".sig")
@@ -139,9 +139,9 @@ def receipts(
     """
     import hashlib
 
+    from dpmarket.campaign.certificate import write_receipts_folder, write_receipts_table
     from dpmarket.certificates import read_certificate, receipt_page
     from dpmarket.cli.render import Voice
-    from dpmarket.core.certificate import write_receipts_folder, write_receipts_table
     from dpmarket.errors import InvalidInput
     from dpmarket.files import refuse_existing, refuse_same, write_bytes
 

@@ -11,7 +11,7 @@ import typer
 from dpmarket.cli.arguments import RULES, DatabaseOption, ForceFlag, JsonFlag, QuietFlag, RulesOption
 
 if TYPE_CHECKING:
-    from dpmarket.core.file_payouts import Bank
+    from dpmarket.campaign.file_payouts import Bank
 
 PlaceOption = Annotated[
     Path, typer.Option("--rules", "-m", help="A rules file, a database (.db), or a service's folder.")
@@ -26,8 +26,8 @@ def show(
     quiet: QuietFlag = False,
 ) -> None:
     """Show what a file or a market holds; nothing about single people."""
+    from dpmarket.campaign.description import describe
     from dpmarket.cli.render import Voice
-    from dpmarket.core.description import describe
 
     found = describe(file)
     Voice(as_json, quiet).tell(found.title, found.rows, found.data, found.note or None)
@@ -40,9 +40,9 @@ def statement(
     as_json: JsonFlag = False,
 ) -> None:
     """Say what the database knows about one person: epsilon, payment and state, by campaign. Confidential."""
+    from dpmarket.campaign.file_campaign import statement_of
     from dpmarket.campaign.rules.amounts import money_text
     from dpmarket.cli.render import number, print_table
-    from dpmarket.core.file_campaign import statement_of
     from dpmarket.files import to_json
 
     lines = statement_of(rules, seller, database=database)
@@ -105,9 +105,9 @@ def payouts(
     Sellers are owed their payment from the moment at which their epsilons are spent. Each payment has a
     reference for the transfer, the same whenever it is written. Bank accounts are stored nowhere.
     """
+    from dpmarket.campaign.file_payouts import enter_payout_file, write_payout
     from dpmarket.campaign.rules.amounts import money_text
     from dpmarket.cli.render import Voice
-    from dpmarket.core.file_payouts import enter_payout_file, write_payout
 
     if sum(given is not None for given in (output, confirmed, returned)) != 1:
         raise typer.BadParameter("give one of --output, --confirmed and --returned.")
@@ -130,8 +130,8 @@ def payouts(
 
 
 def _bank(accounts: Path, name: str, iban: str, day: str) -> Bank:
-    from dpmarket.core.bank_file import BankAccount
-    from dpmarket.core.file_payouts import Bank
+    from dpmarket.campaign.bank_file import BankAccount
+    from dpmarket.campaign.file_payouts import Bank
 
     try:
         when = date.fromisoformat(day)
@@ -154,13 +154,13 @@ def check(
 
     Nothing is entered. Exit code 1 if anything is wrong.
     """
+    from dpmarket.campaign.checks import findings
     from dpmarket.cli.places import opened_market
     from dpmarket.cli.render import Voice
-    from dpmarket.core.checks import findings
 
     voice = Voice(as_json, quiet)
     if files:
-        from dpmarket.core.file_check import check_files
+        from dpmarket.campaign.file_check import check_files
 
         rows = check_files(rules, files, database=database)
         voice.tell("These files can be used", rows, {"files": dict(rows)})
@@ -213,9 +213,9 @@ def backup(
     quiet: QuietFlag = False,
 ) -> None:
     """Copy the database while it is in use. Private keys and the log are not in the copy."""
+    from dpmarket.campaign.backup import back_up
     from dpmarket.cli.places import located
     from dpmarket.cli.render import Voice
-    from dpmarket.core.backup import back_up
 
     place = located(rules, database)
     back_up(place.url, target, place.programs)
@@ -231,9 +231,9 @@ def restore(
     quiet: QuietFlag = False,
 ) -> None:
     """Put a backup back where there is no database, enter what it lacks from the log, and check it."""
+    from dpmarket.campaign.backup import restore as put_back
     from dpmarket.cli.places import located
     from dpmarket.cli.render import Voice
-    from dpmarket.core.backup import restore as put_back
 
     place = located(rules, database)
     done = put_back(source, place.url, place.state, place.keys, place.programs)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dpmarket.core.database import Market
+    from dpmarket.campaign.database import Market
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Located:
 
 def located(path: Path, database: str | None = None) -> Located:
     """Return where a market is."""
-    from dpmarket.core.place import place_of, state_folder
+    from dpmarket.campaign.place import place_of, state_folder
 
     if path.is_dir():
         from dpmarket.web.folder import name_master_key, settings_of
@@ -40,7 +40,7 @@ def located(path: Path, database: str | None = None) -> Located:
 
 def opened_market(path: Path, database: str | None = None) -> Market:
     """Open a market, for a ``with`` block."""
-    from dpmarket.core.database import open_market
+    from dpmarket.campaign.database import open_market
 
     place = located(path, database)
     return open_market(place.url, place.state, place.keys)
@@ -48,8 +48,8 @@ def opened_market(path: Path, database: str | None = None) -> Market:
 
 def repaired(path: Path, database: str | None, *, log_lost: bool, released: Path | None) -> list[str]:
     """Repair a market; return a word for each line of the log that was entered."""
+    from dpmarket.campaign.repair import repair
     from dpmarket.campaign.rules.released import released_from_bytes
-    from dpmarket.core.repair import repair
     from dpmarket.errors import FileProblem
     from dpmarket.files import read_bytes
 

@@ -34,7 +34,7 @@ _LEAST_DELTA = 1e-100  # smaller ones leave the range of floats in the formula o
 class PrivacyAccount(Protocol):
     """What charges people for releases.
 
-    A protocol: :class:`Account` obeys it in memory, :class:`dpmarket.core.account.MarketAccount` in the
+    A protocol: :class:`Account` obeys it in memory, :class:`dpmarket.campaign.account.MarketAccount` in the
     database of campaigns.
     """
 

@@ -16,15 +16,15 @@ import numpy as np
 import polars as pl
 
 from dpmarket.arrays import FloatArray, IntArray
+from dpmarket.campaign.certificate import certify_campaign
+from dpmarket.campaign.file_campaign import quote_file, train_file
+from dpmarket.campaign.log import forget_place
+from dpmarket.campaign.people import person_digests
+from dpmarket.campaign.place import existing_campaign, place_of, state_folder
 from dpmarket.campaign.rules.pricing import online_schedule, plan_for
 from dpmarket.campaign.rules.rules_file import Rules
+from dpmarket.campaign.training import market_key
 from dpmarket.certificates import verify, write_certificate
-from dpmarket.core.certificate import certify_campaign
-from dpmarket.core.file_campaign import quote_file, train_file
-from dpmarket.core.log import forget_place
-from dpmarket.core.people import person_digests
-from dpmarket.core.place import existing_campaign, place_of, state_folder
-from dpmarket.core.training import market_key
 from dpmarket.datasets import PublicData, breast_cancer
 from dpmarket.errors import FileProblem
 from dpmarket.files import read_json, write_bytes, write_json, write_table

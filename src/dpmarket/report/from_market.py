@@ -19,6 +19,15 @@ import numpy as np
 
 from dpmarket.arrays import BoolArray, FloatArray, IntArray
 from dpmarket.audit import Audit
+from dpmarket.campaign.acts import Campaign, campaign_of
+from dpmarket.campaign.certificate import LEFT
+from dpmarket.campaign.database import Market
+from dpmarket.campaign.file_campaign import refuse_changed
+from dpmarket.campaign.file_reports import read_reports
+from dpmarket.campaign.opening import rules_of
+from dpmarket.campaign.people import EPSILON_UNITS, person_digests
+from dpmarket.campaign.place import existing_campaign, place_of
+from dpmarket.campaign.quoting import decided_of, reports_digest_of
 from dpmarket.campaign.rules.pricing import (
     OFFLINE,
     online_schedule,
@@ -29,17 +38,8 @@ from dpmarket.campaign.rules.pricing import (
 )
 from dpmarket.campaign.rules.released import ModelFile, Released, StatisticsFile, released_from_bytes
 from dpmarket.campaign.rules.rules_file import Rules
+from dpmarket.campaign.training import market_key, released
 from dpmarket.certificates import verify
-from dpmarket.core.acts import Campaign, campaign_of
-from dpmarket.core.certificate import LEFT
-from dpmarket.core.database import Market
-from dpmarket.core.file_campaign import refuse_changed
-from dpmarket.core.file_reports import read_reports
-from dpmarket.core.opening import rules_of
-from dpmarket.core.people import EPSILON_UNITS, person_digests
-from dpmarket.core.place import existing_campaign, place_of
-from dpmarket.core.quoting import decided_of, reports_digest_of
-from dpmarket.core.training import market_key, released
 from dpmarket.errors import FileProblem, Infeasible, MarketRefusal
 from dpmarket.files import parse_json, read_bytes, refuse_existing, refuse_same, write_bytes
 from dpmarket.mechanisms.outcome import Outcome

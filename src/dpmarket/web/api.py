@@ -18,16 +18,16 @@ import pydantic
 from fastapi import APIRouter, Depends, Header, Path, Query, Response
 from pydantic import AfterValidator, AwareDatetime, Field, StringConstraints
 
+from dpmarket.campaign import views
+from dpmarket.campaign.access import Member, list_members
+from dpmarket.campaign.acts import ACTS, Act, Caller, Id, is_allowed, nothing
+from dpmarket.campaign.bank_file import BankAccount, Payment, bank_file
+from dpmarket.campaign.consent import ConsentPage
+from dpmarket.campaign.opening import draft_of, opening_of
+from dpmarket.campaign.payouts import Payout, payout_lines
 from dpmarket.campaign.rules.encoding import encode_record
 from dpmarket.campaign.rules.rules_file import check_rules, rules_from
-from dpmarket.core import views
-from dpmarket.core.access import Member, list_members
-from dpmarket.core.acts import ACTS, Act, Caller, Id, is_allowed, nothing
-from dpmarket.core.bank_file import BankAccount, Payment, bank_file
-from dpmarket.core.consent import ConsentPage
-from dpmarket.core.opening import draft_of, opening_of
-from dpmarket.core.payouts import Payout, payout_lines
-from dpmarket.core.unseal import await_key, unsealed_document, unsealed_payees
+from dpmarket.campaign.unseal import await_key, unsealed_document, unsealed_payees
 from dpmarket.errors import FileProblem, InvalidInput, MarketRefusal
 from dpmarket.web.auth import AnyCaller, TheService
 from dpmarket.web.problems import WrongRules, documented

@@ -6,7 +6,7 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from dpmarket.core.database import Market
+from dpmarket.campaign.database import Market
 from dpmarket.version import __version__
 from dpmarket.web import api, health, sign_in
 from dpmarket.web.guard import Application, Guard

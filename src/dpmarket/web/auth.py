@@ -8,8 +8,8 @@ from typing import Annotated
 from fastapi import Depends, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
-from dpmarket.core.access import caller_of
-from dpmarket.core.acts import Caller
+from dpmarket.campaign.access import caller_of
+from dpmarket.campaign.acts import Caller
 from dpmarket.errors import MarketRefusal
 from dpmarket.web.problems import NotSignedIn
 from dpmarket.web.service import Service

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from dpmarket.core.checks import Finding, findings
-from dpmarket.core.database import is_address, open_market
+from dpmarket.campaign.checks import Finding, findings
+from dpmarket.campaign.database import is_address, open_market
 from dpmarket.errors import FileProblem
 from dpmarket.web.folder import SIGNING_KEY, name_master_key, settings_of
 from dpmarket.web.settings import SETTINGS_FILE, Settings

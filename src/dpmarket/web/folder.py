@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
+from dpmarket.campaign.access import Member, add_member, end_member, link_member, list_members, token_member
+from dpmarket.campaign.acts import OWNER
+from dpmarket.campaign.consent import add_consent, last_version
+from dpmarket.campaign.database import Market, is_address, open_market
+from dpmarket.campaign.jobs import retry_jobs
+from dpmarket.campaign.people import lower_caps
+from dpmarket.campaign.times import time_text
+from dpmarket.campaign.worker import keep_keys
 from dpmarket.certificates import new_signing_key
-from dpmarket.core.access import Member, add_member, end_member, link_member, list_members, token_member
-from dpmarket.core.acts import OWNER
-from dpmarket.core.consent import add_consent, last_version
-from dpmarket.core.database import Market, is_address, open_market
-from dpmarket.core.jobs import retry_jobs
-from dpmarket.core.people import lower_caps
-from dpmarket.core.times import time_text
-from dpmarket.core.worker import keep_keys
 from dpmarket.errors import FileProblem
 from dpmarket.files import private_bytes
 from dpmarket.web.clocks import clock_of

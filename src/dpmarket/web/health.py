@@ -7,7 +7,7 @@ from typing import Literal
 from fastapi import APIRouter
 from pydantic import BaseModel
 
-from dpmarket.core.views import job_counts
+from dpmarket.campaign.views import job_counts
 from dpmarket.web.auth import TheService
 from dpmarket.web.problems import documented
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from dpmarket.campaign.acts import WORKER, Campaign
+from dpmarket.campaign.certificate import decide_of
+from dpmarket.campaign.database import Market
+from dpmarket.campaign.documents import certify_live, document_of, enter_report, reported_costs
+from dpmarket.campaign.jobs import Job
+from dpmarket.campaign.mail import handlers
+from dpmarket.campaign.opening import rules_of
+from dpmarket.campaign.release import release_for
 from dpmarket.campaign.rules.encoding import decode_records
+from dpmarket.campaign.training import RecordSource, Release, SealedRecords
+from dpmarket.campaign.worker import Methods
 from dpmarket.certificates import Certificate, sign
-from dpmarket.core.acts import WORKER, Campaign
-from dpmarket.core.certificate import decide_of
-from dpmarket.core.database import Market
-from dpmarket.core.documents import certify_live, document_of, enter_report, reported_costs
-from dpmarket.core.jobs import Job
-from dpmarket.core.mail import handlers
-from dpmarket.core.opening import rules_of
-from dpmarket.core.release import release_for
-from dpmarket.core.training import RecordSource, Release, SealedRecords
-from dpmarket.core.worker import Methods
 from dpmarket.errors import Infeasible, InvalidInput, NotCertifiable, NotConverged
 from dpmarket.web.folder import SIGNING_KEY
 from dpmarket.web.settings import Settings

@@ -19,9 +19,9 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from dpmarket.core.checks import books
-from dpmarket.core.database import Market
-from dpmarket.core.views import count_unpaid, job_counts
+from dpmarket.campaign.checks import books
+from dpmarket.campaign.database import Market
+from dpmarket.campaign.views import count_unpaid, job_counts
 from dpmarket.errors import DpmarketError
 from dpmarket.web.guard import Application, Receive, Scope, Send
 from dpmarket.web.problems import problem

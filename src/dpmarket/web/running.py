@@ -17,9 +17,9 @@ from datetime import timedelta
 import uvicorn
 from prometheus_client import start_http_server
 
-from dpmarket.core.database import Market
-from dpmarket.core.mail import enter_reminders
-from dpmarket.core.worker import Methods, tidy, work
+from dpmarket.campaign.database import Market
+from dpmarket.campaign.mail import enter_reminders
+from dpmarket.campaign.worker import Methods, tidy, work
 from dpmarket.errors import FileProblem
 from dpmarket.web.app import make_app
 from dpmarket.web.folder import opened

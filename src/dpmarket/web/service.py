@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from dpmarket.core.acts import Act, Caller, shown_id
-from dpmarket.core.database import Market
-from dpmarket.core.times import time_text
+from dpmarket.campaign.acts import Act, Caller, shown_id
+from dpmarket.campaign.database import Market
+from dpmarket.campaign.times import time_text
 from dpmarket.web.limits import Limits, Rate
 from dpmarket.web.problems import TooOften
 from dpmarket.web.settings import Settings

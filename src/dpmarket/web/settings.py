@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from dpmarket.core.acts import Terms
+from dpmarket.campaign.acts import Terms
 from dpmarket.errors import FileProblem
 
 SETTINGS_FILE = "settings.toml"

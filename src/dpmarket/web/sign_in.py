@@ -11,7 +11,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
-from dpmarket.core.access import revoke_token, sign_in
+from dpmarket.campaign.access import revoke_token, sign_in
 from dpmarket.web.auth import COOKIE, SESSION, TheService, session
 from dpmarket.web.pages.rendering import page, see
 from dpmarket.web.problems import documented

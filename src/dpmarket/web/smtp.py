@@ -14,8 +14,8 @@ from email.message import EmailMessage
 from email.utils import format_datetime
 from urllib.parse import unquote, urlsplit
 
-from dpmarket.core.jobs import PerhapsSent
-from dpmarket.core.mail import Mail
+from dpmarket.campaign.jobs import PerhapsSent
+from dpmarket.campaign.mail import Mail
 from dpmarket.errors import DpmarketError, FileProblem
 from dpmarket.web.guard import LOOPBACK
 from dpmarket.web.metrics import log_event

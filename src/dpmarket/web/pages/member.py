@@ -14,15 +14,15 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request, Response
 
+from dpmarket.campaign import views
+from dpmarket.campaign.access import roles_of
+from dpmarket.campaign.acts import ACTS, Caller
+from dpmarket.campaign.campaigns import ENDED
+from dpmarket.campaign.checks import books
+from dpmarket.campaign.consent import consent_versions
 from dpmarket.campaign.rules.rules_file import check_rules, rules_from
+from dpmarket.campaign.times import moment_of
 from dpmarket.certificates import verify
-from dpmarket.core import views
-from dpmarket.core.access import roles_of
-from dpmarket.core.acts import ACTS, Caller
-from dpmarket.core.campaigns import ENDED
-from dpmarket.core.checks import books
-from dpmarket.core.consent import consent_versions
-from dpmarket.core.times import moment_of
 from dpmarket.errors import FileProblem, MarketRefusal
 from dpmarket.web.api import (
     CampaignId,

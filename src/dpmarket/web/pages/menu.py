@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from dpmarket.core.views import MenuLine
+from dpmarket.campaign.views import MenuLine
 from dpmarket.web.pages.meaning import epsilon_shown, right_guesses
 from dpmarket.web.pages.texts import Texts
 

@@ -7,10 +7,10 @@ from datetime import date
 import polars as pl
 from fastapi import APIRouter, Request, Response
 
+from dpmarket.campaign import views
+from dpmarket.campaign.acts import ACTS
+from dpmarket.campaign.bank_file import BankAccount, accounts_in
 from dpmarket.campaign.rules.amounts import money_text
-from dpmarket.core import views
-from dpmarket.core.acts import ACTS
-from dpmarket.core.bank_file import BankAccount, accounts_in
 from dpmarket.errors import FileProblem, InvalidInput, MarketRefusal
 from dpmarket.files.formulas import csv_text
 from dpmarket.web.api import PayoutId, bank_file_of, lines_of

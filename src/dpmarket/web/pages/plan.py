@@ -9,10 +9,10 @@ from fractions import Fraction
 
 import numpy as np
 
+from dpmarket.campaign.log import canonical
+from dpmarket.campaign.opening import opening_of
 from dpmarket.campaign.rules.pricing import prospect_for, terms_of
 from dpmarket.campaign.rules.rules_file import Rules, rules_from
-from dpmarket.core.log import canonical
-from dpmarket.core.opening import opening_of
 from dpmarket.errors import DpmarketError
 from dpmarket.web.pages.meaning import chance_of, epsilon_shown, right_guesses
 

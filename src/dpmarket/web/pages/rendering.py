@@ -12,7 +12,7 @@ from fastapi import Request
 from fastapi.responses import HTMLResponse, RedirectResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from dpmarket.core.acts import shown_id
+from dpmarket.campaign.acts import shown_id
 from dpmarket.web.pages.dots import circles
 from dpmarket.web.pages.texts import Texts, languages, other_languages, texts_for
 

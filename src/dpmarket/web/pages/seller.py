@@ -8,11 +8,11 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 
+from dpmarket.campaign import schema, views
+from dpmarket.campaign.acts import ACTS, Caller
 from dpmarket.campaign.rules.encoding import encode_record
 from dpmarket.campaign.rules.rules_file import Rules, rules_from
 from dpmarket.certificates import verify
-from dpmarket.core import schema, views
-from dpmarket.core.acts import ACTS, Caller
 from dpmarket.errors import MarketRefusal
 from dpmarket.web.auth import SignedSeller, TheService
 from dpmarket.web.pages.forms import Form, Sent, number_in

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpmarket.core.views import MyParticipation
+from dpmarket.campaign.views import MyParticipation
 
 SITUATIONS = (
     "early", "invited", "consented", "consented_offline", "full", "own_limit", "reserved", "reservation_over",

@@ -1,0 +1,195 @@
+"""The certificate of a released campaign, from files or live, with a receipt for everybody in it.
+
+Everything comes from the campaign's row, its participations and its released document. Announced rules are a
+function of the campaign's frozen rules, so that they can be written again at any time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from dpmarket.campaign.acts import Campaign, campaign_of
+from dpmarket.campaign.database import Market
+from dpmarket.campaign.money import ESCROW
+from dpmarket.campaign.opening import NO_CURRENCY, by_schedule, decide_for, rules_of
+from dpmarket.campaign.quoting import Decide, decided_of
+from dpmarket.campaign.rules.decision import Binding
+from dpmarket.campaign.rules.pricing import OFFLINE, online_schedule
+from dpmarket.campaign.rules.publication import announced_text
+from dpmarket.campaign.rules.released import ModelFile, Released, released_from_bytes
+from dpmarket.campaign.training import market_key, released
+from dpmarket.certificates import (
+    Certificate,
+    CertifiedStatistic,
+    Money,
+    Sellers,
+    describe_market,
+    describe_model,
+    describe_statistics,
+    make_certificate,
+    rules_digest,
+)
+from dpmarket.errors import NotCertifiable
+from dpmarket.files import csv_text, write_folder, write_table
+from dpmarket.mechanisms.cross_pricing import split
+from dpmarket.mechanisms.price_schedule import PriceSchedule
+from dpmarket.progress import StageProgress
+
+LEFT = ("declined", "expired", "lapsed", "withdrawn")
+"""States of people who were quoted and left before the release."""
+
+
+def nonce_of(key: bytes, campaign: int) -> bytes:
+    """Return the secret key of the digest of a campaign's sellers: fixed when it is drafted."""
+    return hashlib.blake2b(campaign.to_bytes(8, "big"), key=key, digest_size=32, person=b"nonce").digest()
+
+
+def rules_text(key: bytes, found: Campaign) -> str:
+    """Return a campaign's announced rules; their SHA-256 is what sellers agree to."""
+    nonce = hashlib.sha256(nonce_of(key, found.id)).hexdigest()
+    return announced_text(rules_of(found), found.made_at, nonce)
+
+
+def binding_of(key: bytes, found: Campaign) -> Binding:
+    """Return what the salt of a campaign's cross-pricing follows from, together with its reports."""
+    if found.mechanism != OFFLINE or rules_of(found).objective.budget is None:
+        return Binding("00" * 32, nonce_of(key, found.id))  # nothing is split
+    return Binding(rules_digest(rules_text(key, found)), nonce_of(key, found.id))
+
+
+def decide_of(market: Market, found: Campaign) -> Decide:
+    """Return the mechanism of a campaign: online, the price schedule that was frozen when it opened."""
+    if found.mechanism != OFFLINE and found.offer is not None:
+        schedule = PriceSchedule.from_dict(json.loads(found.offer)[ESCROW])
+        return by_schedule(schedule, found.minor_units)
+    return decide_for(rules_of(found), binding_of(market_key(market), found))
+
+
+def certify_campaign(market: Market, campaign: int) -> Certificate:
+    """Return the certificate of a released campaign, with new salts at every call.
+
+    Of people who left before the release it certifies what they were quoted, and that nothing is owed.
+
+    Raises
+    ------
+    NotCertifiable
+        Nothing was released, or its noise was not secret.
+    """
+    with market.look() as c:
+        found = campaign_of(c, campaign)
+    document = released(market, campaign)
+    if document is None:
+        raise NotCertifiable("there is nothing to certify before a model or statistics are released.")
+    made = released_from_bytes(document)
+    if not made.secure_noise:
+        raise NotCertifiable("expected a model with secret noise; this one's can be repeated.")
+    release = _release(made)
+    public = _decided(found)
+    text = rules_text(market_key(market), found)
+    sellers, quoted_at = _sellers(market, found, public, release)
+    currency = "" if found.currency == NO_CURRENCY else found.currency
+    return make_certificate(
+        sellers,
+        describe_market(public),
+        release,
+        Money(found.minor_units, currency),
+        rules=text,
+        quoted_at=quoted_at,
+    )
+
+
+def _decided(found: Campaign) -> dict[str, Any]:
+    """Return all that decided, as plain data."""
+    if found.mechanism == OFFLINE:
+        return dict(json.loads(found.offer or "{}"))
+    return online_schedule(rules_of(found))[1]
+
+
+def _sellers(
+    market: Market, found: Campaign, public: Mapping[str, Any], release: Mapping[str, Any]
+) -> tuple[Sellers, str]:
+    """Return a line for everybody who was decided about, and when the first of them was quoted."""
+    with market.look() as c:
+        table = decided_of(c, found.id)
+    if table.height == 0:
+        raise NotCertifiable("nobody was quoted.")
+    is_live = found.channel == "live"
+    ids = [
+        digest.hex() if is_live else str(name) for name, digest in table.select("name", "digest").iter_rows()
+    ]
+    promised = table.get_column("epsilon").to_numpy()
+    spent, own = (table.get_column(name).fill_null(0.0).to_numpy() for name in ("used", "weight"))
+    if release["family"] == "descent":
+        own = np.rint(own * release["weight_total"])
+    elif release["family"] == "statistics":
+        unit = 2.0 ** min(one["unit_exponent"] for one in release["statistics"].values())
+        own = spent = np.rint(own / unit) * unit
+    sellers = Sellers(
+        ids=ids,
+        epsilons=promised,
+        payments=table.get_column("payment").to_numpy(),
+        used=np.minimum(spent, promised),
+        weights=own,
+        withdrew=table.get_column("state").is_in(LEFT).to_numpy(),
+        parts=split(ids, bytes.fromhex(public["salt"])) if "salt" in public else None,
+    )
+    return sellers, str(table.get_column("since").min())
+
+
+def _release(made: Released) -> dict[str, Any]:
+    if isinstance(made, ModelFile):
+        return describe_model(
+            made.description,
+            features=[(name, -1.0, 1.0) for name in made.features],
+            classes=made.labels or None,
+            factor=made.shrinkage_correction,
+            encoder=made.encoder,
+        )
+    statistics = {
+        name: CertifiedStatistic(tuple(asked.columns), asked.share, asked.released())
+        for name, asked in made.statistics.items()
+    }
+    return describe_statistics(statistics, made.rows_per_person)
+
+
+def write_receipts_folder(
+    certificate: Certificate,
+    folder: str | os.PathLike[str],
+    progress: StageProgress = lambda what, share: None,
+) -> int:
+    """Write one receipt per seller, and an index of which file is whose, into a new folder; return how many.
+
+    Ids are not used as file names: they may be confidential, and need not be names of files. The folder
+    appears when everything is in it.
+    """
+    total = len(certificate.lines)
+
+    def files() -> Iterator[tuple[str, bytes]]:
+        names = []
+        for number, (seller, receipt) in enumerate(certificate.receipts(), 1):
+            names.append((str(seller), f"receipt-{number:07d}.json"))
+            yield names[-1][1], receipt
+            if number % 1_000 == 0:
+                progress("Writing receipts", number / total)
+        sellers, written = zip(*names, strict=True)
+        yield "index.csv", csv_text(pl.DataFrame({"seller": sellers, "file": written}))
+
+    write_folder(folder, files())
+    return total
+
+
+def write_receipts_table(
+    certificate: Certificate, target: str | os.PathLike[str], *, overwrite: bool = False
+) -> int:
+    """Write all receipts to one .csv or .parquet file, columns seller and receipt; return how many."""
+    rows = [(str(seller), receipt.decode()) for seller, receipt in certificate.receipts()]
+    kinds = {"seller": pl.String, "receipt": pl.String}
+    write_table(target, pl.DataFrame(rows, schema=kinds, orient="row"), overwrite=overwrite)
+    return len(rows)

@@ -1,0 +1,474 @@
+"""A market's database: opening it, running acts in it, reading it, and liveness locks.
+
+:meth:`Market.run` is the one way to change anything: read the log's last line, BEGIN, compare it with the
+database, check the caller's role, claim the idempotency key, call the act, COMMIT, ship commit points,
+answer. :meth:`Market.look` gives a connection that only reads.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import secrets
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import sqlalchemy as sa
+from sqlalchemy import event
+from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, IntegrityError, SQLAlchemyError
+from sqlalchemy.pool import QueuePool
+
+from dpmarket.campaign import schema
+from dpmarket.campaign.acts import ACTS, MARKET, Caller, MarketRow, Terms, Tx, authorize
+from dpmarket.campaign.idempotency import once
+from dpmarket.campaign.log import Line, Log, canonical, log_of_place, make_line
+from dpmarket.campaign.seal import wrap_folder
+from dpmarket.campaign.times import time_text
+from dpmarket.errors import DpmarketError, FileProblem, MarketRefusal
+
+WAIT_SECONDS = 30.0
+UNLIMITED = 2**62
+"""A lifetime limit that no campaign has named."""
+
+_MAGIC = b"SQLite format 3\0"
+_AGAIN = ("40P01", "40001")  # PostgreSQL: a deadlock, or a transaction that must be done again
+_ROW = sa.select(schema.market)
+
+
+class Market:
+    """An open market; see :func:`open_market`.
+
+    Attributes
+    ----------
+    id, place
+        Its random id, and its database as messages name it.
+    log
+        The anti-rollback log.
+    keys
+        The folder of private keys; None in processes without them.
+    terms, clock
+        How long things last, and what tells the time.
+    """
+
+    def __init__(self, engine: sa.Engine, place: str, state: Path, keys: Path | None) -> None:
+        self.engine, self.place, self.state, self.keys = engine, place, state, keys
+        self.terms = Terms()
+        self.clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+        self._turn = threading.Lock()  # SQLite's own waiting is by polling, and unfair
+        with _database_problems(place), engine.connect() as c:
+            self.id = str(c.execute(_ROW).one().id)
+        self.log = Log(state / self.id)
+
+    def __enter__(self) -> Market:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Market({self.place!r})"
+
+    def close(self) -> None:
+        """Close all connections."""
+        self.engine.dispose()
+
+    @property
+    def is_file(self) -> bool:
+        """Whether the database is a SQLite file."""
+        return self.engine.dialect.name == "sqlite"
+
+    def run(
+        self,
+        act: Callable[..., Any],
+        caller: Caller,
+        *args: Any,
+        key: str | None = None,
+        **options: Any,
+    ) -> Any:
+        """Call an act in one transaction, which others see whole or not at all; return its answer.
+
+        Parameters
+        ----------
+        act
+            A function that ``@act`` registered.
+        caller
+            Whose role is checked.
+        *args, **options
+            The act's body.
+        key
+            An idempotency key: a second call with it returns the first answer.
+
+        Raises
+        ------
+        MarketRefusal
+            The act is refused; everything is as before.
+        FileProblem
+            The database cannot be used, or the log shows that it was put back from a backup, or the commit
+            point could not be copied to the log: then the act is done, and the next one copies it.
+        """
+        entry = ACTS[act.__name__.rstrip("_")]
+        arguments = entry.bind(args, options)
+
+        def do(tx: Tx) -> Any:
+            who = authorize(tx, entry, caller, arguments)
+            if key is None:
+                return entry.function(tx, who, **arguments)
+            request = canonical([entry.name, entry.body(**arguments).model_dump(mode="json")])
+            answer = once(
+                tx,
+                caller.label,
+                key,
+                request,
+                lambda: entry.adapter.dump_json(entry.function(tx, who, **arguments)),
+            )
+            return entry.adapter.validate_json(answer)
+
+        for attempt in (2, 1, 0):
+            try:
+                return self.transact(do, mine=caller.participation)
+            except _MustRepeat:
+                if attempt == 0:
+                    raise FileProblem(f"cannot use {self.place}: it is too busy; try again.") from None
+        raise AssertionError("unreachable")
+
+    def transact(self, do: Callable[[Tx], Any], *, verified: bool = True, mine: int | None = None) -> Any:
+        """Call a function in one transaction, verified against the log before and shipped after it."""
+        last = self.log.last() if verified else None
+        with self.writing() as c:
+            tx = Tx(c, self.clock(), self.terms, self.log, mine)
+            if verified:
+                self._verify(c, tx.row, last)
+            answer = do(tx)
+        if verified and (tx.tick or tx.row.tick > (0 if last is None else last.tick)):
+            self.ship()
+        return answer
+
+    def ship(self) -> None:
+        """Copy commit points that the log lacks to it, and to the disk.
+
+        Raises
+        ------
+        FileProblem
+            The log cannot be written, or is another market's, or is ahead of this database.
+        """
+
+        def pending(last: Line | None) -> list[Line]:
+            with self.look() as c:
+                self._verify(c, MarketRow(*c.execute(MARKET).one()), last)
+                return lines_after(c, 0 if last is None else last.tick)
+
+        tick = self.log.append(pending)
+        market = schema.market
+        with self.writing() as c:
+            c.execute(market.update().where(market.c.shipped < tick).values(shipped=tick))
+
+    def verify(self) -> None:
+        """Compare the log with the database.
+
+        Raises
+        ------
+        FileProblem
+            The database was put back from a backup, or the log was lost.
+        """
+        last = self.log.last()
+        with self.look() as c:
+            self._verify(c, MarketRow(*c.execute(MARKET).one()), last)
+
+    def _verify(self, c: sa.Connection, row: MarketRow, last: Line | None) -> None:
+        """Refuse a database that lacks the log's last line, and a log that lacks shipped lines.
+
+        The line was read before the row: whoever wrote it had committed it first. Other processes may have
+        shipped lines since, so that a log that looks short is read once more.
+        """
+        if last is not None and (last.tick, last.digest) != (row.tick, row.head):
+            log = schema.commit_log.c
+            if c.execute(sa.select(log.digest).where(log.tick == last.tick)).scalar() != last.digest:
+                raise FileProblem(
+                    f"cannot use {self.place}: its log {self.log.path} has commit points that it lacks. It "
+                    "was put back from a backup, or a copy of it went on. 'dpmarket repair' enters them."
+                )
+        if (0 if last is None else last.tick) < row.shipped:
+            again = self.log.last()
+            if (0 if again is None else again.tick) < row.shipped:
+                raise FileProblem(
+                    f"cannot use {self.place}: its log {self.log.path} is missing or too short. Name the "
+                    "right state folder; if the log is lost, 'dpmarket repair --log-lost' writes it anew."
+                )
+
+    @contextlib.contextmanager
+    def look(self) -> Iterator[sa.Connection]:
+        """Give a connection that sees one state of the database and changes nothing."""
+        with _database_problems(self.place):
+            connection = self.engine.connect()
+            if not self.is_file:
+                connection = connection.execution_options(
+                    isolation_level="REPEATABLE READ", postgresql_readonly=True
+                )
+            with connection, connection.begin():
+                yield connection
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[sa.Connection]:
+        """Give a connection for one transaction."""
+        with contextlib.ExitStack() as stack:
+            if self.is_file:
+                if not self._turn.acquire(timeout=WAIT_SECONDS):
+                    raise FileProblem(f"cannot use {self.place}: another thread has been writing for long.")
+                stack.callback(self._turn.release)
+            stack.enter_context(_database_problems(self.place))
+            options = {"dpmarket_writing": True}
+            connection = stack.enter_context(self.engine.connect().execution_options(**options))
+            stack.enter_context(connection.begin())
+            yield connection
+
+    @contextlib.contextmanager
+    def alive(self, name: str) -> Iterator[bool]:
+        """Hold a lock for a ``with`` block that ends with this process; gives whether it was free.
+
+        A file lock beside the log for SQLite, an advisory lock of the server for PostgreSQL: whether
+        somebody is alive is never a question of a clock.
+        """
+        if self.is_file:
+            with self.log.lock(name) as free:
+                yield free
+            return
+        number = int.from_bytes(hashlib.blake2b(f"{self.id}/{name}".encode(), digest_size=8).digest(), "big")
+        number -= 2**63
+        with _database_problems(self.place), self.engine.connect() as c:
+            free = bool(c.execute(sa.select(sa.func.pg_try_advisory_lock(number))).scalar())
+            c.commit()
+            try:
+                yield free
+            finally:
+                if free:
+                    c.execute(sa.select(sa.func.pg_advisory_unlock(number)))
+                    c.commit()
+
+    def is_alive(self, name: str) -> bool:
+        """Whether some process holds a lock."""
+        with self.alive(name) as free:
+            return not free
+
+
+def open_market(
+    url: str | os.PathLike[str],
+    state: str | os.PathLike[str],
+    keys: str | os.PathLike[str] | None = None,
+    *,
+    make: bool = False,
+) -> Market:
+    """Open a market, for a ``with`` block.
+
+    Parameters
+    ----------
+    url
+        A file, or the address of a PostgreSQL database (``postgresql://user@host/name``).
+    state
+        The folder of anti-rollback logs, on another disk than the database if possible and in no backup
+        that is put back together with it.
+    keys
+        The folder of private keys, in no backup; None: only a worker has them.
+    make
+        Make the tables where there are none. A service never does.
+
+    Raises
+    ------
+    FileProblem
+        The database cannot be opened, is none of this version, or there is none and a log knows one here.
+    """
+    is_new = not is_address(url) and not Path(url).exists()
+    place, engine = _engine(url, make=make)
+    state = Path(state)
+    try:
+        with _database_problems(place):
+            if not has_tables(engine):
+                if not make:
+                    raise FileProblem(f"cannot open {place}: there is no market; 'dpmarket init' makes one.")
+                if log_of_place(state, place) is not None:
+                    raise FileProblem(
+                        f"cannot make a market at {place}: a log in {state} knows one there. Put the "
+                        "database back, or let 'dpmarket repair' make it from the log."
+                    )
+                is_new = False
+                make_tables(engine)
+                make_market(engine, secrets.token_hex(16), secrets.token_bytes(32), place)
+            _refuse_other_revision(engine, place)
+        return Market(engine, place, state, None if keys is None else _folder(Path(keys)))
+    except BaseException:
+        engine.dispose()
+        if is_new:
+            _remove(Path(url))
+        raise
+
+
+def _remove(path: Path) -> None:
+    """Remove a file without tables that was made for a market that was refused, with SQLite's files of it."""
+    with contextlib.suppress(OSError):
+        for ending in ("", "-wal", "-shm"):
+            path.with_name(path.name + ending).unlink(missing_ok=True)
+
+
+def lines_after(c: sa.Connection, tick: int) -> list[Line]:
+    """Return the database's own lines after a tick."""
+    log = schema.commit_log.c
+    query = sa.select(log.tick, log.line, log.digest).where(log.tick > tick).order_by(log.tick)
+    return [Line(*row) for row in c.execute(query)]
+
+
+def has_tables(engine: sa.Engine) -> bool:
+    """Whether a database has a market's tables."""
+    with engine.connect() as c:
+        return sa.inspect(c).has_table("market")
+
+
+def make_tables(engine: sa.Engine) -> None:
+    """Make all tables by Alembic; another process may have been quicker."""
+    from alembic import command
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+    with engine.connect().execution_options(dpmarket_writing=True) as c, c.begin():
+        if engine.dialect.name != "sqlite":
+            c.execute(sa.select(sa.func.pg_advisory_xact_lock(0x64706D61726B6574)))
+        if not sa.inspect(c).has_table("market"):
+            config.attributes["connection"] = c
+            command.upgrade(config, "head")
+
+
+def make_market(engine: sa.Engine, identity: str, key: bytes, place: str) -> None:
+    """Enter the market's row and its first line; another process may have been quicker."""
+    at = time_text(datetime.now(UTC))
+    line = make_line(1, at, "begun", {"id": identity, "key": key.hex(), "place": place}, "")
+    values = {"id": identity, "key": key, "made_at": at, "tick": 1, "head": line.digest}
+    with engine.connect().execution_options(dpmarket_writing=True) as c, c.begin():
+        if engine.dialect.name != "sqlite":
+            c.execute(sa.select(sa.func.pg_advisory_xact_lock(0x64706D61726B6574)))
+        if c.execute(_ROW).first() is None:
+            limits = {"cap": UNLIMITED, "delta_cap": UNLIMITED}
+            c.execute(schema.market.insert().values(one=1, **limits, **values))
+            c.execute(schema.commit_log.insert().values(tick=1, line=line.text, digest=line.digest))
+
+
+def is_address(url: str | os.PathLike[str]) -> bool:
+    """Whether a place is the address of a database server, not a file."""
+    return "://" in os.fspath(url)
+
+
+class _MustRepeat(DpmarketError):
+    """The server ended a transaction that can be done again."""
+
+
+def _folder(path: Path) -> Path:
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as problem:
+        raise FileProblem(f"cannot use the folder {path}: {problem.strerror or problem}.") from None
+    wrap_folder(path)
+    return path
+
+
+def _refuse_other_revision(engine: sa.Engine, place: str) -> None:
+    with engine.connect() as c:
+        found = None
+        if sa.inspect(c).has_table("alembic_version"):
+            found = c.execute(sa.text("SELECT version_num FROM alembic_version")).scalar()
+    if found != schema.REVISION:
+        raise FileProblem(
+            f"cannot use {place}: its tables are of revision {found}, and this version of dpmarket knows "
+            f"{schema.REVISION}. Install the version that wrote them."
+        )
+
+
+def _engine(url: str | os.PathLike[str], *, make: bool) -> tuple[str, sa.Engine]:
+    """Return how messages name a place, and its engine."""
+    if is_address(url):
+        return _server(os.fspath(url))
+    path = Path(url)
+    try:
+        if path.exists():
+            with path.open("rb") as file:
+                if file.read(len(_MAGIC)) not in (b"", _MAGIC):
+                    raise FileProblem(f"cannot open {path}: it is no database.")
+        if not path.exists() and not make:
+            raise FileProblem(f"cannot open {path}: there is no such file.")
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+        path.chmod(0o600)
+    except OSError as problem:
+        if isinstance(problem, FileProblem):
+            raise
+        raise FileProblem(f"cannot open {path}: {problem.strerror or problem}.") from None
+    return str(path.absolute()), file_engine(path)
+
+
+def file_engine(path: Path) -> sa.Engine:
+    """Return the engine of a SQLite file."""
+    target = f"file:{quote(str(path.absolute()))}?mode=rw"
+    engine = sa.create_engine(
+        "sqlite://",
+        creator=lambda: sqlite3.connect(
+            target, timeout=WAIT_SECONDS, isolation_level=None, uri=True, check_same_thread=False
+        ),
+        poolclass=QueuePool,
+        hide_parameters=True,
+    )
+
+    @event.listens_for(engine, "connect")
+    def _settings(connection: Any, _: Any) -> None:
+        for setting in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
+            connection.execute(f"PRAGMA {setting}")
+
+    @event.listens_for(engine, "begin")
+    def _begin(connection: sa.Connection) -> None:
+        wanted = connection.get_execution_options().get("dpmarket_writing")
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if wanted else "BEGIN")
+
+    return engine
+
+
+def _server(address: str) -> tuple[str, sa.Engine]:
+    try:
+        url = sa.make_url(address)
+    except (ArgumentError, ValueError):
+        raise FileProblem("cannot understand the database's address: expected postgresql://...") from None
+    if url.get_backend_name() != "postgresql":
+        raise FileProblem("expected a database file or an address postgresql://...")
+    try:
+        engine = sa.create_engine(
+            url.set(drivername="postgresql+psycopg"),
+            hide_parameters=True,
+            isolation_level="READ COMMITTED",
+            connect_args={"connect_timeout": 30},
+        )
+    except ImportError:
+        raise FileProblem("PostgreSQL needs the package psycopg: pip install 'dpmarket[service]'.") from None
+    return url.set(password=None, drivername="postgresql").render_as_string(), engine
+
+
+@contextlib.contextmanager
+def _database_problems(place: str) -> Iterator[None]:
+    """Turn what a database says into one sentence without any value of a row."""
+    try:
+        yield
+    except (UnicodeEncodeError, DataError):
+        raise MarketRefusal("invalid", "Expected text in UTF-8, without the character NUL.") from None
+    except IntegrityError as problem:
+        diagnosis = getattr(problem.orig, "diag", None)
+        rule = str(problem.orig) if diagnosis is None else f"the rule {diagnosis.constraint_name}"
+        raise MarketRefusal("state", f"The database forbids this: {rule}. Nothing was changed.") from None
+    except DBAPIError as problem:
+        state = getattr(problem.orig, "sqlstate", None)
+        if state in _AGAIN:
+            raise _MustRepeat from None
+        words = str(problem.orig) if isinstance(problem.orig, sqlite3.Error) else f"code {state}"
+        raise FileProblem(f"cannot use {place}: {words}.") from None
+    except SQLAlchemyError as problem:
+        raise FileProblem(f"cannot use {place}: {type(problem).__name__}.") from None
+    except sqlite3.Error as problem:
+        raise FileProblem(f"cannot use {place}: {problem}.") from None

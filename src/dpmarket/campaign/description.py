@@ -1,0 +1,219 @@
+"""What a file or a market holds, in a few lines without any individual."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from dpmarket.campaign import schema
+from dpmarket.campaign.acts import OWNER, Campaign, campaign_of
+from dpmarket.campaign.database import Market, is_address, open_market
+from dpmarket.campaign.people import EPSILON_UNITS
+from dpmarket.campaign.place import state_folder
+from dpmarket.campaign.rules.amounts import money_text
+from dpmarket.campaign.rules.released import StatisticsFile, read_released
+from dpmarket.campaign.rules.rules_file import read_rules
+from dpmarket.campaign.views import show_money, show_sums
+from dpmarket.errors import FileProblem
+from dpmarket.files import numbers_of, read_table
+
+
+@dataclass(frozen=True)
+class Description:
+    """A title, rows for people, and the same as plain data for machines.
+
+    Attributes
+    ----------
+    title
+        What is described.
+    rows
+        Pairs of a name and a value.
+    data
+        The same and more, ready for JSON; ``kind`` says what it is about.
+    note
+        What must be said beside it, or nothing.
+    """
+
+    title: str
+    rows: list[tuple[str, str]]
+    data: dict[str, Any]
+    note: str = ""
+
+
+def describe(path: str | os.PathLike[str]) -> Description:
+    """Describe quotes (.csv, .parquet), a model or statistics (.json), rules (.toml) or a market (.db).
+
+    Only totals and means are in a description: no single seller's id, epsilon, payment or cost.
+
+    Raises
+    ------
+    FileProblem
+        Another ending, or a file that does not hold what its ending says.
+    """
+    kinds = {".csv": _quotes, ".parquet": _quotes, ".json": _released, ".toml": _rules, ".db": _market}
+    if is_address(path):
+        return _market(path)
+    ending = Path(path).suffix.lower()
+    if ending not in kinds:
+        raise FileProblem(f"expected a file ending in {', '.join(kinds)}, got {Path(path).name!r}.")
+    return kinds[ending](path)
+
+
+def _quotes(path: str | os.PathLike[str]) -> Description:
+    table = read_table(path, ["epsilon", "payment_minor_units", "currency"], ["currency"])
+    (epsilons, wrong), (amounts, more) = (
+        numbers_of(table, name) for name in ("epsilon", "payment_minor_units")
+    )
+    if wrong or more:
+        raise FileProblem(f"cannot use {path}: expected quotes, as 'dpmarket quote' writes them.")
+    bought = epsilons > 0.0
+    data: dict[str, Any] = {
+        "kind": "quotes",
+        "sellers": epsilons.size,
+        "bought_from": int(bought.sum()),
+        "total_epsilon": float(epsilons.sum()),
+        "total_payment_minor_units": int(amounts.sum()),
+    }
+    rows = [
+        ("sellers", f"{epsilons.size:,}"),
+        ("bought from", f"{int(bought.sum()):,}"),
+        ("total epsilon", f"{epsilons.sum():.6g}"),
+        ("payments, before withdrawals, in minor units", f"{int(amounts.sum()):,}"),
+    ]
+    if bought.any():
+        # Not the highest epsilon: it tells what the lowest-cost seller reported.
+        data["mean_epsilon"] = float(epsilons[bought].mean())
+        rows.append(("mean epsilon of those", f"{data['mean_epsilon']:.4g}"))
+    return Description(f"Quotes in {path}", rows, data)
+
+
+def _released(path: str | os.PathLike[str]) -> Description:
+    found = read_released(path)
+    if isinstance(found, StatisticsFile):
+        caution = next(iter(found.releases().values())).caution
+        data = {"kind": "statistics", **found.to_dict()}
+        return Description(f"Statistics in {path}", statistic_rows(found), data, caution)
+    predicted = ", ".join(map(repr, found.labels)) or "a number"
+    rows = [
+        ("predicts", f"{found.predicts.column}: {predicted}"),
+        ("records", f"{found.records:,}"),
+        *((name, f"{value:.6g}") for name, value in found.noise().items()),
+    ]
+    if found.delta:
+        rows.insert(2, ("delta beside each epsilon", f"{found.delta:g}"))
+    outputs = found.labels if len(found.labels) > 2 else [found.labels[1] if found.labels else ""]
+    for label, values in zip(outputs, found.coefficients, strict=True):
+        of = f" for {label!r}" if len(outputs) > 1 else ""
+        names = [f"coefficient of {feature}{of}" for feature in found.features]
+        rows += zip([*names, f"constant{of}"], [f"{value:.6g}" for value in values.tolist()], strict=True)
+    return Description(f"Model in {path}", rows, {"kind": "model", **found.to_dict()})
+
+
+def statistic_rows(found: StatisticsFile) -> list[tuple[str, str]]:
+    """Return released statistics as rows for people: values with their intervals, and what they rest on."""
+    rows = []
+    for name, release in found.releases().items():
+        several = f"{name}, " if len(found.statistics) > 1 else ""
+        rows += [(f"{several}{words}", value) for words, value in release.summary()]
+    return [*rows, ("records", f"{found.records:,}")]
+
+
+def _rules(path: str | os.PathLike[str]) -> Description:
+    rules = read_rules(path)
+    data = rules.model_dump(mode="json", exclude_none=True)
+    if "://" in data["campaign"].get("database", ""):
+        data["campaign"]["database"] = _without_password(data["campaign"]["database"])
+    rows = [
+        (f"{table}.{key}", str(value))
+        for table, content in data.items()
+        for key, value in content.items()
+        if not (table == "costs" and isinstance(value, dict))
+        and not (rules.statistics and table == "training" and key != "outside_bounds")  # of models
+    ]
+    return Description(f"Rules in {path}", rows, {"kind": "rules", **data})
+
+
+def _without_password(address: str) -> str:
+    try:
+        return sa.make_url(address).set(password=None).render_as_string()
+    except (sa.exc.ArgumentError, ValueError):
+        return "an address"
+
+
+def _market(path: str | os.PathLike[str]) -> Description:
+    with open_market(path, state_folder()) as market:
+        return describe_market(market)
+
+
+def describe_market(market: Market) -> Description:
+    """Describe a market: its people's epsilon in all, and each campaign with its money and counts."""
+    person = schema.person.c
+    query = sa.select(
+        sa.func.count(), sa.func.sum(person.epsilon_held), sa.func.sum(person.epsilon_spent)
+    ).select_from(schema.person)
+    with market.look() as c:
+        people, held, spent = c.execute(query).one()
+        campaign = schema.campaign.c
+        listed = sa.select(campaign.id).where(campaign.channel != "account").order_by(campaign.made_at)
+        found = [_campaign(c, campaign_of(c, one)) for one in c.execute(listed).scalars().all()]
+    totals = {
+        "people": int(people),
+        "epsilon_held": int(held or 0) / EPSILON_UNITS,
+        "epsilon_spent": int(spent or 0) / EPSILON_UNITS,
+    }
+    try:
+        market.verify()
+        agrees = True
+    except FileProblem:
+        agrees = False
+    rows = [
+        ("people", f"{totals['people']:,}"),
+        ("epsilon held by open campaigns", f"{totals['epsilon_held']:.6g}"),
+        ("epsilon spent", f"{totals['epsilon_spent']:.6g}"),
+        *(row for own, _ in found for row in own),
+        ("agrees with its log", "yes" if agrees else "no: see 'dpmarket check'"),
+    ]
+    data = {"kind": "market", "market": market.id, **totals, "agrees_with_log": agrees}
+    data["campaigns"] = [content for _, content in found]
+    return Description(f"Market in {market.place}", rows, data)
+
+
+def _campaign(c: sa.Connection, found: Campaign) -> tuple[list[tuple[str, str]], dict[str, Any]]:
+    """Return a campaign's rows and data: its state, its money, and how many sellers are in which state."""
+    sums, money = show_sums(c, OWNER, found.id), show_money(c, OWNER, found.id)
+    account = schema.account.c
+    escrow = sa.select(account.balance, account.held).where(
+        account.campaign == found.id, account.name.like("escrow%")
+    )
+    pools = [(int(balance), int(own)) for balance, own in c.execute(escrow)]
+    counts = ", ".join(f"{number:,} {state.replace('_', ' ')}" for state, number in sums.counts.items())
+    rows = [(f"campaign {found.name!r}", f"{found.mechanism}, {found.channel}, {found.state}")]
+    if counts:
+        rows.append((f"sellers of {found.name!r}", counts))
+    held = sum(own for _, own in pools)
+    amounts = {
+        "funded": money.funded,
+        "held": held,
+        "owed": money.owed,
+        "on_its_way": money.sent,
+        "paid_out": money.confirmed,
+    }
+    words = ("funded", "held for sellers", "owed to sellers", "in payouts, not confirmed", "paid out")
+    for text, amount in zip(words, amounts.values(), strict=True):
+        rows.append((f"{text}, {found.name!r}", money_text(amount, found.minor_units, found.currency)))
+    data = {
+        "name": found.name,
+        "channel": found.channel,
+        "mechanism": found.mechanism,
+        "state": found.state,
+        "reason": found.reason,
+        "sellers": sums.counts,
+        "minor_units": found.minor_units,
+        "currency": found.currency,
+        "balance_minor_units": {**amounts, "available": sum(balance for balance, _ in pools) - held},
+    }
+    return rows, data

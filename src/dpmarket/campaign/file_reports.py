@@ -1,0 +1,206 @@
+"""Files of reported costs: reading and checking them, ids included, before anything is entered.
+
+Ids are compared in one form (:func:`~dpmarket.campaign.people.normal_id`); quotes are written in the order
+and in the spelling of the file.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from dpmarket.arrays import BoolArray, FloatArray
+from dpmarket.campaign.people import normal_id
+from dpmarket.campaign.rules.rules_file import Rules, to_distribution
+from dpmarket.errors import FileProblem, InvalidInput, MarketRefusal
+from dpmarket.files import (
+    ColumnProblem,
+    find,
+    is_standard_stream,
+    numbers_of,
+    read_json,
+    read_table,
+    read_toml,
+    refuse,
+)
+
+_PLAIN = r"^[!-?A-~]([ -?A-~]*[!-?A-~])?$"  # printable ASCII without @ and without blanks at its ends
+_OUTSIDE_SHARE = 0.05
+_WAY_OUT = "Fit it to people who will not sell: otherwise misreporting pays."
+
+
+@dataclass(frozen=True, eq=False)
+class ReportsFile:
+    """Who reported what, in the order of the file. Confidential.
+
+    Attributes
+    ----------
+    table
+        Columns ``id`` (in the one form), ``written`` (as in the file) and ``cost``.
+    excluded
+        Ids, as written, of people who must not sell: they are not in the table.
+    below, above
+        How many costs lie below and above the distribution.
+    """
+
+    table: pl.DataFrame
+    excluded: list[str]
+    below: int
+    above: int
+
+
+def normal_ids(table: pl.DataFrame, column: str) -> tuple[pl.Series, list[ColumnProblem]]:
+    """Return ids in the one form in which they are compared, empty where wrong, and what is wrong."""
+    ids = table.get_column(column).fill_null("")
+    plain = ids.str.contains(_PLAIN).to_numpy()
+    empty: BoolArray = (ids == "").to_numpy()
+    wrong = np.zeros(len(ids), dtype=bool)
+    if plain.all():
+        return ids, []
+    found = ids.to_list()
+    for place in np.flatnonzero(~plain & ~empty).tolist():
+        try:
+            found[place] = normal_id(found[place])
+        except MarketRefusal:
+            found[place], wrong[place] = "", True
+    problems = find(column, "no id", empty)
+    problems += find(column, "an id with blanks around it, or with a character that nobody sees", wrong)
+    return pl.Series(column, found, dtype=pl.String), problems
+
+
+def repeated_ids(ids: pl.Series, column: str, rows_each: int = 1) -> list[ColumnProblem]:
+    """Find ids that stand in more rows than they may."""
+    if rows_each == 1 and ids.n_unique() == len(ids):
+        return []
+    count = ids.to_frame("id").select(pl.int_range(1, pl.len() + 1).over("id")).to_series().to_numpy()
+    words = "an id that an earlier row has already"
+    if rows_each > 1:
+        words = f"a seller's row beyond rows_per_person = {rows_each}"
+    return find(column, words, (count > rows_each) & (ids != "").to_numpy())
+
+
+def read_reports(rules: Rules, rules_path: Path, source: str | os.PathLike[str]) -> ReportsFile:
+    """Read a file of reports and refuse it with all that is wrong.
+
+    Raises
+    ------
+    FileProblem
+        ``details`` name lines and columns, never a value. Also where many costs lie outside of the
+        distribution, and where the distribution was fitted to these very reports.
+    """
+    id_column, cost_column = rules.sellers.id_column, rules.sellers.cost_column
+    written = read_table(source, [id_column, cost_column], [id_column], [cost_column])
+    costs, problems = numbers_of(written, cost_column)
+    problems += find(cost_column, "a cost below 0", costs < 0.0)
+    ids, more = normal_ids(written, id_column)
+    refuse(written, source, [*problems, *more, *repeated_ids(ids, id_column)])
+    if len(ids) == 0:
+        raise FileProblem(f"cannot use {source}: nobody reports in it.")
+    table = pl.DataFrame({"id": ids, "written": written.get_column(id_column), "cost": costs})
+    refuse_own_reports(rules, rules_path, table, source)
+    low, high = to_distribution(rules.costs.distribution).support
+    below, above = int((costs < low).sum()), int((costs > high).sum())
+    if below + above > max(_OUTSIDE_SHARE * costs.size, 1.0) and costs.size >= 10:
+        raise FileProblem(
+            f"cannot use {source}: {below:,} of {costs.size:,} costs lie below and {above:,} above "
+            f"costs.distribution ({low:g} to {high:g}). Are they in another unit? A cost is money per unit "
+            "of epsilon. Nothing was entered."
+        )
+    banned = excluded_ids(rules, rules_path)
+    out = table.filter(pl.col("id").is_in(list(banned))) if banned else table.clear()
+    kept = table.filter(~pl.col("id").is_in(list(banned))) if banned else table
+    return ReportsFile(kept, out.get_column("written").to_list(), below, above)
+
+
+def excluded_ids(rules: Rules, rules_path: Path) -> set[str]:
+    """Return the ids of people who must not sell, in the one form.
+
+    Raises
+    ------
+    FileProblem
+        The list cannot be read, names nobody, or has ids that would match nobody.
+    """
+    if rules.sellers.excluded is None:
+        return set()
+    source, column = rules_path.parent / rules.sellers.excluded, rules.sellers.id_column
+    table = read_table(source, [column], [column])
+    ids, problems = normal_ids(table, column)
+    refuse(table, source, [one for one in problems if one.words != "no id"])
+    found = {one for one in ids.to_list() if one}
+    if not found:
+        raise FileProblem(f"cannot use {source}: it names nobody.")
+    return found
+
+
+def refuse_own_reports(
+    rules: Rules, rules_path: Path, reports: pl.DataFrame, source: str | os.PathLike[str]
+) -> None:
+    """Refuse reports to which the cost distribution was fitted, where that can be known.
+
+    Prices follow from the distribution. If that follows from the sellers' own reports, each of them moves the
+    rules by what they name, and misreporting pays. It can be known where the distribution is the empirical
+    one of these costs, and where the file that ``dpmarket costs fit`` wrote names its pilot and the pilot
+    lies beside it.
+
+    Raises
+    ------
+    FileProblem
+        Says which of it was found; no id and no cost.
+    """
+    costs = reports.get_column("cost").to_numpy()
+    if _is_made_of(rules, costs):
+        raise FileProblem(f"the cost distribution was fitted to these very reports. {_WAY_OUT}")
+    pilot, column = pilot_of(rules_path)
+    if pilot is None:
+        return
+    if not is_standard_stream(source) and _is_same(pilot, source):
+        raise FileProblem(f"the reports are the pilot that the cost distribution was fitted to. {_WAY_OUT}")
+    ids = rules.sellers.id_column
+    people = read_table(pilot, [column, ids], [ids], [column], if_there=[ids])
+    own, _ = numbers_of(people, column)
+    if own.size == costs.size and np.array_equal(np.sort(own), np.sort(costs)):
+        raise FileProblem(f"the cost distribution was fitted to the same costs. {_WAY_OUT}")
+    if ids in people.columns:
+        both = set(normal_ids(people, ids)[0].to_list()) & set(reports.get_column("id").to_list())
+        if both - {""}:
+            raise FileProblem(
+                f"{len(both - {''})} of these sellers are people of the pilot that the cost distribution was "
+                f"fitted to. {_WAY_OUT}"
+            )
+
+
+def pilot_of(rules_path: Path) -> tuple[Path | None, str]:
+    """Return the pilot that the distribution's file names, if it lies beside it, and its column of costs."""
+    costs = read_toml(rules_path).get("costs")
+    name = costs.get("distribution") if isinstance(costs, dict) else None
+    if not (isinstance(name, str) and name.endswith(".json")):
+        return None, ""
+    fitted = rules_path.parent / name
+    content = read_json(fitted)
+    pilot = content.get("pilot") if isinstance(content, dict) else None
+    if not isinstance(pilot, dict) or not all(isinstance(pilot.get(key), str) for key in ("file", "column")):
+        return None, ""
+    beside = fitted.parent / Path(pilot["file"]).name
+    return (beside if beside.is_file() else None), pilot["column"]
+
+
+def _is_same(pilot: Path, source: str | os.PathLike[str]) -> bool:
+    try:
+        return os.path.samefile(pilot, source)
+    except OSError:
+        return False
+
+
+def _is_made_of(rules: Rules, costs: FloatArray) -> bool:
+    """Whether the distribution is the empirical one of these costs."""
+    from dpmarket.costs import Empirical
+
+    dist = to_distribution(rules.costs.distribution)
+    try:
+        return bool(Empirical(costs, *dist.support) == dist)
+    except InvalidInput:
+        return False

@@ -1,0 +1,143 @@
+"""The one queue: jobs that are done once, by one worker, however many workers there are or die.
+
+Three lanes: ``work`` (clear, close, train), ``mail`` (whatever leaves the machine) and ``now`` (what a person
+waits for). A job of a worker that died is due again, except in the lane ``mail``: it was perhaps sent, is
+``unknown``, and is never repeated unless somebody asks for it.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import sqlalchemy as sa
+
+from dpmarket.campaign import schema
+from dpmarket.campaign.acts import Tx
+from dpmarket.campaign.database import Market
+from dpmarket.campaign.times import time_text
+from dpmarket.errors import DpmarketError
+
+_job = schema.job.c
+_LONGEST_PAUSE = timedelta(minutes=10)
+
+
+MOST_MAIL_ATTEMPTS = 8
+"""How often a mail is tried before it has failed."""
+
+
+class PerhapsSent(DpmarketError):
+    """A mail was handed over, and the answer was lost."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job that one worker does now.
+
+    Attributes
+    ----------
+    id, kind, subject, lane, body
+        What it is about: a campaign, or a participation.
+    claim
+        This worker's claim; another one's ends it.
+    attempts
+        How often it was begun, this time included.
+    """
+
+    id: int
+    kind: str
+    subject: int
+    lane: str
+    body: bytes | None
+    claim: str
+    attempts: int
+
+
+def claim_job(market: Market, lanes: Sequence[str], kinds: Sequence[str], now: datetime) -> Job | None:
+    """Take the job of some lanes and kinds that is due longest; None if there is none."""
+    at, claim = time_text(now), secrets.token_hex(16)
+    due = sa.or_(
+        sa.and_(_job.state == "waiting", _job.due_at <= at),
+        sa.and_(_job.state == "running", _job.lease_until <= at),
+    )
+    with market.look() as c:  # most of the time there is none, and nobody is kept from writing
+        if c.execute(sa.select(_job.id).where(due, _job.lane.in_(lanes)).limit(1)).first() is None:
+            return None
+    with market.writing() as c:
+        c.execute(
+            schema.job.update()
+            .where(_job.lane == "mail", _job.state == "running", _job.lease_until <= at)
+            .values(state="unknown", claim=None, lease_until=None)
+        )
+        mine = sa.and_(due, _job.lane.in_(lanes), _job.kind.in_(kinds))
+        query = sa.select(_job.id).where(mine).order_by(_job.due_at, _job.id).limit(1)
+        identity = c.execute(query.with_for_update(skip_locked=True)).scalar()
+        if identity is None:
+            return None
+        row = c.execute(
+            schema.job.update()
+            .where(_job.id == identity)
+            .values(
+                state="running",
+                claim=claim,
+                attempts=_job.attempts + 1,
+                lease_until=time_text(now + market.terms.job),
+                error=None,
+            )
+            .returning(_job.kind, _job.subject, _job.lane, _job.body, _job.attempts)
+        ).one()
+    body = None if row.body is None else bytes(row.body)
+    return Job(int(identity), row.kind, int(row.subject), row.lane, body, claim, int(row.attempts))
+
+
+def renew_job(market: Market, job: Job, now: datetime) -> bool:
+    """Show that a job's worker is alive; return whether the job is still its own."""
+    return _change(market, job, lease_until=time_text(now + market.terms.job))
+
+
+def end_job(market: Market, job: Job, answer: bytes | None = None) -> bool:
+    """Enter that a job is done, unless it was taken over or entered anew meanwhile."""
+    return _change(market, job, state="done", claim=None, lease_until=None, answer=answer)
+
+
+def put_off_job(market: Market, job: Job, error: str, now: datetime) -> bool:
+    """Enter that a job could not be done for a reason that passes; it is due again later and later."""
+    pause = min(timedelta(seconds=2.0 ** min(job.attempts, 20)), _LONGEST_PAUSE)
+    values = {"state": "waiting", "error": error, "due_at": time_text(now + pause)}
+    return _change(market, job, claim=None, lease_until=None, **values)
+
+
+def fail_job(market: Market, job: Job, error: str) -> bool:
+    """Enter that a job cannot be done; ``error`` is a class of errors, never a message."""
+    return _change(market, job, state="failed", claim=None, lease_until=None, error=error)
+
+
+def lose_job(market: Market, job: Job, error: str) -> bool:
+    """Enter that nobody knows whether a mail was sent: it is never repeated unless somebody asks for it."""
+    return _change(market, job, state="unknown", claim=None, lease_until=None, error=error)
+
+
+def tidy_jobs(tx: Tx, before: str) -> int:
+    """Delete requests that nobody waits for any more: of the lane ``now``, due before a time."""
+    gone = tx.c.execute(schema.job.delete().where(_job.kind == "unseal", _job.due_at < before))
+    return gone.rowcount
+
+
+def retry_jobs(market: Market, now: datetime, *, perhaps_sent: bool = False) -> int:
+    """Make failed jobs due again, and on request mails that were perhaps sent; return how many."""
+    states = ("failed", "unknown") if perhaps_sent else ("failed",)
+    with market.writing() as c:
+        changed = c.execute(
+            schema.job.update()
+            .where(_job.state.in_(states))
+            .values(state="waiting", due_at=time_text(now), error=None, attempts=0)
+        )
+    return changed.rowcount
+
+
+def _change(market: Market, job: Job, **values: object) -> bool:
+    with market.writing() as c:
+        mine = sa.and_(_job.id == job.id, _job.claim == job.claim)
+        return c.execute(schema.job.update().where(mine).values(**values)).rowcount == 1

@@ -1,0 +1,178 @@
+"""Reservations and the waiting line of online campaigns: room before any report.
+
+A reservation is the offer's largest payment, held for minutes, and a place of the group's quota. No seller
+reports a cost in vain, and whether there is room never depends on what anybody reports. Without room sellers
+wait in order. A reservation that ends unused is given again, three times in all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+
+from dpmarket.campaign import money, people, schema
+from dpmarket.campaign.acts import (
+    PARTICIPATION,
+    Caller,
+    Participation,
+    Tx,
+    act,
+    lock_campaign,
+    move,
+    participation_of,
+)
+from dpmarket.campaign.participations import leave
+from dpmarket.errors import MarketRefusal
+
+CALLED_AT_ONCE = 20
+_own = schema.participation.c
+
+
+@dataclass(frozen=True)
+class Reservation:
+    """Whether a seller can choose now.
+
+    Attributes
+    ----------
+    state
+        ``reserved`` or ``waiting``.
+    until
+        Until when the reservation holds.
+    place
+        How many are called before this seller, the seller included; None for a lifetime limit without room.
+    """
+
+    state: str
+    until: str | None
+    place: int | None
+
+
+def refuse_outside(tx: Tx, me: Participation, *states: str) -> None:
+    """Refuse unless the campaign is in one of some states and, while it is open, within its times."""
+    if me.campaign_state not in states:
+        raise MarketRefusal("state", f"This is possible only while the campaign is {' or '.join(states)}.")
+    if me.campaign_state == "open":
+        if me.opens_at is not None and tx.now < me.opens_at:
+            raise MarketRefusal("early", "The campaign has not begun.")
+        if me.closes_at is not None and tx.now >= me.closes_at:
+            raise MarketRefusal("expired", "The time to report or choose is over.")
+
+
+@act("seller")
+def reserve(tx: Tx, me: Participation) -> Reservation:
+    """Hold the largest payment for a seller who wants to see the menu, or give a place in the line."""
+    refuse_outside(tx, me, "open")
+    if me.mechanism == "offline":
+        raise MarketRefusal("state", "In this campaign sellers report, and all are quoted at once.")
+    if me.state == "reserved":
+        if str(me.until) > tx.now:
+            return Reservation("reserved", me.until, None)
+        me = _free(tx, me)
+        if me.state == "expired":  # a refusal would take it back
+            return Reservation("expired", None, None)
+    if me.state not in ("consented", "waiting"):
+        raise MarketRefusal("state", "Only sellers who consented and have no quote can do this.")
+    if me.epsilon_held == 0:
+        if not people.hold_limits(tx, me.person, me.ceiling, me.delta):
+            return Reservation("waiting", None, None)
+        move(tx, me, "consented", epsilon_held=me.ceiling, reason=None, until=None, position=None)
+        me = participation_of(tx, me.id)
+    if not _is_before_me(tx, me) and _take(tx, me, tx.later(tx.terms.reservation)):
+        return Reservation("reserved", tx.later(tx.terms.reservation), None)
+    freed = free_ended(tx, me.campaign)
+    if freed and not _is_before_me(tx, me) and _take(tx, me, tx.later(tx.terms.reservation)):
+        return Reservation("reserved", tx.later(tx.terms.reservation), None)
+    return _wait(tx, me)
+
+
+@act("worker")
+def tidy_line(tx: Tx, caller: Caller, campaign: int) -> int:
+    """Free reservations and quotes whose time is over, and call waiting sellers; return how many."""
+    found = lock_campaign(tx, campaign)
+    if found.state != "open" or (found.closes_at is not None and tx.now >= found.closes_at):
+        free_ended(tx, campaign, everything=True)
+        return 0
+    free_ended(tx, campaign, everything=True)
+    called, full = 0, set()
+    for row in tx.c.execute(_line(campaign).limit(CALLED_AT_ONCE)).all():
+        me = Participation(*row)
+        if me.pool in full:
+            continue
+        if _take(tx, me, tx.later(tx.terms.called)):
+            called += 1
+            tx.job("called", me.id, tx.now, lane="mail")
+        else:
+            full.add(me.pool)
+    return called
+
+
+def free_ended(tx: Tx, campaign: int, *, everything: bool = False) -> int:
+    """Free reservations and quotes whose time is over, some or all of them; return how many there were."""
+    query = PARTICIPATION.where(
+        _own.campaign == campaign,
+        _own.until.is_not(None),
+        _own.until <= tx.now,
+        sa.or_(_own.state == "reserved", _own.state == "quoted"),
+    ).order_by(_own.id)
+    if not everything:
+        query = query.limit(CALLED_AT_ONCE)
+    # Rows that another act has in hand are left to it.
+    rows = tx.c.execute(query.with_for_update(of=schema.participation, skip_locked=True)).all()
+    for row in rows:
+        _free(tx, Participation(*row))
+    return len(rows)
+
+
+def _free(tx: Tx, me: Participation) -> Participation:
+    """End a reservation or quote whose time is over."""
+    if me.state == "quoted" or me.reservations >= tx.terms.reservations:
+        leave(tx, me, "expired")
+    else:
+        move(tx, me, "consented", money_held=0, until=None)
+        money.void(tx, me.campaign, me.pool, me.money_held)
+    return participation_of(tx, me.id)
+
+
+def _take(tx: Tx, me: Participation, until: str) -> bool:
+    """Give a reservation if escrow and quota have room."""
+    largest = int(me.largest or 0)
+    values: dict[str, Any] = {"until": until, "reason": None, "position": None, "money_held": largest}
+    # Own row, then the account: all acts take them in this order, so that none waits in a circle.
+    with tx.c.begin_nested() as savepoint:
+        move(tx, me, "reserved", reservations=me.reservations + 1, since=tx.now, **values)
+        if not money.hold(tx, me.campaign, me.pool, largest):
+            savepoint.rollback()
+            return False
+    tx.event(me.campaign, "reserved", me.id)
+    return True
+
+
+def _line(campaign: int) -> Any:
+    """Return the query of sellers who wait for room, in order."""
+    return PARTICIPATION.where(
+        _own.campaign == campaign,
+        _own.until.is_not(None),
+        _own.state == "waiting",
+        _own.reason == "room",
+    ).order_by(_own.since, _own.position, _own.id)
+
+
+def _is_before_me(tx: Tx, me: Participation) -> bool:
+    """Whether somebody else of the same pool waits and comes first."""
+    first = tx.c.execute(_line(me.campaign).where(_own.pool == me.pool).limit(1)).first()
+    return first is not None and first.id != me.id
+
+
+def _wait(tx: Tx, me: Participation) -> Reservation:
+    if me.state != "waiting":
+        last = sa.select(sa.func.coalesce(sa.func.max(_own.position), 0)).where(
+            _own.campaign == me.campaign, _own.until.is_not(None), _own.state == "waiting"
+        )
+        position = int(tx.c.execute(last).scalar_one()) + 1
+        until = me.closes_at or tx.now
+        move(tx, me, "waiting", reason="room", position=position, since=tx.now, until=until)
+        tx.event(me.campaign, "waiting", me.id)
+    line = [row.id for row in tx.c.execute(_line(me.campaign).where(_own.pool == me.pool))]
+    return Reservation("waiting", None, line.index(me.id) + 1)

@@ -1,0 +1,196 @@
+"""The release of a campaign: records and epsilons in, a document with noise out.
+
+One function for everything that rules can ask for: a classifier with any number of labels, a regression of
+the mean or of a quantile, with or without a delta, and statistics. What can be refused is refused before any
+noise is drawn; in the moment before, the caller's ``before_noise`` is called, which passes the commit point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpmarket.arrays import FloatArray, IntArray
+from dpmarket.campaign.rules.columns import OUTCOME, Records, encoder_of, loss_of, norm_of
+from dpmarket.campaign.rules.released import (
+    AskedStatistic,
+    Classes,
+    ModelFile,
+    Numbers,
+    Released,
+    StatisticsFile,
+)
+from dpmarket.campaign.rules.rules_file import Rules
+from dpmarket.campaign.training import Release, Result, Sellers
+from dpmarket.errors import Infeasible
+from dpmarket.numerics import exact_sum
+from dpmarket.privacy.noise import Bits, SecureNoise, entropy
+from dpmarket.version import __version__
+
+
+@dataclass(frozen=True)
+class LastMoment(SecureNoise):
+    """Secure noise that calls a function in the moment before it is drawn.
+
+    Parameters
+    ----------
+    before_noise
+        Called once entropy is known to be there, before any of it is drawn; what it raises stops the draw.
+    """
+
+    before_noise: Callable[[], None]
+
+    def bits(self) -> Bits:
+        """Call ``before_noise``, then return a stream of fresh random bits."""
+        entropy(32)
+        self.before_noise()
+        return super().bits()
+
+
+def release_for(rules: Rules) -> Release:
+    """Return what draws the noise of a campaign of these rules, once, and what it spent on each seller.
+
+    Notes
+    -----
+    Guaranteed: nobody spends more than the epsilon that was quoted; ``InvalidInput``, ``Infeasible`` and
+    ``NotConverged`` are raised before ``before_noise`` is called.
+    """
+
+    def release(records: Records, sellers: Sellers, before_noise: Callable[[], None]) -> Result:
+        noise = LastMoment(before_noise)
+        fit = _statistics if rules.statistics else _model
+        found, spent, weights = fit(rules, records, sellers.epsilons, noise)
+        return Result(found.to_json().encode(), spent, weights)
+
+    return release
+
+
+def _model(
+    rules: Rules, records: Records, epsilons: FloatArray, noise: SecureNoise
+) -> tuple[Released, FloatArray, FloatArray]:
+    """Return the model, what it spent on each seller, and with which weight."""
+    encoder = encoder_of(rules)
+    features = {name: records.columns[name] for name in rules.features}
+    raised = least_penalty(rules, epsilons)
+    estimator = _estimator(
+        rules,
+        l2=rules.training.l2 if raised is None else raised,
+        delta=rules.objective.delta,
+        noise_norm=encoder.noise_norm(),
+        numerical_epsilon=rules.training.numerical_epsilon,
+        rows_per_person=rules.sellers.rows_per_person,
+        noise_source=noise,
+    )
+    rows, outcome = encoder.fit_transform(features), records.columns[OUTCOME]
+    estimator.fit(rows, outcome, **_owned(rules, epsilons, records.owners))
+    found = ModelFile(
+        schema="dpmarket.model/7",
+        dpmarket=__version__,
+        id_column=rules.sellers.id_column,
+        predicts=_predicts(rules),
+        encoder=encoder.to_dict(),
+        outside_bounds=rules.training.outside_bounds,
+        records=epsilons.size,  # people, not rows: how many somebody has is private
+        description=estimator.description_,
+        intercept_scaling=estimator.intercept_scaling_,
+        shrinkage_correction=1.0 if estimator.delta_ else estimator.shrinkage_correction_,
+        secure_noise=estimator.certifiable_,
+    )
+    return found, estimator.epsilons_, estimator.loss_weights_
+
+
+def _estimator(rules: Rules, **settings: Any) -> Any:
+    # They take scikit-learn along, which most commands do not need.
+    from dpmarket.learning import PrivateLinearRegression, PrivateLogisticRegression, PrivateQuantileRegressor
+
+    target = rules.target
+    if target is None:
+        assert rules.label is not None
+        return PrivateLogisticRegression(classes=tuple(range(len(rules.label.values))), **settings)
+    if target.quantile is None:
+        return PrivateLinearRegression(target.center, target.spread, **settings)
+    return PrivateQuantileRegressor(target.quantile, target.center, target.spread, **settings)
+
+
+def _predicts(rules: Rules) -> Classes | Numbers:
+    target = rules.target
+    if target is None:
+        assert rules.label is not None
+        return Classes(column=rules.label.column, labels=list(rules.label.values))
+    return Numbers(
+        column=target.column,
+        low=target.low,
+        high=target.high,
+        center=target.center,
+        scale=target.spread,
+        quantile=target.quantile,
+    )
+
+
+def _owned(rules: Rules, epsilons: FloatArray, owners: IntArray) -> dict[str, Any]:
+    """Return epsilons and owners as ``fit`` takes them: sellers are numbered from 0."""
+    if rules.sellers.rows_per_person == 1:
+        by_row = np.empty(owners.size)
+        by_row[:] = epsilons[owners]
+        if not np.array_equal(owners, np.arange(epsilons.size)):
+            return {"epsilons": dict(enumerate(epsilons.tolist())), "people": owners}
+        return {"epsilons": by_row}
+    return {"epsilons": dict(enumerate(epsilons.tolist())), "people": owners}
+
+
+def least_penalty(rules: Rules, epsilons: FloatArray) -> float | None:
+    """Return the least penalty that keeps these epsilons, where the rules' penalty cannot keep them.
+
+    None if it can, if the rules leave the penalty to be suggested, and with a delta. A function of epsilons
+    and public constants: it costs no privacy. Fewer people sell than were planned for, so that a penalty that
+    was right for all of them may be too small.
+    """
+    from dpmarket.privacy import Release as LossRelease
+
+    l2, reserve = rules.training.l2, rules.training.numerical_epsilon
+    if l2 is None or rules.objective.delta is not None:
+        return None
+    release = LossRelease(loss_of(rules), norm_of(rules), l2, rules.sellers.rows_per_person)
+    try:
+        release.weights(epsilons, reserve)
+    except Infeasible:
+        return release.least_l2(exact_sum(np.maximum(epsilons - reserve, 0.0)))
+    return None
+
+
+def _statistics(
+    rules: Rules, records: Records, epsilons: FloatArray, noise: SecureNoise
+) -> tuple[Released, FloatArray, FloatArray]:
+    """Return the statistics, and what they spent on each seller, exactly: the weight of a seller in them."""
+    from dpmarket.statistics import SeveralStatistics
+
+    rows = rules.sellers.rows_per_person
+    asked = {name: question.statistic(rows) for name, question in rules.statistics.items()}
+    for statistic in asked.values():
+        statistic.noise_source = noise
+    shares = {name: question.share or 1.0 for name, question in rules.statistics.items()}
+    several = SeveralStatistics(asked, shares)
+    columns = {name: records.columns[name] for name in asked}
+    several.fit(columns, **_owned(rules, epsilons, records.owners))
+    spent = sum(several.spent_by_.values(), np.zeros(epsilons.size))
+    spent = np.minimum(spent, epsilons)
+    found = StatisticsFile(
+        schema="dpmarket.statistics/2",
+        dpmarket=__version__,
+        records=epsilons.size,
+        rows_per_person=rows,
+        outside_bounds=rules.training.outside_bounds,
+        secure_noise=all(release.certifiable for release in several.releases_.values()),
+        statistics={
+            name: AskedStatistic(
+                columns=rules.statistics[name].names,
+                share=several.share(name),
+                release=several.releases_[name].to_dict(),
+            )
+            for name in asked
+        },
+    )
+    return found, spent, spent

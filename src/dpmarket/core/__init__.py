@@ -1,7 +1,0 @@
-"""One market: campaigns, sellers, money, privacy budgets, training and payouts, in one database.
-
-* :mod:`.database` opens a market and runs acts in it; :mod:`.acts` registers them with their roles.
-* :mod:`.campaigns`, :mod:`.sellers`, :mod:`.line`, :mod:`.quoting`, :mod:`.training` and :mod:`.payouts` are
-  the acts; :mod:`.views` is what each role sees.
-* :mod:`.log` and :mod:`.repair` keep a backup that is put back from spending or paying twice.
-"""

@@ -1,0 +1,565 @@
+"""A campaign from draft to payout, live and from files; and what is refused on the way."""
+
+import struct
+
+import numpy as np
+import polars as pl
+import pytest
+
+from campaign.live import (
+    CLOSES,
+    DELIVER,
+    LARGEST,
+    METHODS,
+    SCHEDULE,
+    Live,
+    balanced,
+    decoded,
+    file_campaign,
+    half_price,
+    opened,
+    release,
+    reports,
+    table_release,
+)
+from dpmarket.campaign import account, campaigns, line, payouts, quoting, sellers, training, worker
+from dpmarket.campaign.acts import OWNER, WORKER, Caller, campaign_of
+from dpmarket.campaign.checks import findings
+from dpmarket.campaign.people import epsilon_units
+from dpmarket.campaign.seal import has_key
+from dpmarket.campaign.views import show_campaign, show_money, show_participation
+from dpmarket.errors import FileProblem, Infeasible, MarketRefusal
+
+IBAN = "DE89 3704 0044 0532 0130 00"
+
+
+def money(live):
+    with live.market.look() as c:
+        return show_money(c, OWNER, live.campaign)
+
+
+def refused(kind, function, *args, **options):
+    with pytest.raises(MarketRefusal) as refusal:
+        function(*args, **options)
+    assert refusal.value.kind == kind
+    return str(refusal.value)
+
+
+def test_a_live_campaign_ends_with_a_release_and_its_sellers_paid(live):
+    who = [live.deliver(f"p{k}", cost, 2.0) for k, cost in enumerate((1.0, 2.0))]
+    lapsed = live.accept("p2")
+    document = live.train()
+    assert struct.unpack("<d", document) == (4.0,)
+    assert [live.state(one) for one in (*who, lapsed)] == ["spent", "spent", "lapsed"]
+    assert live.campaign_state() == "released"
+    assert live.train() == document  # a second training hands out the same
+    epsilons, amounts = SCHEDULE.quote([1.0, 2.0])
+    found = money(live)
+    assert (found.owed, found.missing_payees) == (round(100 * amounts.sum()), 2)
+    assert found.refundable == live.escrow - found.owed
+    with live.market.look() as c:
+        row = show_participation(c, Caller(participation=who[0]))
+    assert row.epsilon_used == 0.5 * epsilons[0]
+    balanced(live.market)
+
+
+def test_nobody_is_paid_without_a_payee_and_references_survive(live):
+    who = [live.deliver(f"p{k}") for k in range(2)]
+    live.train()
+    refused("state", live.market.run, payouts.pay_out, OWNER, live.campaign)
+    refused("invalid", live.act, sellers.set_payee, who[0], IBAN[:-1] + "1")
+    live.act(sellers.set_payee, who[0], IBAN)
+    made = live.market.run(payouts.pay_out, OWNER, live.campaign)
+    assert (made.people, made.number) == (1, 1)
+    refused("state", live.act, sellers.set_payee, who[0], IBAN)
+    lines = payouts.payout_lines(live.market, made.id)
+    (reference,) = lines.get_column("reference")
+    assert live.market.run(payouts.confirm, OWNER, live.campaign, [reference]) == 1
+    assert live.market.run(payouts.confirm, OWNER, live.campaign, [reference]) == 0
+    assert live.market.run(payouts.returned, OWNER, live.campaign, [reference]) == 1
+    assert live.market.run(payouts.returned, OWNER, live.campaign, [reference]) == 0
+    balanced(live.market)
+    refused("state", live.market.run, payouts.confirm, OWNER, live.campaign, [reference])
+    live.act(sellers.set_payee, who[1], IBAN)
+    again = live.market.run(payouts.pay_out, OWNER, live.campaign)
+    assert again.people == 2
+    assert reference not in payouts.payout_lines(live.market, again.id).get_column("reference")
+    balanced(live.market)
+    refused("invalid", live.market.run, payouts.confirm, OWNER, live.campaign, ["A" * 24])
+
+
+def test_room_is_given_in_order_before_any_report(market, clock):
+    live = Live(market, places=1)
+    first, second, third = (live.join(name) for name in ("a", "b", "c"))
+    assert live.act(line.reserve, first).state == "reserved"
+    assert live.act(line.reserve, second).place == 1
+    assert live.act(line.reserve, third).place == 2
+    refused("state", live.act, quoting.choose, second, 1.0)
+    live.act(sellers.withdraw, first)
+    assert live.act(line.reserve, third).state == "waiting"  # the first in line comes first
+    assert live.act(line.reserve, second).state == "reserved"
+    clock.now += market.terms.reservation
+    assert live.act(line.reserve, third).state == "reserved"  # the reservation before it has ended
+    balanced(market)
+
+
+def test_three_reservations_that_end_unused_end_the_participation(live, clock):
+    me = live.join("a")
+    for _ in range(3):
+        assert live.act(line.reserve, me).state == "reserved"
+        clock.now += live.market.terms.reservation
+    assert live.act(line.reserve, me).state == "expired"
+    assert live.state(me) == "expired"
+    balanced(live.market)
+
+
+def test_a_worker_calls_sellers_who_wait(market, clock):
+    live = Live(market, places=1)
+    first, second = live.join("a"), live.join("b")
+    live.act(line.reserve, first)
+    live.act(line.reserve, second)
+    refused("invalid", market.run, campaigns.fund, OWNER, live.campaign, LARGEST - 1)
+    market.run(campaigns.fund, OWNER, live.campaign, LARGEST)
+    assert live.work(line.tidy_line) == 1
+    assert live.state(second) == "reserved"
+    balanced(market)
+
+
+def test_sellers_priced_out_are_not_those_who_declined_and_declining_can_be_undone(live):
+    out, quote = live.quote("a", cost=3.5)
+    assert (quote.epsilon, quote.payment) == (0.0, 0)
+    no, _ = live.quote("b")
+    live.act(sellers.decline, no)
+    assert (live.state(out), live.state(no)) == ("priced_out", "declined")
+    refused("state", live.act, sellers.undo, out)
+    assert live.act(sellers.undo, no) == "consented"
+    assert live.act(line.reserve, no).state == "reserved"
+    balanced(live.market)
+
+
+def test_an_offline_campaign_clears_all_at_once(market, clock):
+    live = Live(market, "offline", escrow=10_000)
+    who = [live.join(f"p{k}") for k in range(3)]
+    for me, cost in zip(who, (1.0, 2.0, 3.5), strict=True):
+        live.act(quoting.report, me, cost)
+    clock.now = CLOSES
+    worker.work(market, METHODS)
+    assert [live.state(one) for one in who] == ["quoted", "quoted", "priced_out"]
+    assert live.campaign_state() == "offered"
+    for me in who[:2]:
+        live.act(sellers.accept, me)
+        live.act(sellers.deliver, me, bytes(8))
+    balanced(market)
+    clock.now = DELIVER
+    worker.work(market, METHODS)
+    worker.work(market, METHODS)
+    assert live.campaign_state() == "released"
+    assert not has_key(market.keys, str(live.campaign), key_of(live))
+    balanced(market)
+
+
+def key_of(live):
+    with live.market.look() as c:
+        return campaign_of(c, live.campaign).public_key
+
+
+def test_a_debt_is_paid_before_sellers_are_asked_for_anything(market, clock):
+    live = Live(market, "offline", escrow=100)
+    who = [live.join(f"p{k}") for k in range(2)]
+    for me in who:
+        live.act(quoting.report, me, 1.0)
+    clock.now = CLOSES
+    worker.work(market, METHODS)
+    with market.look() as c:
+        debt = show_campaign(c, OWNER, live.campaign).debt
+    assert debt >= 700
+    refused("state", live.act, sellers.accept, who[0])
+    clock.now += DELIVER - CLOSES
+    market.run(campaigns.fund, OWNER, live.campaign, debt)
+    assert live.campaign_state() == "offered"
+    live.act(sellers.accept, who[0])  # the time moved with the buyer
+    balanced(market)
+
+
+def test_an_unpaid_campaign_that_everybody_left_ends(market, clock):
+    live = Live(market, "offline", escrow=100)
+    me = live.join("a")
+    live.act(quoting.report, me, 1.0)
+    clock.now = CLOSES
+    worker.work(market, METHODS)
+    live.act(sellers.withdraw, me)
+    worker.work(market, METHODS)
+    assert live.campaign_state() == "cancelled"
+    balanced(market)
+
+
+@pytest.mark.parametrize("mechanism", ["online", "offline"])
+def test_with_fewer_people_than_the_minimum_a_campaign_is_cancelled_and_everything_freed(
+    market, clock, mechanism
+):
+    live = Live(market, mechanism, rules={"sellers": {"minimum": 3}})
+    if mechanism == "online":
+        live.quote("a"), live.quote("b", 3.5)
+    else:
+        live.act(quoting.report, live.join("a"), 1.0)
+    clock.now = CLOSES
+    worker.work(market, METHODS)
+    assert live.campaign_state() == "cancelled"
+    assert money(live).refundable == live.escrow
+    balanced(market)
+    market.run(campaigns.refund, OWNER, live.campaign, live.escrow)
+    refused("funds", market.run, campaigns.refund, OWNER, live.campaign, 1)
+    balanced(market)
+
+
+def test_the_minimum_counts_sellers_who_were_priced_out(market, clock):
+    live = Live(market, rules={"sellers": {"minimum": 2}})
+    live.quote("a"), live.quote("b", 3.5)
+    clock.now = CLOSES
+    worker.work(market, METHODS)
+    assert live.campaign_state() == "open"
+
+
+@pytest.mark.parametrize("problem", [Infeasible, "nothing"])
+def test_clearing_that_finds_nothing_to_buy_never_hangs(market, clock, problem):
+    live = Live(market, "offline")
+    live.act(quoting.report, live.join("a"), 1.0)
+
+    def decide(frozen):
+        if problem == "nothing":
+            return quoting.Decision(np.zeros(1), np.zeros(1), {})
+        raise problem("no")
+
+    clock.now = CLOSES
+    live.work(campaigns.end_reports)
+    assert quoting.clear_campaign(market, live.campaign, decide) == "cancelled"
+    with market.look() as c:
+        assert show_campaign(c, OWNER, live.campaign).reason in ("infeasible", "nothing")
+    balanced(market)
+
+
+def test_a_buyer_who_would_buy_noise_must_confirm(market):
+    plan = campaigns.Draft(name="x", channel="file", mechanism="offline", rules={})
+    campaign = market.run(campaigns.draft, OWNER, plan)
+    opening = campaigns.Opening(ceiling=1.0, warning="The model will be no better than guessing.")
+    assert "guessing" in refused("confirm", market.run, campaigns.open_, OWNER, campaign, opening)
+    market.run(campaigns.open_, OWNER, campaign, opening, confirmed=True)
+
+
+def test_opening_needs_the_escrow(market):
+    plan = campaigns.Draft(name="x", channel="file", mechanism="offline", rules={})
+    campaign = market.run(campaigns.draft, OWNER, plan)
+    refused("funds", market.run, campaigns.open_, OWNER, campaign, campaigns.Opening(ceiling=1.0, escrow=5))
+
+
+def test_a_campaign_can_be_cancelled_until_somebody_was_quoted(live):
+    live.join("a")
+    other = Live(live.market, name="other")
+    live.market.run(campaigns.cancel, OWNER, live.campaign)
+    other.quote("b", 3.5)
+    refused("state", live.market.run, campaigns.cancel, OWNER, other.campaign)
+    balanced(live.market)
+
+
+def test_a_lifetime_limit_counts_over_live_and_file_campaigns_and_library_models(market):
+    rules = {"sellers": {"minimum": 1, "lifetime_epsilon": 4.5, "lifetime_delta": 1.0}, "record_bytes": 8}
+    live = Live(market, rules=rules)
+    live.join("person 0")
+    survey = file_campaign(market)
+    table = quoting.import_reports(market, OWNER, survey, reports([1.0, 1.0]), half_price)
+    assert table.sort("id").get_column("state").to_list() == ["accepted", "accepted"]
+    refused("limit", account.charge, market, OWNER, "model", ["person 0", "person 1"], [1.0, 1.0])
+    balanced(market)
+    account.charge(market, OWNER, "model", ["person 0", "person 1"], [0.5, 1.0], 0.1)
+    third = file_campaign(market, "third")
+    table = quoting.import_reports(market, OWNER, third, reports([1.0, 1.0, 1.0]), half_price)
+    assert table.sort("id").get_column("state").to_list() == ["excluded", "excluded", "accepted"]
+    balanced(market)
+    other = Live(market, name="other", rules=rules)
+    (me,) = other.invite("person 0")
+    assert other.consent(me) == "waiting"
+    live.market.run(sellers.withdraw_people, OWNER, live.campaign, ["person 0"])
+    assert other.act(line.reserve, me).state == "reserved"
+    balanced(market)
+
+
+def test_ids_that_are_e_mail_addresses_are_one_however_they_are_written(live):
+    assert len(live.invite("Zoé@Example.org", "ZOÉ@example.ORG")) == 1
+    assert live.invite("zoe\u0301@example.org") == []
+    assert len(live.invite("A", "a")) == 2
+    for bad in ("a\u200bb", "a\u00adb", " a", "", "a\u3164", "a\tb"):
+        refused("invalid", live.invite, bad)
+
+
+def test_a_file_campaign_is_quoted_trained_and_paid(market):
+    survey = file_campaign(market)
+    costs = [1.0, 1.5, 2.0, 3.5]
+    quotes = quoting.import_reports(market, OWNER, survey, reports(costs), half_price)
+    assert quotes.sort("id").get_column("state").to_list() == ["accepted"] * 3 + ["priced_out"]
+    again = quoting.import_reports(market, OWNER, survey, reports(costs)[::-1], half_price)
+    assert again.equals(quotes)
+    refused("state", quoting.import_reports, market, OWNER, survey, reports([1.0]), half_price)
+    balanced(market)
+    market.run(sellers.withdraw_people, OWNER, survey, ["person 1", "nobody"])
+    records = pl.DataFrame({"id": ["person 0"], "value": [2.0]})
+    key = training.market_key(market)
+    absent = training.TableRecords(key, records)
+    assert "1 sellers" in refused("invalid", training.train, market, survey, absent, table_release)
+    records = pl.DataFrame(
+        {"id": ["person 2", "other", "person 0", "person 1"], "value": [1.0, 9.0, 2.0, 5.0]}
+    )
+    source = training.TableRecords(key, records)
+    assert training.train(market, survey, source, table_release, OWNER) == struct.pack("<d", 3.0)
+    made = market.run(payouts.pay_out, OWNER, survey)
+    lines = payouts.payout_lines(market, made.id)
+    assert sorted(lines.get_column("name")) == ["person 0", "person 2"]
+    balanced(market)
+
+
+def test_an_online_file_campaign_takes_several_files(market):
+    survey = file_campaign(market, mechanism="online")
+    quoting.import_reports(market, OWNER, survey, reports([1.0]), half_price)
+    table = quoting.import_reports(market, OWNER, survey, reports([3.5, 1.0]), half_price)
+    assert table.sort("id").get_column("payment").to_list() == [400, 400]  # the first quote stays
+    balanced(market)
+
+
+def test_a_file_with_too_few_reports_is_refused_before_anything_is_entered(market):
+    survey = file_campaign(market, minimum=20)
+    refused("few", quoting.import_reports, market, OWNER, survey, reports([1.0]), half_price)
+    assert quoting_rows(market, survey) == 0
+
+
+def test_a_file_is_previewed_without_entering_anything_and_its_campaign_can_be_cancelled(market):
+    survey = file_campaign(market)
+    shown = quoting.preview_reports(market, survey, reports([1.0, 3.5]), half_price)
+    assert sorted(shown.quotes.get_column("payment")) == [0, 400]
+    assert quoting_rows(market, survey) == 0
+    quoting.import_reports(market, OWNER, survey, reports([1.0, 3.5]), half_price)
+    market.run(campaigns.cancel, OWNER, survey)
+    assert market.run(campaigns.refund, OWNER, survey, 400) is None
+    balanced(market)
+
+
+def quoting_rows(market, campaign):
+    with market.look() as c:
+        return quoting.quotes_of(c, campaign).height
+
+
+@pytest.mark.parametrize("mechanism", ["online", "offline"])
+def test_a_file_of_reports_gives_what_acts_one_by_one_give(market, clock, mechanism):
+    costs = np.linspace(1.0, 3.4, 9)
+    live = Live(market, mechanism, places=20)
+    who = []
+    for k, cost in enumerate(costs):
+        if mechanism == "online":
+            who.append(live.quote(f"person {k}", cost)[0])
+        else:
+            who.append(live.join(f"person {k}"))
+            live.act(quoting.report, who[-1], cost)
+    if mechanism == "offline":
+        clock.now = CLOSES
+        worker.work(market, METHODS)
+    survey = file_campaign(market, mechanism=mechanism)
+    quotes = quoting.import_reports(market, OWNER, survey, reports(costs), half_price).sort("id")
+    with market.look() as c:
+        mine = [show_participation(c, Caller(participation=one)) for one in who]
+    assert quotes.get_column("epsilon").to_list() == [one.epsilon for one in mine]
+    assert quotes.get_column("payment").to_list() == [one.payment for one in mine]
+    balanced(market)
+
+
+def test_a_training_that_is_refused_before_noise_returns_everything(live):
+    me = live.deliver("a")
+
+    class Broken(training.SealedRecords):
+        def read(self, sellers_):
+            raise Infeasible("no")
+
+    live.market.clock.now = DELIVER
+    live.work(campaigns.close)
+    with pytest.raises(Infeasible):
+        training.train(live.market, live.campaign, Broken(live.market, live.campaign, decoded), release)
+    assert (live.campaign_state(), live.state(me)) == ("closed", "delivered")
+    balanced(live.market)
+    live.work(campaigns.refuse_training)
+    assert (live.campaign_state(), live.state(me)) == ("failed", "spent")
+    assert money(live).owed == 250
+    balanced(live.market)
+    with live.market.look() as c:
+        from dpmarket.campaign.views import show_limits
+
+        assert show_limits(c, Caller(participation=me)).held == 0.0
+
+
+def test_a_training_that_fails_after_noise_spends_the_promise_and_pays(live):
+    me = live.deliver("a")
+
+    def broken(records, sellers_, before_noise):
+        before_noise()
+        raise Infeasible("after noise")
+
+    live.market.clock.now = DELIVER
+    live.work(campaigns.close)
+    source = training.SealedRecords(live.market, live.campaign, decoded)
+    with pytest.raises(Infeasible):
+        training.train(live.market, live.campaign, source, broken)
+    assert (live.campaign_state(), live.state(me)) == ("failed", "spent")
+    with live.market.look() as c:
+        from dpmarket.campaign.views import show_limits
+
+        assert show_limits(c, Caller(participation=me)).spent == 1.0
+    balanced(live.market)
+
+
+def test_a_release_that_spends_more_than_was_promised_counts_as_failed(live):
+    live.deliver("a")
+    live.market.clock.now = DELIVER
+    live.work(campaigns.close)
+
+    def greedy(records, sellers_, before_noise):
+        before_noise()
+        return training.Result(b"", 1.01 * sellers_.epsilons, sellers_.epsilons)
+
+    source = training.SealedRecords(live.market, live.campaign, decoded)
+    refused("invalid", training.train, live.market, live.campaign, source, greedy)
+    assert live.campaign_state() == "failed"
+    balanced(live.market)
+
+
+def test_noise_is_drawn_after_the_line_is_shipped_and_the_key_destroyed(live):
+    live.deliver("a")
+    live.market.clock.now = DELIVER
+    live.work(campaigns.close)
+    seen = []
+
+    def look(records, sellers_, before_noise):
+        before_noise()
+        there = has_key(live.market.keys, str(live.campaign), key_of(live))
+        seen.append((live.market.log.last().content["kind"], there))
+        return release(records, sellers_, before_noise)
+
+    source = training.SealedRecords(live.market, live.campaign, decoded)
+    training.train(live.market, live.campaign, source, look)
+    assert seen == [("spend", False)]
+
+
+def test_no_noise_is_drawn_when_the_log_cannot_be_written(live, monkeypatch):
+    live.deliver("a")
+    live.market.clock.now = DELIVER
+    live.work(campaigns.close)
+    drawn = []
+
+    def full(pending):
+        raise FileProblem("the disk is full.")
+
+    monkeypatch.setattr(live.market.log, "append", full)
+    source = training.SealedRecords(live.market, live.campaign, decoded)
+    with pytest.raises(FileProblem):
+        training.train(live.market, live.campaign, source, lambda *given: (given[2](), drawn.append(1)))
+    monkeypatch.undo()
+    assert drawn == []
+    assert live.campaign_state() == "closed"
+    assert has_key(live.market.keys, str(live.campaign), key_of(live))
+    balanced(live.market)
+    live.train()  # the lines are shipped by the next act
+    kinds = [one.content["kind"] for one in live.market.log.lines()]
+    assert kinds == ["begun", "spend", "return", "spend"]
+
+
+def test_a_campaign_whose_key_is_missing_for_a_day_ends_and_its_sellers_are_paid(live, clock):
+    me, other = live.deliver("a"), live.accept("b")
+    for path in live.market.keys.glob(f"{live.campaign}-*.key"):
+        path.unlink()
+    worker.work(live.market, METHODS)
+    assert live.campaign_state() == "open"
+    assert next(findings(live.market)).kind == "keys"
+    clock.now += live.market.terms.key
+    worker.work(live.market, METHODS)
+    assert (live.campaign_state(), live.state(me), live.state(other)) == ("failed", "spent", "lapsed")
+    balanced(live.market)
+
+
+def test_the_operators_key_is_never_made_twice(live):
+    (path,) = live.market.keys.glob("operator-*.key")
+    path.rename(path.with_suffix(".gone"))
+    worker.work(live.market, METHODS)
+    assert list(live.market.keys.glob("operator-*.key")) == []
+    assert "operator" in next(findings(live.market)).found
+
+
+def test_keys_in_clear_are_wrapped_once_there_is_a_master_key(live, place, tmp_path, monkeypatch):
+    live.deliver("a", value=3.0)
+    before = {path: path.read_bytes() for path in live.market.keys.glob("*.key")}
+    master = tmp_path / "master"
+    master.write_text("ab" * 32)
+    master.chmod(0o600)
+    monkeypatch.setenv("DPMARKET_MASTER_KEY_FILE", str(master))
+    clock = live.market.clock
+    live.market.close()
+    live.market = opened(place, tmp_path, clock, make=False)
+    assert all(content not in path.read_bytes() for path, content in before.items())
+    assert live.train() == struct.pack("<d", 3.0)
+    live.market.close()
+
+
+def test_nobody_withdraws_while_the_training_runs_or_after_it(live):
+    me = live.deliver("a")
+    live.market.clock.now = DELIVER
+    live.work(campaigns.close)
+    live.market.run(training.debit, WORKER, live.campaign, "a" * 32)
+    refused("state", live.act, sellers.withdraw, me)
+    refused("state", live.market.run, sellers.withdraw_people, OWNER, live.campaign, ["a"])
+    assert training.recover(live.market) == [(live.campaign, "returned")]
+    live.act(sellers.withdraw, me)
+    worker.work(live.market, METHODS)
+    assert live.campaign_state() == "cancelled"
+    balanced(live.market)
+
+
+def test_a_trainer_that_died_after_the_commit_point_has_spent_and_its_sellers_are_paid(live):
+    me = live.deliver("a")
+    live.market.clock.now = DELIVER
+    live.work(campaigns.close)
+    sold = live.market.run(training.debit, WORKER, live.campaign, "a" * 32)
+    live.market.run(training.commit, WORKER, live.campaign, "a" * 32, sold)
+    assert training.recover(live.market) == [(live.campaign, "failed")]
+    assert (live.campaign_state(), live.state(me)) == ("failed", "spent")
+    assert money(live).owed == 250
+    balanced(live.market)
+
+
+def test_an_idempotency_key_does_an_act_once(live):
+    me, key = live.join("a"), "k" * 20
+    live.act(line.reserve, me)
+    first = live.act(quoting.choose, me, 2.0, key=key)
+    assert live.act(quoting.choose, me, 2.0, key=key) == first
+    refused("reused", live.act, quoting.choose, me, 2.5, key=key)
+    live.act(sellers.accept, me)
+    for _ in range(2):
+        live.act(sellers.deliver, me, b"\xff" * 8, key="m" * 20)
+    refused("invalid", live.act, sellers.accept, me, key="short")
+    refused("state", live.act, quoting.choose, me, 2.0, key="l" * 20)
+    balanced(live.market)
+
+
+def test_a_charge_rounds_up():
+    assert epsilon_units(2.0**-30) == 1
+    assert epsilon_units(np.nextafter(2.0**-30, 1)) == 2
+
+
+def test_bodies_are_checked_without_repeating_values(live):
+    me = live.join("a")
+    live.act(line.reserve, me)
+    for bad in (-1.0, float("nan"), float("inf"), "dear"):
+        assert str(bad) not in refused("invalid", live.act, quoting.choose, me, bad)
+    refused("invalid", live.market.run, campaigns.fund, OWNER, live.campaign, 1.5)
+    refused("invalid", live.act, sellers.accept, me, 1)
+
+
+def test_a_service_never_makes_a_database(tmp_path):
+    from dpmarket.campaign.database import open_market
+
+    with pytest.raises(FileProblem):
+        open_market(tmp_path / "none.db", tmp_path / "state")
+    assert not (tmp_path / "none.db").exists()

@@ -1,0 +1,146 @@
+"""Two acts at the same time: one of them is refused or waits, and the books balance."""
+
+import struct
+import threading
+
+import pytest
+
+from campaign.live import DELIVER, Live, balanced, decoded, opened, release
+from dpmarket.campaign import campaigns, line, payouts, quoting, sellers, training
+from dpmarket.campaign.acts import OWNER, WORKER, Caller
+from dpmarket.errors import DpmarketError
+
+
+def together(*functions):
+    """Run functions at the same time; return the answer or the refusal of each."""
+    start, answers = threading.Barrier(len(functions)), [None] * len(functions)
+
+    def run(place, function):
+        start.wait()
+        try:
+            answers[place] = function()
+        except DpmarketError as problem:
+            answers[place] = problem
+
+    threads = [threading.Thread(target=run, args=one) for one in enumerate(functions)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return answers
+
+
+@pytest.fixture
+def second(place, tmp_path, market, clock):
+    """The same market, opened once more."""
+    with opened(place, tmp_path, clock, make=False) as other:
+        yield other
+
+
+def by(market, participation, act, *args):
+    return lambda: market.run(act, Caller(participation=participation), *args)
+
+
+def test_two_reservations_for_one_place(market, second):
+    live = Live(market, places=1)
+    one, two = live.join("a"), live.join("b")
+    answers = together(by(market, one, line.reserve), by(second, two, line.reserve))
+    assert sorted(answer.state for answer in answers) == ["reserved", "waiting"]
+    balanced(market)
+
+
+def test_one_seller_chooses_twice(live, second):
+    me = live.join("a")
+    live.act(line.reserve, me)
+    answers = together(*(by(one, me, quoting.choose, 2.0) for one in (live.market, second)))
+    assert sum(isinstance(answer, quoting.Quote) for answer in answers) == 1
+    balanced(live.market)
+
+
+def test_an_idempotency_key_used_twice_at_once(live, second):
+    me = live.join("a")
+    live.act(line.reserve, me)
+    caller = Caller(participation=me)
+    answers = together(
+        *(lambda one=one: one.run(quoting.choose, caller, 2.0, key="k" * 20) for one in (live.market, second))
+    )
+    assert answers[0] == answers[1]
+    balanced(live.market)
+
+
+@pytest.mark.parametrize("time", range(3))
+def test_withdraw_against_debit(live, second, time):
+    me, _ = live.deliver("a"), live.deliver("b")
+    live.market.clock.now = DELIVER
+    live.work(campaigns.close)
+    debit = lambda: second.run(training.debit, WORKER, live.campaign, "a" * 32)  # noqa: E731
+    left, sold = together(by(live.market, me, sellers.withdraw), debit)
+    assert (me in sold.participations) == isinstance(left, DpmarketError)
+    balanced(live.market)
+
+
+@pytest.mark.parametrize("time", range(3))
+def test_accept_against_close(live, second, time):
+    live.deliver("a")
+    me, _ = live.quote("b")
+    live.market.clock.now = DELIVER
+    together(by(live.market, me, sellers.accept), lambda: second.run(campaigns.close, WORKER, live.campaign))
+    assert live.state(me) in ("lapsed", "expired")
+    balanced(live.market)
+
+
+def test_two_trainers_release_once(live, second):
+    live.deliver("a", value=3.0)
+    live.market.clock.now = DELIVER
+    live.work(campaigns.close)
+    drawn = []
+
+    def count(records, sellers_, before_noise):
+        drawn.append(1)
+        return release(records, sellers_, before_noise)
+
+    def train(market):
+        return lambda: training.train(
+            market, live.campaign, training.SealedRecords(market, live.campaign, decoded), count
+        )
+
+    answers = together(train(live.market), train(second))
+    assert len(drawn) == 1
+    assert struct.pack("<d", 3.0) in answers
+    balanced(live.market)
+
+
+def test_two_payouts_pay_once(live, second):
+    me = live.deliver("a")
+    live.train()
+    live.act(sellers.set_payee, me, "account")
+    answers = together(*(lambda one=one: one.run(payouts.pay_out, OWNER, live.campaign)
+                         for one in (live.market, second)))  # fmt: skip
+    assert sum(isinstance(answer, payouts.Payout) for answer in answers) == 1
+    balanced(live.market)
+
+
+def test_six_threads_act_on_shared_people(market, second):
+    lives = [Live(market, places=3, name=f"campaign {k}") for k in range(2)]
+    who = {live: [live.join(f"p{k}") for k in range(4)] for live in lives}
+
+    def go(live, one, own):
+        def run():
+            caller = Caller(participation=own)
+            for act, *args in (
+                (line.reserve,),
+                (quoting.choose, 2.0),
+                (sellers.accept,),
+                (sellers.withdraw,),
+            ):
+                try:
+                    one.run(act, caller, *args)
+                except DpmarketError:
+                    return
+
+        return run
+
+    together(*(go(live, one, own) for live, one in zip(lives, (market, second), strict=True)
+               for own in who[live][:3]))  # fmt: skip
+    balanced(market)
+    assert [one.tick for one in market.log.lines()] == list(range(1, market.log.last().tick + 1))

@@ -1,0 +1,477 @@
+"""A database put back from a backup never spends, pays or refunds twice; the log decides.
+
+Each kind of line: a backup is made before it, put back after it, refused, and repaired.
+"""
+
+import contextlib
+import importlib.util
+import json
+import shutil
+import threading
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from campaign.live import (
+    DELIVER,
+    NOW,
+    Live,
+    balanced,
+    decoded,
+    file_campaign,
+    half_price,
+    opened,
+    release,
+    reports,
+)
+from dpmarket.campaign import account, campaigns, payouts, quoting, schema, sellers, training
+from dpmarket.campaign.acts import OWNER, Caller
+from dpmarket.campaign.backup import back_up, put_back, restore
+from dpmarket.campaign.database import is_address, open_market
+from dpmarket.campaign.log import Log
+from dpmarket.campaign.repair import repair
+from dpmarket.campaign.views import show_limits, show_money, show_participation
+from dpmarket.errors import FileProblem, MarketRefusal
+from support.databases import new_database
+
+
+class Copies:
+    """A market whose database can be put back as it was."""
+
+    def __init__(self, place, folder, server):
+        self.place, self.folder, self.server = place, folder, server
+        self.market = opened(place, folder)
+        self.clock = self.market.clock
+        self.saved = None
+
+    def save(self):
+        """Make a copy of the database as it is now."""
+        if is_address(self.place):
+            self.market.close()
+            self.saved = new_database(self.server, like=sa.make_url(self.place).database)
+        else:
+            self.saved = self.folder / "backup.db"
+            self.saved.unlink(missing_ok=True)
+            back_up(self.place, self.saved)
+
+    def roll_back(self):
+        """Put the copy back and open it."""
+        self.market.close()
+        if is_address(self.place):
+            self.place = new_database(self.server, like=sa.make_url(self.saved).database)
+        else:
+            for end in ("", "-wal", "-shm"):
+                self.place.with_name(self.place.name + end).unlink(missing_ok=True)
+            put_back(self.saved, self.place)
+        self.market = opened(self.place, self.folder, self.clock, make=False)
+        return self.market
+
+    def repair(self, **options):
+        self.market.close()
+        done = repair(self.place, self.folder / "state", self.folder / "keys", **options)
+        self.market = opened(self.place, self.folder, self.clock, make=False)
+        balanced(self.market)
+        return done
+
+
+@pytest.fixture
+def copies(place, tmp_path, request):
+    server = request.getfixturevalue("server") if is_address(place) else None
+    made = Copies(place, tmp_path, server)
+    yield made
+    made.market.close()
+
+
+def refuses(market, live):
+    """Assert that acts are refused, and that reading is not."""
+    with pytest.raises(FileProblem, match="repair"):
+        live.invite("somebody else")
+    with market.look() as c:
+        assert c.execute(sa.select(schema.market)).one()
+
+
+def closed(live):
+    live.market.clock.now = DELIVER
+    live.work(campaigns.close)
+
+
+def train(live, fit=release):
+    source = training.SealedRecords(live.market, live.campaign, decoded)
+    return training.train(live.market, live.campaign, source, fit)
+
+
+class Known(training.SealedRecords):
+    """Records that were read before their key was destroyed."""
+
+    def read(self, sellers_):
+        return [0.0] * len(sellers_.epsilons)
+
+
+def owed(live):
+    with live.market.look() as c:
+        return show_money(c, OWNER, live.campaign).owed
+
+
+def test_a_spent_campaign_is_not_spent_again(copies):
+    live = Live(copies.market)
+    me, other = live.deliver("a"), live.deliver("b", 1.0)
+    closed(live)
+    copies.save()
+    live.market = copies.market
+    document = train(live)
+    live.market = copies.roll_back()
+    refuses(live.market, live)
+    with pytest.raises(FileProblem):
+        train(live)
+    assert copies.repair() == ["spend"]
+    live.market = copies.market
+    assert (live.campaign_state(), live.state(me), live.state(other)) == ("failed", "spent", "spent")
+    assert owed(live) == 650
+    with live.market.look() as c:
+        assert (
+            show_limits(c, Caller(participation=me)).spent == 1.0
+        )  # as promised: what was used is not known
+    live.market = copies.roll_back()
+    assert copies.repair(released={live.campaign: document}) == ["spend"]
+    live.market = copies.market
+    assert live.campaign_state() == "released"
+    assert training.released(live.market, live.campaign) == document
+    assert copies.repair() == []
+
+
+def test_a_backup_from_before_the_campaign_learns_of_it_from_the_log(copies):
+    copies.save()
+    live = Live(copies.market)
+    live.deliver("a")
+    closed(live)
+    train(live)
+    live.market = copies.roll_back()
+    assert copies.repair() == ["spend"]
+    live.market = copies.market
+    assert live.campaign_state() == "failed"
+    assert owed(live) == 250
+
+
+def test_a_lost_database_is_made_again_from_the_log(copies):
+    live = Live(copies.market)
+    live.deliver("a")
+    closed(live)
+    train(live)
+    if is_address(copies.place):
+        pytest.skip("its place is its address")
+    copies.market.close()
+    for end in ("", "-wal", "-shm"):
+        copies.place.with_name(copies.place.name + end).unlink(missing_ok=True)
+    with pytest.raises(FileProblem, match="log"):
+        opened(copies.place, copies.folder)
+    copies.place.unlink(missing_ok=True)
+    assert copies.repair() == ["spend"]
+    live.market = copies.market
+    assert live.campaign_state() == "failed"
+
+
+def test_sellers_who_withdrew_stay_withdrawn(copies):
+    live = Live(copies.market)
+    me, new = live.deliver("a"), None
+    copies.save()
+    live.market = copies.market
+    live.act(sellers.withdraw, me, no_invitations=True)
+    (new,) = live.invite("b")
+    live.act(sellers.withdraw, new)
+    live.market = copies.roll_back()
+    refuses(live.market, live)
+    assert copies.repair() == ["withdrawn", "withdrawn"]
+    live.market = copies.market
+    assert live.state(me) == "withdrawn"
+    assert live.invite("b") == []
+    other = Live(live.market, name="other")
+    assert other.invite("a") == []  # asked for no invitations
+
+
+def test_payments_that_were_handed_out_are_not_handed_out_again(copies):
+    live = Live(copies.market)
+    me = live.deliver("a")
+    live.act(sellers.set_payee, me, "account 7")
+    closed(live)
+    train(live)
+    copies.save()
+    live.market = copies.market
+    made = live.market.run(payouts.pay_out, OWNER, live.campaign)
+    (reference,) = payouts.payout_lines(live.market, made.id).get_column("reference")
+    live.market.run(payouts.returned, OWNER, live.campaign, [reference])
+    live.market.run(payouts.pay_out, OWNER, live.campaign)
+    live.market = copies.roll_back()
+    assert copies.repair() == ["payout", "payout"]
+    live.market = copies.market
+    assert owed(live) == 0
+    with pytest.raises(MarketRefusal):
+        live.market.run(payouts.pay_out, OWNER, live.campaign)
+    with live.market.look() as c:
+        assert show_participation(c, Caller(participation=me)).sent
+
+
+def test_money_that_was_refunded_is_not_refunded_again(copies):
+    live = Live(copies.market)
+    live.accept("a")
+    copies.save()
+    live.market = copies.market
+    closed(live)
+    assert live.campaign_state() == "cancelled"
+    live.market.run(campaigns.refund, OWNER, live.campaign, live.escrow)
+    live.market = copies.roll_back()
+    assert copies.repair() == ["refund"]
+    live.market = copies.market
+    assert live.campaign_state() == "cancelled"
+    with pytest.raises(MarketRefusal):
+        live.market.run(campaigns.refund, OWNER, live.campaign, 1)
+
+
+def test_a_commit_point_that_was_returned_spends_nothing(copies, monkeypatch):
+    live = Live(copies.market)
+    me = live.deliver("a")
+    closed(live)
+    copies.save()
+    live.market = copies.market
+
+    def full(pending):
+        raise FileProblem("the disk is full.")
+
+    monkeypatch.setattr(live.market.log, "append", full)
+    with pytest.raises(FileProblem):
+        train(live)
+    monkeypatch.undo()
+    live.market.ship()
+    live.market = copies.roll_back()
+    assert copies.repair() == ["spend", "return"]
+    live.market = copies.market
+    assert (live.campaign_state(), live.state(me)) == ("closed", "delivered")
+    train(live)
+    assert live.state(me) == "spent"
+
+
+def test_library_models_count_after_a_rollback(copies):
+    copies.save()
+    account.charge(copies.market, OWNER, "model", ["a"], [1.5], 0.1)
+    copies.roll_back()
+    assert copies.repair() == ["spend"]
+    with copies.market.look() as c:
+        person = c.execute(sa.select(schema.person)).one()
+    assert person.epsilon_spent == 1.5 * 2**30
+    assert person.delta_used > 0
+
+
+def test_a_person_whose_limit_is_used_twice_by_a_rollback_leaves_the_other_campaign(copies):
+    rules = {"sellers": {"minimum": 1, "lifetime_epsilon": 2.5}, "record_bytes": 8}
+    first = Live(copies.market, name="first", rules=rules)
+    me = first.accept("a")
+    copies.save()
+    first.market = copies.market
+    first.act(sellers.withdraw, me)
+    second = Live(copies.market, name="second", rules=rules)
+    second.deliver("a", cost=1.0)
+    closed(second)
+    train(second)
+    first.market = second.market = copies.roll_back()
+    assert copies.repair() == ["withdrawn", "spend"]
+    first.market = copies.market
+    assert first.state(me) == "withdrawn"
+    with copies.market.look() as c:
+        person = c.execute(sa.select(schema.person)).one()
+    assert person.epsilon_spent <= person.epsilon_cap == 2.5 * 2**30
+
+
+def test_a_copy_that_went_on_stops_before_noise_and_its_own_lines_follow_after_repair(copies):
+    """Two copies pass the check together; the second cannot ship, and draws no noise."""
+    live = Live(copies.market)
+    me, other = live.deliver("a"), live.deliver("b")
+    closed(live)
+    copies.save()
+    live.market = copies.market
+    train(live)
+    lines = live.market.log.path.read_bytes()
+    live.market = copies.roll_back()
+    short = b"".join(line + b"\n" for line in lines.splitlines()[:-1])
+    live.market.log.path.write_bytes(short)  # as the copy saw it when it began
+    append, drawn = live.market.log.append, []
+
+    def late(pending):
+        live.market.log.path.write_bytes(lines)
+        return append(pending)
+
+    live.market.log.append = late
+    source = Known(live.market, live.campaign, decoded)
+    with pytest.raises(FileProblem, match="repair"):
+        training.train(live.market, live.campaign, source, lambda *given: (given[2](), drawn.append(1)))
+    assert drawn == []
+    assert copies.repair() == ["spend"]
+    live.market = copies.market
+    kinds = [one.content["kind"] for one in live.market.log.lines()]
+    assert kinds == ["begun", "spend", "spend", "return"]
+    assert [live.state(one) for one in (me, other)] == ["spent", "spent"]
+    assert owed(live) == 500
+
+
+def test_a_lost_log_is_refused_then_replaced_and_promises_in_doubt_are_paid(copies):
+    live = Live(copies.market)
+    me = live.deliver("a")
+    lost = Live(copies.market, name="without key")
+    paid = lost.deliver("b")
+    survey = file_campaign(copies.market)
+    quoting.import_reports(copies.market, OWNER, survey, reports([1.0, 2.0]), half_price)
+    for path in copies.market.keys.glob(f"{lost.campaign}-*.key"):
+        path.unlink()
+    copies.market.log.path.unlink()
+    with pytest.raises(FileProblem, match="--log-lost"):
+        live.invite("c")
+    with pytest.raises(FileProblem, match="--log-lost"):
+        copies.repair()
+    assert sorted(copies.repair(log_lost=True)) == ["failed", "failed"]
+    live.market = lost.market = copies.market
+    assert (live.campaign_state(), live.state(me)) == ("open", "delivered")  # its key is there: no noise
+    assert (lost.campaign_state(), lost.state(paid)) == ("failed", "spent")
+    assert campaigns_state(copies.market, survey) == "failed"
+    live.invite("c")
+    with pytest.raises(FileProblem):
+        copies.repair(log_lost=True)
+
+
+def campaigns_state(market, campaign):
+    with market.look() as c:
+        return campaigns.state_of(c, campaign)
+
+
+def test_the_log_of_another_market_is_refused(copies, tmp_path):
+    live = Live(copies.market)
+    with open_market(tmp_path / "other.db", tmp_path / "elsewhere", make=True) as other:
+        other.transact(lambda tx: None)
+        shutil.copy(other.log.path, copies.market.log.path)
+    with pytest.raises(FileProblem):
+        live.invite("a")
+    with pytest.raises(FileProblem, match="another market"):
+        copies.repair()
+
+
+def test_file_people_who_withdrew_stay_out_of_a_campaign_of_the_same_name(copies):
+    copies.save()
+    survey = file_campaign(copies.market)
+    quoting.import_reports(copies.market, OWNER, survey, reports([1.0, 2.0]), half_price)
+    copies.market.run(sellers.withdraw_people, OWNER, survey, ["person 1"])
+    copies.roll_back()
+    copies.repair()
+    survey = file_campaign(copies.market)
+    quotes = quoting.import_reports(copies.market, OWNER, survey, reports([1.0, 2.0]), half_price)
+    assert dict(quotes.select("id", "state").iter_rows()) == {"person 0": "accepted", "person 1": "excluded"}
+
+
+def test_a_changed_line_or_snapshot_is_refused(copies):
+    live = Live(copies.market)
+    live.deliver("a")
+    closed(live)
+    copies.save()
+    live.market = copies.market
+    train(live)
+    (snapshot,) = live.market.log.folder.glob("*.parquet")
+    content = snapshot.read_bytes()
+    live.market = copies.roll_back()
+    snapshot.write_bytes(content[:-1] + b"x")
+    with pytest.raises(FileProblem, match="differs"):
+        copies.repair()
+    snapshot.write_bytes(content)
+    lines = live.market.log.path.read_text().splitlines()
+    changed = json.loads(lines[1])
+    changed["at"] = "2020-01-01T00:00:00+00:00"
+    live.market.log.path.write_text("\n".join([lines[0], json.dumps(changed), lines[1]]) + "\n")
+    with pytest.raises(FileProblem, match="follow"):
+        copies.repair()
+
+
+def test_half_a_line_counts_for_nothing(copies):
+    live = Live(copies.market)
+    path = live.market.log.path
+    whole = path.read_bytes()
+    path.write_bytes(whole + b'{"tick":2,"at"')
+    (me,) = live.invite("a")
+    live.act(sellers.withdraw, me)
+    lines = live.market.log.lines()
+    assert [one.tick for one in lines] == [1, 2]
+
+
+def test_restoring_a_backup_deletes_all_tokens(copies, tmp_path):
+    programs = Path(importlib.util.find_spec("pgserver").origin).parent / "pginstall" / "bin"
+    live = Live(copies.market)
+    (me,) = live.invite("a")
+    copies.market.close()
+    back_up(copies.place, tmp_path / "copy", programs)
+    copies.market = live.market = opened(copies.place, copies.folder, make=False)
+    live.act(sellers.withdraw, me)
+    copies.market.close()
+    place = new_database(copies.server, like="template1") if is_address(copies.place) else tmp_path / "new.db"
+    done = restore(tmp_path / "copy", place, copies.folder / "state", copies.folder / "keys", programs)
+    assert done == ["withdrawn"]
+    with opened(place, copies.folder, make=False) as market, market.look() as c:
+        assert c.execute(sa.select(schema.token)).first() is None
+
+
+def test_no_false_refusal_beside_concurrent_withdrawals(copies):
+    live = Live(copies.market)
+    who = live.invite(*(f"p{k}" for k in range(40)))
+    stop, problems, checks = threading.Event(), [], 0
+
+    def withdraw():
+        with contextlib.suppress(BaseException):
+            for one in who:
+                live.act(sellers.withdraw, one)
+        stop.set()
+
+    other = opened(copies.place, copies.folder, copies.clock, make=False)
+    thread = threading.Thread(target=withdraw)
+    thread.start()
+    while not stop.is_set():
+        try:
+            other.verify()
+        except FileProblem as problem:
+            problems.append(problem)
+        checks += 1
+    thread.join()
+    other.close()
+    assert problems == []
+    assert checks > 40
+    assert len(live.market.log.lines()) == 41
+
+
+def test_the_last_line_is_read_without_reading_the_file(tmp_path):
+    log = Log(tmp_path / "log")
+    from dpmarket.campaign.log import make_line
+
+    lines, before = [], ""
+    for tick in range(1, 2000):
+        lines.append(make_line(tick, "now", "withdrawn", {"people": ["a" * 32] * (tick % 200)}, before))
+        before = lines[-1].digest
+    log.append(lambda last: lines)
+    assert log.last() == lines[-1]
+    assert log.lines() == lines
+
+
+def test_what_was_spent_counts_even_beyond_a_limit(copies):
+    """A limit that a rollback lets be used twice: the other campaign of the person is left."""
+    rules = {"sellers": {"minimum": 1, "lifetime_epsilon": 2.5}, "record_bytes": 8}
+    first = Live(copies.market, name="first", rules=rules)
+    me = first.accept("a")
+    copies.save()
+    first.market = copies.market
+    first.market.clock.now = DELIVER
+    first.work(campaigns.close)  # lapses without a line in the log
+    first.market.clock.now = NOW
+    second = Live(copies.market, name="second", rules=rules)
+    second.deliver("a", cost=1.0)
+    closed(second)
+    train(second)
+    first.market = copies.roll_back()
+    assert copies.repair() == ["spend"]
+    first.market = copies.market
+    assert first.state(me) == "withdrawn"
+    with copies.market.look() as c:
+        person = c.execute(sa.select(schema.person)).one()
+    assert (person.epsilon_spent, person.epsilon_held) == (2 * 2**30, 0)
+    assert person.epsilon_cap == 2.5 * 2**30

@@ -1,0 +1,208 @@
+"""Rules of a campaign: what a file may say, what a record is, and what follows before anybody reports."""
+
+import json
+import math
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpmarket.campaign.opening import decide_for, draft_of, opening_of
+from dpmarket.campaign.quoting import Reports
+from dpmarket.campaign.rules import columns, encoding
+from dpmarket.campaign.rules.amounts import money_text
+from dpmarket.campaign.rules.decision import Binding, decide_offline, most_people
+from dpmarket.campaign.rules.pricing import guessing_error, noise_warning
+from dpmarket.campaign.rules.rules_file import check_rules, rules_from
+from dpmarket.errors import FileProblem, MarketRefusal
+from outside.goods import GOODS
+
+RULES = GOODS["two classes"].rules(60)
+
+
+def refusals(**tables):
+    with pytest.raises(FileProblem) as caught:
+        check_rules(RULES | tables)
+    return " ".join(caught.value.details)
+
+
+@pytest.mark.parametrize(
+    ("tables", "words"),
+    [
+        ({"statistic": {"kind": "share"}}, "statistic: unknown key"),
+        ({"ledger": {"url": "x"}}, "ledger: unknown key"),
+        ({"objective": {"budget": 3, "payment_weight": 1}}, "found both"),
+        ({"objective": {}}, "found neither"),
+        ({"target": {"low": 0, "high": 1}}, "none beside [label]"),
+        ({"campaign": {"mechanism": "posted"}}, "expected objective.budget"),
+        ({"sellers": {"minimum": 0}}, "sellers.minimum"),
+        ({"money": {"currency": "euro"}}, "money.currency"),
+        ({"objective": {"payment_weight": 1, "delta": 1e-6}, "sellers": {}}, "sellers.expected: missing"),
+        ({"features": {"age": {"low": 3, "high": 2}}}, "expected low < high"),
+        ({"label": {"column": "age", "values": ["a", "b"]}}, "expected another column"),
+    ],
+)
+def test_contradictions_are_named_by_the_keys_path(tables, words):
+    assert words in refusals(**tables)
+
+
+def test_dates_of_toml_are_dates():
+    import tomllib
+
+    since = tomllib.loads("since = { first = 2000-01-01, last = 2020-12-31 }")
+    assert check_rules(RULES | {"features": since}).features["since"].first == "2000-01-01"
+
+
+def test_frozen_rules_are_the_rules_without_a_password():
+    rules = check_rules(RULES | {"campaign": {"name": "a", "database": "postgresql://me:secret@host/x"}})
+    stored = json.dumps(draft_of(rules, channel="file").rules)
+    assert "secret" not in stored
+    assert rules_from(stored).model_copy(update={"campaign": rules.campaign}) == rules
+
+
+# --- records ---
+
+
+@pytest.mark.parametrize("good", GOODS.values(), ids=GOODS)
+def test_records_have_one_length_and_come_back_as_they_were(good):
+    rules, rng = check_rules(good.rules()), np.random.default_rng(0)
+    people = [good.person(rng) for _ in range(20)]
+    written = [encoding.encode_record(rules, rows if good.rows > 1 else rows[0]) for rows in people]
+    assert {len(one) for one in written} == {encoding.record_bytes(rules), len(encoding.zero_record(rules))}
+    found = encoding.decode_records(rules, written)
+    assert np.bincount(found.owners).tolist() == [len(rows) for rows in people]
+    if good.is_model and "age" in rules.features:
+        ages = [row["age"] for rows in people for row in rows]
+        assert [None if one is None else float(one) for one in ages] == list(found.columns["age"])
+    assert found.clipped == {}
+
+
+@given(st.binary(max_size=60), st.sampled_from(sorted(GOODS)))
+def test_nothing_in_a_record_raises_an_error(content, name):
+    rules = check_rules(GOODS[name].rules())
+    width = encoding.record_bytes(rules)
+    for one in (content, (content * width)[:width], None):
+        assert encoding.decode_records(rules, [one]).owners.tolist() == [0]
+
+
+def test_values_outside_are_clipped_and_named_or_refused():
+    rules = check_rules(GOODS["categories"].rules())
+    row = {"age": 91, "job": "nothing known", "town": "town 1", "bought": "no"}
+    assert encoding.outside_columns(rules, row) == ["age", "job"]
+    found = encoding.decode_records(rules, [encoding.encode_record(rules, row)])
+    assert found.columns["age"].tolist() == [90.0]
+    strict = check_rules(GOODS["categories"].rules() | {"training": {"outside_bounds": "refuse"}})
+    for name, value in (
+        ("age", 91),
+        ("job", "nothing known"),
+        ("age", "old"),
+        ("bought", "maybe"),
+        ("age", None),
+    ):
+        usual = {"age": 50, "job": "job 1", "town": "town 1", "bought": "no"}
+        with pytest.raises(MarketRefusal, match=name) as caught:
+            encoding.encode_record(strict, usual | {name: value})
+        assert str(value) not in str(caught.value) or value is None
+
+
+def test_a_cell_and_a_form_have_the_same_code():
+    for good in GOODS.values():
+        rules, rng = check_rules(good.rules()), np.random.default_rng(1)
+        rows = [row for _ in range(10) for row in good.person(rng)]
+        for field in columns.fields_of(rules):
+            values = [row[field.column] for row in rows]
+            cells = pl.DataFrame({field.column: [_cell(value) for value in values]})
+            codes, problems = field.read(cells, np.arange(len(rows)))
+            assert problems == []
+            np.testing.assert_array_equal(codes, [field.code(value) for value in values])
+
+
+def _cell(value):
+    return None if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def test_whole_labels_are_not_matched_by_other_numbers():
+    rules = check_rules(RULES | {"label": {"column": "bought", "values": [0, 1]}})
+    outcome = columns.fields_of(rules)[-1]
+    codes, problems = outcome.read(pl.DataFrame({"bought": ["1", "1.0", "1.5"]}), np.arange(3))
+    assert codes[:2].tolist() == [1.0, 1.0]
+    assert problems[0].rows == (2,)
+
+
+# --- before anybody reports, and after ---
+
+
+def reports(number, seed=0):
+    rng = np.random.default_rng(seed)
+    ids = [f"seller {k}" for k in range(number)]
+    return Reports([name.encode() for name in ids], rng.uniform(1, 5, number), ["escrow"] * number, ids)
+
+
+@pytest.mark.parametrize("number", [1, 2, 10, 49, 50, 80])
+def test_few_reports_are_decided_and_paid_at_least_their_cost(number):
+    """Ten of thirty expected people report: a campaign that was cleared for ever in an earlier version."""
+    rules = check_rules(GOODS["two classes"].rules(30, budget=20.0, weight_cap=3.0, max_epsilon=1.0))
+    given_ = reports(number)
+    decision = decide_for(rules)(given_)
+    worth = given_.costs * decision.epsilons * 100
+    assert (decision.whole(100) >= worth).all()
+    assert decision.epsilons.max() <= 1.0
+    assert ("salt" in decision.offer) == (number >= 50)
+
+
+def test_the_salt_follows_from_rules_and_reports_and_from_nothing_else():
+    rules = check_rules(GOODS["two classes"].rules(60, budget=20.0))
+    given_, binding = reports(60), Binding("ab" * 32, bytes(32))
+    salts = {
+        decide_offline(rules, names, costs, bound)[2]["salt"]
+        for names, costs, bound in (
+            (given_.names, given_.costs, binding),
+            (given_.names[::-1], given_.costs[::-1], binding),
+        )
+    }
+    assert len(salts) == 1
+    others = [
+        decide_offline(rules, given_.names, given_.costs, Binding("cd" * 32, bytes(32))),
+        decide_offline(rules, given_.names, given_.costs + 0.01, binding),
+        decide_offline(rules, given_.names, given_.costs, Binding("ab" * 32, b"\x01" * 32)),
+    ]
+    assert not salts & {public["salt"] for _, _, public in others}
+
+
+@pytest.mark.parametrize("mechanism", ["offline", "online", "posted"])
+def test_an_opening_says_what_nobody_exceeds(mechanism):
+    rules = check_rules(GOODS["two classes"].rules(200, mechanism, budget=60.0))
+    opening, decision = opening_of(rules), decide_for(rules)(reports(200))
+    assert decision.epsilons.max() <= opening.ceiling
+    if mechanism == "offline":
+        assert 6_000 <= opening.escrow < 9_000
+        assert decision.whole(100).sum() <= opening.escrow
+    else:
+        assert decision.whole(100).max() <= opening.largest
+        assert opening.offer is not None
+
+
+def test_a_purchase_of_noise_is_named_and_a_good_one_is_not():
+    for name, answer in (
+        ("two classes", "always answering 'no'"),
+        ("regression", "always predicting the same number"),
+        ("mean", "a guess without any record"),
+    ):
+        poor = check_rules(GOODS[name].rules(30, budget=0.2))
+        assert answer in noise_warning(poor)
+        assert noise_warning(check_rules(GOODS[name].rules(5_000, budget=3_000.0))) is None
+        assert guessing_error(poor) > 0.0
+
+
+def test_a_delta_allows_as_many_people_as_a_tenth_of_one_may_fail():
+    assert most_people(1e-5) == 10_000
+    rules = check_rules(GOODS["delta"].rules(60) | {"sellers": {"expected": 1_000}})
+    many = reports(math.floor(0.1 / 1e-5) + 1)
+    with pytest.raises(MarketRefusal, match="at most 10,000 people"):
+        decide_for(rules)(many)
+
+
+def test_money_is_written_with_its_currency():
+    assert money_text(123456, 100, "EUR") == "1,234.56 EUR"
