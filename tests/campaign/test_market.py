@@ -268,9 +268,11 @@ def test_a_lifetime_limit_counts_over_live_and_file_campaigns_and_library_models
     survey = file_campaign(market)
     table = quoting.import_reports(market, OWNER, survey, reports([1.0, 1.0]), half_price)
     assert table.sort("id").get_column("state").to_list() == ["accepted", "accepted"]
-    refused("limit", account.charge, market, OWNER, "model", ["person 0", "person 1"], [1.0, 1.0])
+    models = account.MarketAccount(market)
+    with pytest.raises(Infeasible):
+        models.charge(["person 0", "person 1"], [1.0, 1.0])
     balanced(market)
-    account.charge(market, OWNER, "model", ["person 0", "person 1"], [0.5, 1.0], 0.1)
+    models.charge(["person 0", "person 1"], [0.5, 1.0], delta=0.1)
     third = file_campaign(market, "third")
     table = quoting.import_reports(market, OWNER, third, reports([1.0, 1.0, 1.0]), half_price)
     assert table.sort("id").get_column("state").to_list() == ["excluded", "excluded", "accepted"]

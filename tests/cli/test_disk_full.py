@@ -8,6 +8,7 @@ import pytest
 from dpmarket.campaign.checks import refuse_unbalanced
 from dpmarket.campaign.database import open_market
 from dpmarket.campaign.place import campaign_named
+from dpmarket.errors import FileProblem
 from support.campaigns import make_campaign
 from support.commands import COMMAND, run
 
@@ -27,7 +28,11 @@ def state_of(folder):
     path = folder / "rules.db"
     if not path.exists() or not path.stat().st_size:  # begun, and nothing of it on the disk
         return None
-    with open_market(path, folder / "state") as market:
+    try:
+        market = open_market(path, folder / "state")
+    except FileProblem:  # begun, and its tables did not fit
+        return None
+    with market:
         refuse_unbalanced(market)
         with market.look() as c:
             found = campaign_named(c, "campaign")
