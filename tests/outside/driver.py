@@ -247,7 +247,7 @@ class Service:
         now = datetime.now(UTC) + timedelta(seconds=float(self.clock.read_text()))
         times = {name: (now + day).isoformat() for name, day in zip(names, days, strict=True)}
         called = {"campaign": {"name": name or secrets.token_hex(8), "mechanism": mechanism}}
-        few = {"sellers": {"minimum": 1, **rules["sellers"]}}
+        few = {"sellers": {**rules["sellers"], "minimum": 1}}
         return self.members["buyer"].post("/campaigns", {"rules": {**rules, **called, **few}, **times})
 
     def fund(self, campaign, amount, key=None):
