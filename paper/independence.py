@@ -11,7 +11,7 @@ from common import figure, in_parallel, label, main, mean_and_error
 from dpmarket.costs import Uniform, VirtualCost
 from dpmarket.datasets import breast_cancer
 from dpmarket.learning import PrivateLogisticRegression
-from dpmarket.learning.reference import OutputPerturbation, SmallestEpsilon
+from dpmarket.learning.reference import LargeEpsilonsOnly, OutputPerturbation
 from dpmarket.mechanisms import CheapestK, JointMechanism, OfflineMechanism, PaperObjective, posted_price
 from dpmarket.privacy import SeededNoise
 from records import LOWEST, split
@@ -23,7 +23,7 @@ CLASSES = (-1.0, 1.0)
 LEARNERS = {
     "noise in the objective": lambda noise: PrivateLogisticRegression(classes=CLASSES, noise_source=noise),
     "noise on the coefficients": lambda noise: OutputPerturbation(classes=CLASSES, noise_source=noise),
-    "one epsilon for all": lambda noise: SmallestEpsilon(LEARNERS["noise in the objective"](noise)),
+    "one epsilon for all": lambda noise: LargeEpsilonsOnly(LEARNERS["noise in the objective"](noise)),
 }
 BUYERS = ("excess risk", "noise only", "loss on the records", "posted price", "cheapest k")
 

@@ -13,7 +13,6 @@ from dpmarket.learning.reference import (
     LargeEpsilonsOnly,
     OutputPerturbation,
     PersonalisedSampling,
-    SmallestEpsilon,
 )
 from dpmarket.mechanisms import EpsilonCost, Objective, PaperObjective
 from dpmarket.mechanisms.plan import plan
@@ -116,5 +115,5 @@ def learners(objective, epsilons, noise, trial):
         "single best threshold": LargeEpsilonsOnly(model, float(best)),
         "Jorgensen's sampling": sampling,
         "PDP-OP": OutputPerturbation(classes=CLASSES, noise_source=noise),
-        "smallest epsilon": SmallestEpsilon(model),
+        "smallest epsilon": LargeEpsilonsOnly(model),
     }
