@@ -152,7 +152,7 @@ def test_few_reports_are_decided_and_paid_at_least_their_cost(number):
     assert ("salt" in decision.offer) == (number >= 50)
 
 
-def test_the_salt_follows_from_rules_and_reports_and_from_nothing_else():
+def test_the_salt_follows_from_rules_and_sellers_and_from_no_cost():
     rules = check_rules(GOODS["two classes"].rules(60, budget=20.0))
     given_, binding = reports(60), Binding("ab" * 32, bytes(32))
     salts = {
@@ -165,7 +165,7 @@ def test_the_salt_follows_from_rules_and_reports_and_from_nothing_else():
     assert len(salts) == 1
     others = [
         decide_offline(rules, given_.names, given_.costs, Binding("cd" * 32, bytes(32))),
-        decide_offline(rules, given_.names, given_.costs + 0.01, binding),
+        decide_offline(rules, [*given_.names[:-1], "another"], given_.costs, binding),
         decide_offline(rules, given_.names, given_.costs, Binding("ab" * 32, b"\x01" * 32)),
     ]
     assert not salts & {public["salt"] for _, _, public in others}
