@@ -201,7 +201,9 @@ def test_the_certificate_holds_with_openings_rules_and_signature(whole):
     }
     verdict = whole.campaign.verify(*(part for pair in given.items() for part in pair)).json
     assert verdict["passed"]
-    assert {check["verdict"] for check in verdict["checks"]} == {"holds"}
+    # Histograms of reports would tell an operator everybody's cost: a campaign does not store them.
+    skipped = {check["name"] for check in verdict["checks"] if check["verdict"] == "skipped"}
+    assert skipped <= {"histograms"}
     other = ("--signature", "certificate.json.sig", "--public-key", "ab" * 32)
     assert not whole.campaign.verify(*other, code=1).json["passed"]
 
