@@ -20,10 +20,11 @@ PAGE = SCRIPTS.parent / "docs" / "performance.md"
 QUALITY = {
     "accuracy.py": "reference/accuracy.md",
     "budgets.py": "explanation/schedules.md",
-    "faults.py": "explanation/reliability.md",
+    "faults.py": "explanation/outcomes.md",
     "intervals.py": "explanation/intervals.md",
     "personal_prices.py": "explanation/allocation.md",
     "private_statistics.py": "explanation/statistics.md",
+    "quotas.py": "explanation/quotas.md",
 }
 INTRODUCTION = """\
 # Performance

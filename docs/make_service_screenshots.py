@@ -6,29 +6,29 @@ chromium, and leaves pictures in docs/_static/service. Needs the extras dev and 
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
-import httpx
 import numpy as np
-from dpmarket.market import Caller, acting, do_errands, issue_token, open_desk, work
-from dpmarket.web.setup import new_member, prepare
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from dpmarket.web.client import Client
-from dpmarket.web.running import serving
+from dpmarket.web.folder import new_member, opened, prepare
+from dpmarket.web.running import serving, working
 from dpmarket.web.settings import Settings
 
 FOLDER = Path(__file__).parent / "_static" / "service"
 ROLES = ("buyer", "paymaster", "operator")
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 FILLED = {
-    "title": "Sleep study",
+    "campaign.name": "Sleep study",
+    "sellers.expected": "200",
     "objective.budget": "50",
     "feature0.name": "age",
     "feature0.low": "18",
@@ -41,50 +41,67 @@ FILLED = {
 }
 
 
+RULES = {
+    "campaign": {"name": "Sleep study", "mechanism": "online"},
+    "sellers": {"expected": 60},
+    "costs": {"distribution": "uniform(1, 5)"},
+    "objective": {"payment_weight": 0.0005, "max_epsilon": 1.0},
+    "money": {"currency": "EUR"},
+    "features": {"age": {"low": 18.0, "high": 90.0}, "income": {"low": 0.0, "high": 1e5}},
+    "label": {"column": "sleeps well", "values": ["no", "yes"]},
+}
+
+
 class Clock:
     """Tells a time that the script moves."""
 
-    def __init__(self) -> None:
-        self.now = datetime.now(UTC).replace(microsecond=0)
+    ahead = timedelta()
 
     def __call__(self) -> datetime:
         """Return the time."""
-        return self.now
+        return datetime.now(UTC) + self.ahead
 
 
 class Story:
     """The tutorial, picture by picture."""
 
-    def __init__(self, desk: object, url: str, clock: Clock, browser: Browser) -> None:
-        self.desk, self.url, self.clock, self.browser = desk, url, clock, browser
-        names = {"buyer": "A hospital", "paymaster": "A bank's desk", "operator": "A panel"}
-        self.members = {role: new_member(desk, names[role], role, url) for role in ROLES}
+    def __init__(self, market: Any, url: str, clock: Clock, browser: Browser) -> None:
+        self.url, self.clock, self.browser = url, clock, browser
+        names = {"buyer": "A hospital", "paymaster": "A bank's clerk", "operator": "A panel"}
+        self.members = {role: new_member(market, names[role], [role], url) for role in ROLES}
+        self.clients = {role: Client(url, made.token) for role, made in self.members.items()}
 
     def run(self) -> None:
         """Take all pictures."""
-        buyer = self.enter("buyer")
-        buyer.goto(f"{self.url}/b/new")
+        page = self.window(1280)
+        page.goto(self.members["buyer"].link)
+        page.get_by_role("button", name="Sign in").click()
+        page.goto(f"{self.url}/m/new")
         for name, value in FILLED.items():
-            buyer.locator(f"[id='{name}']").fill(value)
-        buyer.get_by_role("button", name="Plan").click()
-        shoot(buyer, "plan", height=1000)
-        buyer.get_by_role("button", name="Save as a draft").click()
-        campaign = buyer.url.rsplit("/", 1)[1]
-        do_errands(self.desk, self.clock())  # a worker makes the key pair of a draft
-        with httpx.Client(trust_env=False, timeout=60.0) as http:
-            clients = {role: Client(self.url, made.token, http) for role, made in self.members.items()}
-            clients["paymaster"].fund(campaign, 6_000)
-            buyer.get_by_role("button", name="Open it").click()
-            invited = clients["operator"].invite(campaign, [f"panel {k}" for k in range(60)])
-            self.seller(invited[0]["link"])
-            rng = np.random.default_rng(29)
-            for one in invited[1:]:
-                sell(Client(self.url, one["token"], http), rng)
-        buyer.reload()
-        shoot(buyer, "dashboard")
-        self.clock.now += timedelta(days=9)
-        work(self.desk, self.clock())
-        self.receipt(invited[0]["link"])
+            page.locator(f"[id='{name}']").fill(value)
+        page.get_by_role("button", name="Plan").click()
+        shoot(page, "plan", height=1000)
+        campaign, invited = self.campaign()
+        link = f"{self.url}/i/{invited[0]['token']}"
+        self.seller(link)
+        rng = np.random.default_rng(29)
+        for one in invited[1:]:
+            sell(Client(self.url, one["token"]), rng)
+        page.goto(f"{self.url}/m/campaigns/{campaign}")
+        shoot(page, "dashboard")
+        self.clock.ahead = timedelta(days=9, minutes=1)
+        while self.clients["buyer"].campaign(campaign)["state"] != "released":
+            time.sleep(0.2)
+        self.receipt(link)
+
+    def campaign(self) -> tuple[str, list[dict[str, str]]]:
+        """Open a campaign and invite sellers; return it and their invitations."""
+        buyer, paymaster, operator = (self.clients[role] for role in ROLES)
+        times = [(self.clock() + timedelta(days=days)).isoformat() for days in (0, 7, 9)]
+        campaign = buyer.draft(RULES, *times)
+        paymaster.act("fund", campaign, amount=20_000)
+        buyer.act("open", campaign, confirmed=True)  # so few sellers buy little more than noise
+        return campaign, operator.invite(campaign, [f"panel {k}" for k in range(60)])
 
     def seller(self, link: str) -> None:
         """Go the way of one seller."""
@@ -115,16 +132,6 @@ class Story:
         page.get_by_role("link", name="See my receipt").click()
         shoot(page, "receipt")
 
-    def enter(self, role: str) -> Page:
-        """Sign a member in; the clock is this script's, and so the link is made by it."""
-        page = self.window(1280)
-        with acting(self.desk) as connection:
-            made = Caller(role, self.members[role].id)
-            token = issue_token(connection, "login", made, self.clock(), timedelta(days=1))
-        page.goto(f"{self.url}/login/{token}")
-        page.get_by_role("button", name="Sign in").click()
-        return page
-
     def window(self, width: int) -> Page:
         """Open a window of a width."""
         context = self.browser.new_context(
@@ -134,13 +141,15 @@ class Story:
 
 
 def sell(client: Client, rng: np.random.Generator) -> None:
-    """Take part as a simulated seller, if there is room."""
+    """Sell as a simulated seller, if there is money for another one."""
     client.consent()
-    if client.menu()["state"] == "waiting" or client.quote(rng.uniform(1, 5))["payment"] == 0:
+    if client.act("reserve")["state"] == "waiting":
+        return
+    if client.act("choose", cost=rng.uniform(1, 5))["payment"] == 0:
         return
     age, income = rng.uniform(18, 90), rng.uniform(0, 1e5)
     label = "yes" if age / 90 + income / 1e5 > 1.0 else "no"
-    client.accept()
+    client.act("accept")
     client.deliver({"age": age, "income": income, "sleeps well": label})
 
 
@@ -168,16 +177,12 @@ def main() -> None:
     """Run the service and take the pictures."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as name:
-        folder, clock = Path(name), Clock()
-        os.environ["DPMARKET_STATE"] = str(folder / "state")
-        settings = Settings(folder=folder)
-        with (
-            open_desk(folder / "market.ledger", folder / "keys", settings.terms) as desk,
-            serving(desk, settings, clock) as (url, _),
-            chromium() as browser,
-        ):
-            prepare(desk)
-            Story(desk, url, clock, browser).run()
+        settings, clock = Settings(folder=Path(name) / "study"), Clock()
+        with opened(settings, make=True) as market:
+            market.clock = clock
+            prepare(market, settings)
+            with serving(market, settings) as (url, _), working(market, settings), chromium() as browser:
+                Story(market, url, clock, browser).run()
 
 
 if __name__ == "__main__":
