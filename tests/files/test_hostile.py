@@ -224,7 +224,7 @@ def run(folder, *arguments):
 
 TABLE_COMMANDS = {
     "quote": ("quote", "{}", "-o", "new.csv"),
-    "train": ("train", "{}", "--quotes", "quotes.csv", "-o", "new.json"),
+    "train": ("train", "{}", "-o", "new.json"),
     "withdraw": ("withdraw", "--quotes", "quotes.csv", "--absent-from", "{}"),
     "show": ("show", "{}"),
     "costs fit": ("costs", "fit", "{}", "-o", "new.json"),

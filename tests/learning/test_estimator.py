@@ -322,6 +322,7 @@ def test_a_model_keeps_nothing_but_the_release_and_public_values():
         "classes_", "coef_", "intercept_", "coef_grid_", "grid_", "epsilons_", "people_", "l2_",
         "noise_rate_", "release_", "release_plan_", "description_", "intercept_scaling_",
         "shrinkage_correction_", "certifiable_", "n_features_in_", "loss_weights_", "delta_",
+        "effective_people_",
     }  # fmt: skip
 
 

@@ -181,15 +181,16 @@ def campaign(request, tmp_path_factory):
     good = GOODS["two classes"]
     ids, costs, people = sellers(good, 40)
     ids = [f"seller {k}" for k in range(40)]
-    made = FileCampaign(tmp_path_factory.mktemp("papers"), good.rules(40), *tables(ids, costs, people))
-    online = ["--online"] if request.param == "online" else []
-    made.run("commit", "market.toml", "-o", "commitment.json", *online)
-    made.quote(*online)
+    objective = {"budget": 40, "mechanism": "online"} if request.param == "online" else {}
+    rules = good.rules(40, **objective)
+    made = FileCampaign(tmp_path_factory.mktemp("papers"), rules, *tables(ids, costs, people))
+    made.run("commit", "-o", "commitment.json")
+    made.quote()
     cheap = sorted(zip(costs, ids, strict=True))
     made.withdraw(cheap[3][1])
     made.train()
     made.public_key = made.run("signing-key", "key.pem", "--json").json["public_key"]
-    made.certify("--commitment", "commitment.json", "--key", "key.pem")
+    made.certify("--key", "key.pem")
     made.receipts()
     made.seller = cheap[0][1]
     shutil.copy(made.receipt_of(made.seller), made / "receipt.json")

@@ -196,7 +196,7 @@ def test_the_participation_audit_counts_quadratic_costs_where_the_rules_have_the
 
 def test_the_privacy_audit_passes_the_estimator(ask):
     """At the command's false-alarm rate for the sampled part, set to 1e-6."""
-    data = ask("audit", "privacy", 0.5, 1, 4, "--fits", 400, "--processes", 1, "--false-alarm", 1e-6)
+    data = ask("audit", "privacy", 0.5, 1, 4, "--fits", 400, "--false-alarm", 1e-6)
     assert data["passed"] is True
 
 

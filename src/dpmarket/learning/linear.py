@@ -217,11 +217,11 @@ class _PrivateLinearModel(IntervalsMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def published(self) -> Self:
-        """Return a copy without ``epsilons_``, ``loss_weights_`` and ``people_``, for other people's eyes."""
+        """Return a copy without ``people_`` and everybody's epsilon and weights, for other people's eyes."""
         check_is_fitted(self)
         model = copy.copy(self)
-        for name in ("epsilons_", "loss_weights_", "people_"):
-            del model.__dict__[name]
+        for name in ("epsilons_", "loss_weights_", "whole_weights_", "people_"):
+            model.__dict__.pop(name, None)
         return model
 
     def __sklearn_tags__(self) -> Any:
