@@ -68,7 +68,7 @@ def epsilon_bound(right: int, guesses: int, alpha: float, delta: float = 0.0, mo
 
     Examples
     --------
-    >>> 0.7 < epsilon_bound(700, 1000, alpha=0.05) < np.log(700 / 300)
+    >>> bool(0.7 < epsilon_bound(700, 1000, alpha=0.05) < np.log(700 / 300))
     True
     >>> epsilon_bound(500, 1000, alpha=0.05), epsilon_bound(0, 0, alpha=0.05)
     (0.0, 0.0)

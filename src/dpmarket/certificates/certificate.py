@@ -158,8 +158,8 @@ class Certificate:
     >>> model = dpm.PrivateLogisticRegression(classes=(0, 1))
     >>> model = model.fit([[0.2], [0.4], [-0.5]], [0, 1, 1], epsilons=outcome.epsilons)
     >>> certificate = dpm.certify(outcome, model, mechanism.rules(), seller_ids=["ann", "bob", "cem"])
-    >>> file, receipt = bytes(certificate), certificate.receipt("ann")
-    >>> b"ann" in file, b"ann" in receipt, len(certificate.digest)
+    >>> file, receipt = bytes(certificate), certificate.receipt("bob")
+    >>> b"bob" in file, b"bob" in receipt, len(certificate.digest)
     (False, True, 64)
     """
 

@@ -77,9 +77,11 @@ def verify(
     >>> model = dpm.PrivateLogisticRegression(classes=(0, 1))
     >>> model = model.fit([[0.2], [0.4], [-0.5]], [0, 1, 1], epsilons=outcome.epsilons)
     >>> certificate = dpm.certify(outcome, model, mechanism.rules(), seller_ids=["ann", "bob", "cem"])
-    >>> dpm.verify(certificate, receipt=certificate.receipt("ann"), cost=1.5).passed
+    >>> receipt = certificate.receipt("ann")
+    >>> dpm.verify(certificate, receipt=receipt, cost=1.5).passed
     True
-    >>> dpm.verify(bytes(certificate).replace(b'"bought_from":3', b'"bought_from":4')).passed
+    >>> changed = bytes(certificate).replace(b'"bought_from":1', b'"bought_from":2')
+    >>> dpm.verify(changed, receipt=receipt, cost=1.5).passed
     False
     """
     checks: list[Check] = []
