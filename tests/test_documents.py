@@ -125,7 +125,8 @@ def test_the_examples_of_all_commands_run_one_after_the_other(tmp_path, monkeypa
     write_rows("public.csv", header[1:], [record[1:] for record in records])
     write_rows("accounts.csv", ["id", "name", "iban"], [[one, one, "DE89370400440532013000"] for one in ids])
     write_rows("pilot.csv", ["cost"], [[cost] for cost in rng.gamma(3.0, 0.8, 200).tolist()])
-    shown = [f"$ {example}" for command in all_commands().values() for example in examples_of(command)]
+    examples = [example for command in all_commands().values() for example in examples_of(command)]
+    shown = [f"$ {example}" for example in ("dpmarket init --service hospital", *examples)]
     page = tmp_path / "examples.md"
     page.write_text("\n".join(["```console", *shown, "```"]), encoding="utf-8")
     run_page(page, tmp_path)

@@ -103,8 +103,8 @@ def _run(command, shown, folder, where):
             return  # until somebody stops them: tests of the service do
         if "CAMPAIGN" in arguments:
             return  # one with an id of its own: tests of the service do
-        if arguments[:2] == ["service", "restore"]:  # after its machine was lost
-            (Path(folder) / arguments[2] / "data" / "market.ledger").unlink()
+        if arguments[0] == "restore":  # after the database was lost
+            (Path(folder) / "rules.db").unlink()
         done = call(*arguments, cwd=folder)
     else:
         assert program == "python", where
