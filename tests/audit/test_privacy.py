@@ -385,7 +385,7 @@ def test_models_without_coefficients_are_read_through_their_probabilities():
         def predict_proba(self, X):
             return self.inner.predict_proba(X)
 
-    findings = sampled(Opaque(), PROMISES, people=[0], fits=1_200)
+    findings = sampled(Opaque(), PROMISES, people=[0], fits=4_000)
     assert findings.passed
     assert findings.found[0] > 0.2
 

@@ -269,11 +269,13 @@ def test_an_account_refuses_what_exceeds_it_and_is_charged_what_was_spent():
 
 
 @every
-def test_a_published_copy_carries_nobodys_budget(name):
+@pytest.mark.parametrize("delta", [None, 1e-5])
+def test_a_published_copy_carries_nobodys_budget(name, delta):
     x, y, epsilons = records(name)
-    model = clone(EVERY[name]).fit(x, y, epsilons=epsilons)
+    model = clone(EVERY[name]).set_params(delta=delta).fit(x, y, epsilons=epsilons)
     public = pickle.loads(pickle.dumps(model.published()))
-    assert not {"epsilons_", "loss_weights_", "people_"} & set(vars(public))
+    assert not {"epsilons_", "loss_weights_", "whole_weights_", "people_"} & set(vars(public))
+    assert all(len(epsilons) not in np.shape(value) for value in vars(public).values())
     assert np.array_equal(public.predict(x), model.predict(x))
 
 

@@ -21,6 +21,7 @@ from dpmarket.campaign.file_campaign import quote_file, train_file
 from dpmarket.campaign.log import forget_place
 from dpmarket.campaign.people import person_digests
 from dpmarket.campaign.place import existing_campaign, place_of, state_folder
+from dpmarket.campaign.rules.decision import largest_amount
 from dpmarket.campaign.rules.pricing import online_schedule, plan_for
 from dpmarket.campaign.rules.rules_file import Rules
 from dpmarket.campaign.training import market_key
@@ -115,6 +116,10 @@ def run_demo(folder: str | os.PathLike[str], progress: StageProgress = lambda wh
     epsilons, payments = schedule.quote(_costs(len(sellers)))
     units = campaign.rules.money.minor_units
     amounts = whole_units(payments, units)
+    # Escrow is the budget: a seller is quoted while the largest payment is left.
+    before = np.cumsum(amounts) - amounts
+    is_quoted = before + largest_amount(schedule, units) <= round(BUDGET * units)
+    epsilons, amounts = np.where(is_quoted, epsilons, 0.0), np.where(is_quoted, amounts, 0)
     _write_quotes(place / "quotes-online.csv", epsilons, amounts, units)
     write_certificate(certificate, place / "certificate.json", place / "openings.json")
     verified = (SEALED, Verified(verify(certificate)))
