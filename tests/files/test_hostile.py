@@ -225,7 +225,7 @@ def run(folder, *arguments):
 TABLE_COMMANDS = {
     "quote": ("quote", "{}", "-o", "new.csv"),
     "train": ("train", "{}", "-o", "new.json"),
-    "withdraw": ("withdraw", "--quotes", "quotes.csv", "--absent-from", "{}"),
+    "withdraw": ("withdraw", "--absent-from", "{}"),
     "show": ("show", "{}"),
     "costs fit": ("costs", "fit", "{}", "-o", "new.json"),
     "audit participation": ("audit", "participation", "{}", "quotes.csv"),
@@ -319,5 +319,5 @@ def test_every_command_refuses_every_hostile_json_file(folder, usual, tmp_path, 
 @pytest.mark.parametrize("name", hostile.TOML)
 def test_every_command_refuses_every_hostile_market_file(folder, usual, tmp_path, name):
     (tmp_path / "hostile.toml").write_bytes(hostile.TOML[name])
-    for arguments in (("show", "{}"), ("quote", "reports.csv", "-o", "new.csv", "--market", "{}")):
+    for arguments in (("show", "{}"), ("quote", "reports.csv", "-o", "new.csv", "-m", "{}")):
         refused(folder, usual, arguments, tmp_path / "hostile.toml")
