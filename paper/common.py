@@ -31,13 +31,12 @@ PROCESSES = 2
 QUICK = Path(__file__).parent.parent / "out" / "paper"
 COLOURS = ("#1b6ca8", "#c8553d", "#3c8d5a", "#8a5fa8", "#b8860b", "#5f6b73")
 MARKERS = ("o", "s", "^", "D", "v", "x")
-mpl.use("Agg")
-mpl.rcParams.update({
+LOOK = {
     "svg.hashsalt": "dpmarket", "svg.fonttype": "none", "font.size": 9.0, "axes.grid": True,
     "grid.color": "#dddddd", "axes.spines.top": False, "axes.spines.right": False, "lines.markersize": 3.5,
     "legend.frameon": False, "legend.fontsize": 8.0, "lines.linewidth": 1.4,
     "figure.constrained_layout.use": True,
-})  # fmt: skip
+}  # fmt: skip
 
 
 def main(
@@ -52,6 +51,8 @@ def main(
     parser.add_argument("--quick", action="store_true", help="small settings, written into out/paper")
     parser.add_argument("--again", action="store_true", help="compute even if the table is kept")
     chosen = parser.parse_args()
+    mpl.use("Agg")
+    mpl.rcParams.update(LOOK)  # here, not on import: tests load scripts beside other figures
     source = Path(file)
     folder = QUICK if chosen.quick else source.parent
     folder.mkdir(parents=True, exist_ok=True)
