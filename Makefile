@@ -13,7 +13,7 @@ export PYTHONDONTWRITEBYTECODE :=
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1 POLARS_MAX_THREADS=1
 WORKERS ?= 2
 ## Take tens of minutes, go on where they stopped, and write pages of the documentation.
-ACCURACY := benchmarks/accuracy.py benchmarks/intervals.py
+ACCURACY := benchmarks/accuracy.py benchmarks/forecast.py benchmarks/intervals.py benchmarks/torch_models.py
 
 .DEFAULT_GOAL := help
 .PHONY: help demo serve test test-slow kernels pytest style types faults faults-outside bench accuracy paper lint docs packages sbom clean

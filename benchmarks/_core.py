@@ -2,7 +2,7 @@
 
 A bare insert opens a transaction of the market, enters one row and commits. Times are medians over sellers
 who come one after the other. A file of a million reports is quoted, trained and paid out once. On PostgreSQL
-if the package pgserver is there. Takes the place of ``desk.py`` when callers switch.
+if the package pgserver is there.
 """
 
 import contextlib
@@ -19,14 +19,17 @@ import polars as pl
 import sqlalchemy as sa
 
 from _results import Table, at_most, measure, tell
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+from campaign.live import SCHEDULE, TableRecords, half_price, import_reports
 from dpmarket.campaign import campaigns, line, payouts, quoting, sellers, training, worker
-from dpmarket.campaign.acts import OWNER, Caller, participation_of
+from dpmarket.campaign.acts import OWNER, Caller
+from dpmarket.campaign.consent import consent_page
 from dpmarket.campaign.database import open_market
-from dpmarket.mechanisms.price_schedule import PriceSchedule
+from dpmarket.campaign.transaction import campaign_of
 
 SELLERS = 150
 PEOPLE = int(os.environ.get("DPMARKET_PEOPLE", "1000000"))
-SCHEDULE = PriceSchedule([1.0, 3.0], [2.0, 0.0])
 BARE = sa.Table(
     "bare", sa.MetaData(), sa.Column("id", sa.Integer, primary_key=True), sa.Column("amount", sa.BigInteger)
 )
@@ -79,7 +82,8 @@ def prepared(market):
         BARE.create(c)
     for one in made:
         me = one.participation
-        page = market.transact(lambda tx, me=me: sellers.consent_digest(tx, participation_of(tx, me), "en"))
+        with market.look() as c:
+            page = consent_page(c, campaign_of(c, campaign), "en").page
         market.run(sellers.consent, Caller(participation=me), page)
         yield me
 
@@ -130,11 +134,15 @@ def one_file(market):
     random = np.random.default_rng(0)
     table = pl.DataFrame({"id": [f"person {k}" for k in range(PEOPLE)], "cost": random.uniform(1, 3, PEOPLE)})
     steps = [clock()]
-    quoting.import_reports(market, OWNER, campaign, table, quoting.schedule_decision(SCHEDULE))
+    import_reports(market, OWNER, campaign, table, half_price)
     steps.append(clock())
-    source = training.TableRecords(training.market_key(market), table)
-    training.train(market, campaign, source, lambda records, sold: training.Result(
-        b"", 0.9 * sold.epsilons, sold.epsilons))  # fmt: skip
+    source = TableRecords(market.key, table)
+
+    def release(records, sold, before_noise):
+        before_noise()
+        return training.Result(b"", 0.9 * sold.epsilons, sold.epsilons)
+
+    training.train(market, campaign, source, release)
     steps.append(clock())
     market.run(payouts.pay_out, OWNER, campaign)
     steps.append(clock())
@@ -144,8 +152,7 @@ def one_file(market):
 def places():
     yield "SQLite", lambda folder: folder / "market.db"
     with contextlib.suppress(ImportError):
-        sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
-        from support.ledgers import new_database, postgres_server
+        from support.databases import new_database, postgres_server
 
         with tempfile.TemporaryDirectory() as folder:
             os.chmod(folder, 0o755)

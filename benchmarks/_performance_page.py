@@ -21,10 +21,12 @@ QUALITY = {
     "accuracy.py": "reference/accuracy.md",
     "budgets.py": "explanation/schedules.md",
     "faults.py": "explanation/outcomes.md",
+    "forecast.py": "how-to/plan-a-budget.md",
     "intervals.py": "explanation/intervals.md",
     "personal_prices.py": "explanation/allocation.md",
     "private_statistics.py": "explanation/statistics.md",
     "quotas.py": "explanation/quotas.md",
+    "torch_models.py": "how-to/torch-models.md",
 }
 INTRODUCTION = """\
 # Performance

@@ -4,7 +4,8 @@ Each row is the mean over simulated markets with a fixed seed. Spending is a mul
 the mean number of sellers who sell something: where few are paid, one more or less decides how much is spent.
 The second table is what escrow for cross-priced campaigns is set by: a live campaign asks for the budget and
 a margin of 2% plus 2.5 over the *effective* number of paid sellers of the typical market, the squared sum of
-payments over the sum of their squares.
+payments over the sum of their squares. The third table has markets in which hardly anybody reports a cost
+below the reserve price.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from dpmarket.mechanisms.price_schedule import CostBins
 COSTS = Uniform(1, 5)
 MARKETS = 20
 ESCROW_MARKETS = 60
+FEW_MARKETS = 40
 
 
 def shown(spent: list[float]) -> str:
@@ -96,5 +98,28 @@ def escrow() -> Table:
     )
 
 
+def few() -> Table:
+    """What is spent if hardly anybody's cost is below the reserve price, which nobody expected."""
+    rows, sellers, budget = [], 60, 100.0
+    for cap in (None, 3.0):
+        mechanism = CrossPricedMechanism(COSTS, Objective.for_model(10, weight_cap=cap), budget)
+        for below in (1, 2, 3, 5, 10, 20):
+            tell(f"{below} of {sellers} sellers below the reserve price, cap {cap}")
+            rng, spent = np.random.default_rng(0), []
+            for _ in range(FEW_MARKETS):
+                costs = np.full(sellers, 6.0)
+                costs[:below] = COSTS.sample(below, rng)
+                outcome, _ = mechanism.run(range(sellers), costs, salt=rng.bytes(16))
+                spent.append(outcome.total_payment / budget)
+            nothing = sum(share == 0.0 for share in spent)
+            bound = "none" if cap is None else f"{cap:g}"
+            rows.append([str(below), bound, str(nothing), shown(spent), f"{max(spent):.3f}"])
+    return Table(
+        f"{sellers} sellers of whom few may sell, cross-priced: share of the budget in {FEW_MARKETS} markets",
+        ["below the reserve price", "weight cap", "markets that buy nothing", "spent", "most"],
+        rows,
+    )
+
+
 if __name__ == "__main__":
-    write_tables(__file__, [spending(), escrow()])
+    write_tables(__file__, [spending(), escrow(), few()])

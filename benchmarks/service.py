@@ -49,12 +49,12 @@ def acts():
             times["empty route"].append(timed(service.http.get, "/healthz")[0])
             times["consent"].append(timed(caller.consent)[0])
             times["me"].append(timed(caller.get, "/me")[0])
-            times["menu"].append(timed(caller.act, "menu")[0])
-            seconds, quoted = timed(caller.act, "quote", cost=cost)
+            times["menu"].append(timed(caller.reserve)[0])
+            seconds, quoted = timed(caller.act, "choose", cost=cost)
             times["quote"].append(seconds)
             if quoted["epsilon"]:
-                times["acceptance"].append(timed(caller.act, "acceptance")[0])
-                times["record"].append(timed(caller.act, "record", values=record)[0])
+                times["acceptance"].append(timed(caller.act, "accept")[0])
+                times["record"].append(timed(caller.act, "deliver", values=record)[0])
     empty = statistics.median(times["empty route"])
     rows = []
     for name, found in times.items():

@@ -23,6 +23,7 @@ MAKES = {
     "audit": "findings",
     "certificates": "proofs, receipts",
     "campaign": "one purchase",
+    "distributed": "many machines",
     "report": "one page, figures",
     "web": "the service",
     "cli": "commands",

@@ -7,6 +7,7 @@ for the cut-off price (Eq. `Eq:lambda`). Costs from U[1, 5], mu = sigma = 1, no 
 import time
 
 import numpy as np
+import polars as pl
 
 from common import figure, in_parallel, label, lines, main
 from dpmarket.costs import Uniform
@@ -50,11 +51,12 @@ def market(s, m, gamma):
 def draw(table):
     drawn, (left, right) = figure(columns=2)
     part = table.filter(gamma=1e-3)
-    named = part.with_columns(name=part["way"] + ", " + part["grid"].cast(str) + " totals")
+    totals = pl.when(pl.col("way") == "printed").then(pl.format(", {} totals", "grid")).otherwise(pl.lit(""))
+    named = part.with_columns(name=pl.concat_str("way", totals))
     lines(left, named, "sellers", "gap", "name")
-    label(left, "Above the optimum (relative), γ = 0.001", "sellers m", "gap", log="xy")
+    label(left, "Gap to the optimum, γ = 0.001", "sellers m", "relative gap", log="xy")
     lines(right, named, "sellers", "seconds", "name")
-    label(right, "Processor time; the package also pays", "sellers m", "seconds", log="xy")
+    label(right, "Time (the package's with payments)", "sellers m", "seconds", log="xy")
     return drawn
 
 

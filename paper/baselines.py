@@ -20,7 +20,7 @@ SETTINGS = {
     "budgets": [100.0, 1_000.0],
     "shapes": ["linear", "quadratic"],
     "most": 20.0,  # the largest epsilon on sale with quadratic costs
-    "trials": 6,
+    "trials": 20,
 }
 QUICK = {"sets": ["breast_cancer"], "budgets": [100.0], "trials": 3}
 

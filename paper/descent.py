@@ -7,7 +7,7 @@ between Lambda and mu: that, not the theorem's condition, decides how many steps
 import numpy as np
 
 from common import figure, in_parallel, label, lines, main
-from dpmarket.mechanisms.joint import Inner, lipschitz, solve_newton
+from dpmarket.mechanisms.joint import Inner, solve_newton
 from dpmarket.numerics import project_to_capped_simplex
 from records import sellers_of_wisconsin
 
@@ -60,13 +60,23 @@ def descend(inner, w, tolerance, most):
     trace = [inner.value(w, a)]
     for _ in range(most):
         moved_w = w - step * inner.gradient(w, a)
-        moved_a = project_to_capped_simplex(a - step * (inner.scores(w) + 2.0 * inner.mu * a))
+        moved_a = project_to_capped_simplex(a - step * (inner.scores(w) + 2.0 * inner.mu * a), inner.cap)
         change = np.sqrt(((moved_w - w) ** 2).sum() + ((moved_a - a) ** 2).sum())
         w, a = moved_w, moved_a
         trace.append(inner.value(w, a))
         if change <= step * tolerance * inner.scale:
             break
     return np.concatenate([w, a]), trace
+
+
+def lipschitz(inner):
+    """Return a bound on the norm of the Hessian in (w, a): that of [[l2 + d, x], [x, 2 mu]].
+
+    x is the spectral norm of the rows and d = min(cap x^2, 1)/4.
+    """
+    x = float(np.linalg.norm(inner.rows, 2))
+    first, second = inner.l2 + 0.25 * min(inner.cap * x**2, 1.0), 2.0 * inner.mu
+    return 0.5 * (first + second + np.hypot(first - second, 2.0 * x))
 
 
 def draw(table):

@@ -11,9 +11,9 @@ from common import figure, in_parallel, label, main, mean_and_error
 from dpmarket.costs import Uniform, VirtualCost
 from dpmarket.datasets import breast_cancer
 from dpmarket.learning import PrivateLogisticRegression
-from dpmarket.learning.reference import LargeEpsilonsOnly, OutputPerturbation
 from dpmarket.mechanisms import CheapestK, JointMechanism, OfflineMechanism, PaperObjective, posted_price
 from dpmarket.privacy import SeededNoise
+from learners import LargeEpsilonsOnly, OutputPerturbation
 from records import LOWEST, split
 
 SETTINGS = {"gamma": 1e-3, "noise_draws": 15, "splits": [0, 1, 2], "sellers": 40, "reports": 21,
@@ -22,7 +22,7 @@ QUICK = {"noise_draws": 2, "splits": [0], "reports": 5, "quantiles": [0.2]}
 CLASSES = (-1.0, 1.0)
 LEARNERS = {
     "noise in the objective": lambda noise: PrivateLogisticRegression(classes=CLASSES, noise_source=noise),
-    "noise on the coefficients": lambda noise: OutputPerturbation(classes=CLASSES, noise_source=noise),
+    "noise on the coefficients": lambda noise: OutputPerturbation(CLASSES, noise),
     "one epsilon for all": lambda noise: LargeEpsilonsOnly(LEARNERS["noise in the objective"](noise)),
 }
 BUYERS = ("excess risk", "noise only", "loss on the records", "posted price", "cheapest k")
@@ -96,10 +96,11 @@ def draw(table):
     drawn, (left, right) = figure(columns=2)
     trained, buyers = table.filter(kind="learner"), table.filter(kind="buyer")
     left.errorbar(trained["test_error"], trained["name"], xerr=2 * trained["test_error_se"], fmt="o")
-    label(left, "Error of three learners, equal payments", "test error", "", legend=False)
+    label(left, "Three learners, equal payments", "test error", "", legend=False)
     right.plot(buyers["gain"], buyers["name"], "o")
     right.set_xscale("symlog", linthresh=1e-9)
-    label(right, "Five buyers: largest gain of a misreport", "share of the payment", "", legend=False)
+    right.set_xticks([-1e-5, -1e-7, 0.0])
+    label(right, "Best misreport, five buyers", "gain, as a share of the payment", "", legend=False)
     return drawn
 
 

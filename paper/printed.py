@@ -15,8 +15,8 @@ from scipy.optimize import brentq, minimize_scalar
 from scipy.special import expit, gammainccinv
 
 from dpmarket.arrays import FloatArray
-from dpmarket.errors import Infeasible
-from dpmarket.mechanisms.joint import Inner, Solution, solve_greedy, solve_newton
+from dpmarket.errors import Infeasible, NotConverged
+from dpmarket.mechanisms.joint import Inner, Solution, solve_newton
 from dpmarket.numerics import project_to_capped_simplex
 from dpmarket.privacy import NoiseNorm, Release, logistic_loss
 
@@ -271,6 +271,36 @@ def naive_weights(rows: FloatArray, prices: FloatArray, l2: float, cap: float) -
     starts = [np.zeros(rows.shape[1]), *np.random.default_rng(0).standard_normal((4, rows.shape[1]))]
     best = min((solve_greedy(inner, start) for start in starts), key=lambda each: each.value)
     return best.weights, best.value
+
+
+def corner(scores: FloatArray, cap: float) -> FloatArray:
+    """Return the corner of the capped simplex with the least ``<a, scores>``: the lowest scores."""
+    weights, left = np.zeros(scores.size), 1.0
+    for i in np.argsort(scores, kind="stable"):
+        weights[i] = min(cap, left)
+        left = left - cap if left - cap > 1e-12 else 0.0
+        if left == 0.0:
+            break
+    return weights
+
+
+def solve_greedy(inner: Inner, start: FloatArray) -> Solution:
+    """Return a point that is best in weights and best in w, each with the other fixed; for mu = 0.
+
+    Weights move between corners of the capped simplex and the objective falls with each move, so this ends.
+    There may be many such points.
+    """
+    w, trace = start, list[float]()
+    weights = corner(inner.scores(w), inner.cap)
+    for _ in range(500):
+        found = solve_newton(inner, w, weights)
+        trace.append(found.value)
+        scores = inner.scores(found.coefficients)
+        chosen = corner(scores, inner.cap)
+        if float((weights - chosen) @ scores) <= 2.0**-49 * (1.0 + abs(found.value)):
+            return Solution(found.coefficients, weights, found.value, tuple(trace))
+        w, weights = found.coefficients, chosen
+    raise NotConverged("expected the choice of sellers to settle within 500 turns, it did not.")
 
 
 def in_ball(inner: Inner, start: FloatArray, radius: float) -> Solution:

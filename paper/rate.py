@@ -73,7 +73,7 @@ def draw(table):
     left.plot(leading["sellers"], leading["leading"], "k:", label="leading term, U[0, 1]")
     label(left, "Proxy loss, μ²/(σγ) = 100", "sellers m", "loss", log="xy")
     lines(right, part.filter(power=0), "sellers", "exceeding", "costs")
-    label(right, "Above 1 + 0.05 m^(-1/8) leading terms", "sellers m", "share", log="x")
+    label(right, "Markets above the margin", "sellers m", "share above 1 + 0.05 m^(-1/8)", log="x")
     return drawn
 
 

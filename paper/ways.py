@@ -9,13 +9,9 @@ import numpy as np
 
 from dpmarket.costs import Uniform
 from dpmarket.learning import PrivateLogisticRegression
-from dpmarket.learning.reference import (
-    LargeEpsilonsOnly,
-    OutputPerturbation,
-    PersonalisedSampling,
-)
 from dpmarket.mechanisms import EpsilonCost, Objective, PaperObjective
 from dpmarket.mechanisms.plan import plan
+from learners import LargeEpsilonsOnly, OutputPerturbation, PersonalisedSampling
 
 COSTS = Uniform(1.0, 5.0)
 CLASSES = (-1.0, 1.0)
@@ -110,10 +106,10 @@ def learners(objective, epsilons, noise, trial):
         np.argmin([sum(objective.errors(1 / k, k * t)) for k, t in zip(counts, levels, strict=True)])
     ]
     drawn, mean = np.random.default_rng(trial), float(epsilons[epsilons > 0.0].mean())
-    sampling = PersonalisedSampling(mean, classes=CLASSES, noise_source=noise, random_bytes=drawn.bytes)
+    sampling = PersonalisedSampling(mean, CLASSES, noise, drawn.bytes)
     return {
         "single best threshold": LargeEpsilonsOnly(model, float(best)),
         "Jorgensen's sampling": sampling,
-        "PDP-OP": OutputPerturbation(classes=CLASSES, noise_source=noise),
+        "PDP-OP": OutputPerturbation(CLASSES, noise),
         "smallest epsilon": LargeEpsilonsOnly(model),
     }

@@ -3,8 +3,10 @@
 import itertools
 import re
 import runpy
+from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 
 from dpmarket.campaign.rules.rules_file import Rules
@@ -122,6 +124,8 @@ def test_the_examples_of_all_commands_run_one_after_the_other(tmp_path, monkeypa
     header = ["seller", "age", "income", "label"]
     write_rows("reports.csv", ["seller", "cost"], zip(ids, costs.tolist(), strict=True))
     write_rows("data.csv", header, records)
+    Path("records").mkdir()
+    pl.DataFrame(records, schema=header, orient="row").write_parquet("records/all.parquet")
     write_rows("public.csv", header[1:], [record[1:] for record in records])
     write_rows("accounts.csv", ["id", "name", "iban"], [[one, one, "DE89370400440532013000"] for one in ids])
     write_rows("pilot.csv", ["cost"], [[cost] for cost in rng.gamma(3.0, 0.8, 200).tolist()])

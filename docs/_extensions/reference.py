@@ -12,8 +12,8 @@ from typing import Any
 from typer.cli import get_docs_for_click
 from typer.main import get_command
 
-from dpmarket.campaign.rules.keys import model_in, table_of_named
-from dpmarket.campaign.rules.rules_file import Bounds, Rules
+from dpmarket.campaign.rules.keys import table_of
+from dpmarket.campaign.rules.rules_file import Rules
 from dpmarket.cli.app import app as command_line
 from dpmarket.web.app import make_routes
 from dpmarket.web.problems import STATUS, TITLES
@@ -52,9 +52,8 @@ def rules_file() -> str:
     """Every table and key of the rules file."""
     parts = []
     for name, field in Rules.model_fields.items():
-        model, prefix = model_in(field.annotation), ""
-        if not hasattr(model, "model_fields"):  # tables with names of the buyer's own
-            model, prefix = table_of_named(field.annotation) or Bounds, "NAME."
+        model, is_named = table_of(field.annotation)
+        prefix = "NAME." if is_named else ""  # tables with names of the buyer's own
         rows = [
             (
                 f"`{prefix}{key}`",

@@ -34,6 +34,8 @@ from .learning import PrivateLinearRegression as PrivateLinearRegression
 from .learning import PrivateLinearSVC as PrivateLinearSVC
 from .learning import PrivateLogisticRegression as PrivateLogisticRegression
 from .learning import PrivateQuantileRegressor as PrivateQuantileRegressor
+from .learning import PrivateTorchClassifier as PrivateTorchClassifier
+from .learning import PrivateTorchRegressor as PrivateTorchRegressor
 from .learning import PublicEncoder as PublicEncoder
 from .learning import PublicScaler as PublicScaler
 from .mechanisms import CrossPricedMechanism as CrossPricedMechanism

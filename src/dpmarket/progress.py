@@ -15,6 +15,11 @@ Progress = Callable[[int, int], object]
 StageProgress = Callable[[str, float], object]
 """Called with what is being done and the share of all work that is done, from 0 to 1."""
 
+
+def silent(what: str, share: float) -> None:
+    """Do nothing: the progress of work that nobody watches."""
+
+
 _WATCHING: list[Callable[[], object]] = []
 
 

@@ -21,11 +21,6 @@ from dpmarket.audit import (
 )
 from dpmarket.audit.guesses import epsilon_bound
 from dpmarket.audit.neighbours import best_lean, neighbours_of
-from dpmarket.learning.reference import (
-    LargeEpsilonsOnly,
-    OutputPerturbation,
-    PersonalisedSampling,
-)
 from dpmarket.privacy import (
     NoiseNorm,
     Release,
@@ -128,28 +123,6 @@ def test_an_audit_of_a_learner_with_a_delta_leaves_out_densities():
     audit = audit_privacy(learner, [1.0, 3.0, 2.0], people=[1], fits=400)
     assert audit.passed
     assert audit.density is None
-
-
-CLASSES = (0, 1)
-LEARNERS = {
-    "smallest epsilon": LargeEpsilonsOnly(PrivateLogisticRegression(classes=CLASSES)),
-    "large epsilons only": LargeEpsilonsOnly(PrivateLogisticRegression(classes=CLASSES), 2.0),
-    "sampling": PersonalisedSampling(3.0, CLASSES),
-    "output perturbation": OutputPerturbation(None, CLASSES),
-}
-
-
-# The first two train the project's own estimator: their turn is with many models.
-@pytest.mark.parametrize("name", ["sampling", "output perturbation"])
-def test_reference_learners_with_noise_of_their_own_pass(name):
-    findings = sampled(LEARNERS[name], [1.0, 4.0, 3.0], people=[1], fits=400)
-    assert findings.passed
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", LEARNERS)
-def test_every_reference_learner_passes_with_many_models(name):
-    assert sampled(LEARNERS[name], [2.0, 30.0, 30.0], people=[0, 1], fits=4_000).passed
 
 
 # ---------------------------------------------------------------- every mistake is caught

@@ -8,10 +8,12 @@ import numpy as np
 import polars as pl
 
 from dpmarket.campaign import campaigns, line, quoting, sellers, training, worker
-from dpmarket.campaign.acts import OWNER, WORKER, Caller, campaign_of
+from dpmarket.campaign.acts import OWNER, WORKER, Caller
 from dpmarket.campaign.checks import books
 from dpmarket.campaign.consent import consent_page
 from dpmarket.campaign.database import open_market
+from dpmarket.campaign.people import person_digests
+from dpmarket.campaign.transaction import campaign_of
 from dpmarket.mechanisms.price_schedule import PriceSchedule
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -57,6 +59,38 @@ def release(records, sellers_, before_noise):
     return training.Result(document, 0.5 * sellers_.epsilons, np.full(len(sellers_.epsilons), 0.1))
 
 
+def import_reports(market, caller, campaign, table, decide):
+    """Quote everybody in a table of reports, and enter that they accept; return everybody's quotes."""
+    new = quoting.preview_reports(market, campaign, table, decide)
+    if new is not None:
+        market.run(quoting.enter_quotes, caller, campaign, new.quotes, new.offer, new.reports)
+    with market.look() as c:
+        return quoting.quotes_of(c, campaign)
+
+
+def state_of(market, campaign):
+    with market.look() as c:
+        return campaign_of(c, campaign).state
+
+
+class TableRecords:
+    """Records of a file campaign: a table with a column ``id``."""
+
+    def __init__(self, key, table):
+        digests = person_digests(key, table.get_column("id").to_list())
+        self._table = table.with_columns(digest=pl.Series(digests, dtype=pl.Binary))
+
+    def people(self):
+        return set(self._table.get_column("digest").to_list())
+
+    def read(self, sellers_):
+        order = pl.DataFrame({"digest": sellers_.digests}, schema={"digest": pl.Binary})
+        return order.join(self._table, on="digest", maintain_order="left")
+
+    def destroy(self):
+        pass
+
+
 def decoded(rows):
     """Turn opened records into numbers; what does not open is the public zero."""
     return [0.0 if row is None else struct.unpack("<d", row)[0] for row in rows]
@@ -72,7 +106,9 @@ METHODS = worker.Methods(
 class Live:
     """One live campaign and acts in it."""
 
-    def __init__(self, market, mechanism="online", places=3, name="spring", escrow=None, rules=RULES):
+    def __init__(
+        self, market, mechanism="online", places=3, name="spring", escrow=None, rules=RULES, allot=None
+    ):
         self.market = market
         plan = campaigns.Draft(
             name=name,
@@ -89,9 +125,9 @@ class Live:
         if self.escrow:
             market.run(campaigns.fund, OWNER, self.campaign, self.escrow)
         offer = {"escrow": SCHEDULE.to_dict()} if mechanism != "offline" else None
-        opening = campaigns.Opening(
-            offer=offer, largest=None if offer is None else LARGEST, ceiling=CEILING, delta=1e-9
-        )
+        largest = None if offer is None else LARGEST
+        limits = {"ceiling": CEILING, "delta": 1e-9}
+        opening = campaigns.Opening(offer=offer, largest=largest, allot=allot or {}, **limits)
         market.run(campaigns.open_, OWNER, self.campaign, opening)
 
     def act(self, function, participation, *args, **options):
@@ -100,8 +136,9 @@ class Live:
     def work(self, function, *args):
         return self.market.run(function, WORKER, self.campaign, *args)
 
-    def invite(self, *ids):
-        return [one.participation for one in self.market.run(sellers.invite, OWNER, self.campaign, list(ids))]
+    def invite(self, *ids, group=None):
+        made = self.market.run(sellers.invite, OWNER, self.campaign, list(ids), group)
+        return [one.participation for one in made]
 
     def page(self, participation):
         with self.market.look() as c:
@@ -110,23 +147,23 @@ class Live:
     def consent(self, participation):
         return self.act(sellers.consent, participation, self.page(participation))
 
-    def join(self, name):
-        (participation,) = self.invite(name)
+    def join(self, name, group=None):
+        (participation,) = self.invite(name, group=group)
         assert self.consent(participation) == "consented"
         return participation
 
-    def quote(self, name, cost=2.0):
-        participation = self.join(name)
+    def quote(self, name, cost=2.0, group=None):
+        participation = self.join(name, group)
         assert self.act(line.reserve, participation).state == "reserved"
         return participation, self.act(quoting.choose, participation, cost)
 
-    def accept(self, name, cost=2.0):
-        participation, _ = self.quote(name, cost)
+    def accept(self, name, cost=2.0, group=None):
+        participation, _ = self.quote(name, cost, group)
         self.act(sellers.accept, participation)
         return participation
 
-    def deliver(self, name, cost=2.0, value=1.0):
-        participation = self.accept(name, cost)
+    def deliver(self, name, cost=2.0, value=1.0, group=None):
+        participation = self.accept(name, cost, group)
         self.act(sellers.deliver, participation, struct.pack("<d", value))
         return participation
 
@@ -137,8 +174,7 @@ class Live:
             return show_participation(c, Caller(participation=participation)).state
 
     def campaign_state(self):
-        with self.market.look() as c:
-            return campaigns.state_of(c, self.campaign)
+        return state_of(self.market, self.campaign)
 
     def train(self):
         self.market.clock.now = DELIVER

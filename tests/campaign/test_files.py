@@ -5,11 +5,11 @@ import json
 import numpy as np
 import pytest
 
-from dpmarket.campaign import file_campaign, file_check, file_payouts
+from dpmarket.campaign import file_campaign, file_payouts, file_quotes
 from dpmarket.campaign.account import MarketAccount
 from dpmarket.campaign.certificate import certify_campaign
 from dpmarket.campaign.checks import books
-from dpmarket.campaign.place import existing_campaign, place_of
+from dpmarket.campaign.place import place_of
 from dpmarket.campaign.release import LastMoment
 from dpmarket.campaign.rules.prediction import predict_file
 from dpmarket.campaign.rules.released import read_released
@@ -43,7 +43,7 @@ class Folder:
 
     def quote(self, output="quotes.csv", reports="reports.csv", **options):
         options = {"confirmed": True, **options}
-        return file_campaign.quote_file(self / "rules.toml", self / reports, self / output, **options)
+        return file_quotes.quote_file(self / "rules.toml", self / reports, self / output, **options)
 
     def train(self, output="model.json", data="data.csv"):
         return file_campaign.train_file(self / "rules.toml", self / data, self / output)
@@ -52,9 +52,9 @@ class Folder:
         return place_of(self / "rules.toml").open()
 
     def campaign(self):
-        with self.market() as market:
+        with place_of(self / "rules.toml").campaign() as (market, found):
             assert books_of(market) == []
-            return existing_campaign(market, place_of(self / "rules.toml").rules)
+            return found
 
 
 def books_of(market):
@@ -241,7 +241,7 @@ def test_values_outside_are_refused_or_clipped_and_counted(new):
     with pytest.raises(FileProblem, match="outside the public bounds"):
         folder.train()
     with pytest.raises(FileProblem, match="outside the public bounds"):
-        file_check.check_files(folder / "rules.toml", [folder / "data.csv"])
+        file_campaign.check_files(folder / "rules.toml", [folder / "data.csv"])
 
 
 @pytest.mark.parametrize("good", ["regression", "quantile regression", "regression, categories"])
@@ -284,7 +284,7 @@ def test_a_refusal_after_the_debit_and_before_noise_gives_everything_back(new, m
 
 def test_a_second_training_hands_out_the_same_and_the_certificate_states_the_rules(new):
     folder = new(budget=20.0, number=60)
-    text, _ = file_campaign.commit_file(folder / "rules.toml")
+    text, _ = file_quotes.commit_file(folder / "rules.toml")
     folder.quote()
     first, second = folder.train(), folder.train("second.json")
     assert (first.is_new, second.is_new) == (True, False)

@@ -27,6 +27,7 @@ from campaign.live import (
     copy_of,
     file_campaign,
     half_price,
+    import_reports,
     opened,
     reports,
 )
@@ -36,6 +37,7 @@ from dpmarket.campaign.backup import back_up
 from dpmarket.campaign.checks import books
 from dpmarket.campaign.people import person_digest
 from dpmarket.campaign.repair import repair
+from dpmarket.campaign.transaction import campaign_of
 from dpmarket.errors import MarketRefusal
 from support.databases import new_database
 from support.machines import FAST, run_machine
@@ -109,7 +111,7 @@ class Machine(RuleBasedStateMachine):
             return
         with self.market.look() as c:
             assert books(c) == []
-            reached.update(campaigns.state_of(c, live.campaign) for live in self.lives.values())
+            reached.update(campaign_of(c, live.campaign).state for live in self.lives.values())
             own = schema.participation.c
             query = sa.select(
                 own.id, own.campaign, schema.person.c.digest, own.state, own.epsilon, own.payment
@@ -224,9 +226,7 @@ class Machine(RuleBasedStateMachine):
             self.attempt(self.market.run, sellers.withdraw_people, OWNER, self.survey, [who])
             return
         table = reports([cost] * number)
-        self.attempt(
-            lambda: quoting.import_reports(self.market, OWNER, self.survey, table, half_price).height
-        )
+        self.attempt(lambda: import_reports(self.market, OWNER, self.survey, table, half_price).height)
 
     @rule(far=st.sampled_from(["debit", "commit"]))
     def die_while_training(self, far):
@@ -281,7 +281,7 @@ class Machine(RuleBasedStateMachine):
         self.saved = None
         repair(self.place, self.folder / "state", self.folder / "keys")
         self.market = opened(self.place, self.folder, self.clock, make=False)
-        key = training.market_key(self.market)
+        key = self.market.key
         names = {person_digest(key, who): who for who in IDS}
         own, person = schema.participation.c, schema.person.c
         for name, live in self.lives.items():

@@ -5,6 +5,7 @@ import struct
 import numpy as np
 import polars as pl
 import pytest
+import sqlalchemy as sa
 
 from campaign.live import (
     CLOSES,
@@ -13,20 +14,23 @@ from campaign.live import (
     METHODS,
     SCHEDULE,
     Live,
+    TableRecords,
     balanced,
     decoded,
     file_campaign,
     half_price,
+    import_reports,
     opened,
     release,
     reports,
     table_release,
 )
-from dpmarket.campaign import account, campaigns, line, payouts, quoting, sellers, training, worker
-from dpmarket.campaign.acts import OWNER, WORKER, Caller, campaign_of
+from dpmarket.campaign import account, campaigns, line, payouts, quoting, schema, sellers, training, worker
+from dpmarket.campaign.acts import OWNER, WORKER, Caller
 from dpmarket.campaign.checks import findings
 from dpmarket.campaign.people import epsilon_units
 from dpmarket.campaign.seal import has_key
+from dpmarket.campaign.transaction import campaign_of
 from dpmarket.campaign.views import show_campaign, show_money, show_participation
 from dpmarket.errors import FileProblem, Infeasible, MarketRefusal
 
@@ -246,6 +250,19 @@ def test_a_buyer_who_would_buy_noise_must_confirm(market):
     market.run(campaigns.open_, OWNER, campaign, opening, confirmed=True)
 
 
+def test_the_quota_of_a_draft_is_the_one_of_its_last_rules(market):
+    def plan(quota):
+        rules = {"groups": {"night": {"quota": quota}}}
+        return campaigns.Draft(name="x", channel="file", mechanism="offline", rules=rules)
+
+    campaign = market.run(campaigns.draft, OWNER, plan(1))
+    market.run(campaigns.edit, OWNER, campaign, plan(3))
+    account = schema.account.c
+    with market.look() as c:
+        quotas = c.execute(sa.select(account.quota).where(account.name == "escrow/night")).all()
+    assert quotas == [(3,)]
+
+
 def test_opening_needs_the_escrow(market):
     plan = campaigns.Draft(name="x", channel="file", mechanism="offline", rules={})
     campaign = market.run(campaigns.draft, OWNER, plan)
@@ -266,7 +283,7 @@ def test_a_lifetime_limit_counts_over_live_and_file_campaigns_and_library_models
     live = Live(market, rules=rules)
     live.join("person 0")
     survey = file_campaign(market)
-    table = quoting.import_reports(market, OWNER, survey, reports([1.0, 1.0]), half_price)
+    table = import_reports(market, OWNER, survey, reports([1.0, 1.0]), half_price)
     assert table.sort("id").get_column("state").to_list() == ["accepted", "accepted"]
     models = account.MarketAccount(market)
     with pytest.raises(Infeasible):
@@ -274,7 +291,7 @@ def test_a_lifetime_limit_counts_over_live_and_file_campaigns_and_library_models
     balanced(market)
     models.charge(["person 0", "person 1"], [0.5, 1.0], delta=0.1)
     third = file_campaign(market, "third")
-    table = quoting.import_reports(market, OWNER, third, reports([1.0, 1.0, 1.0]), half_price)
+    table = import_reports(market, OWNER, third, reports([1.0, 1.0, 1.0]), half_price)
     assert table.sort("id").get_column("state").to_list() == ["excluded", "excluded", "accepted"]
     balanced(market)
     other = Live(market, name="other", rules=rules)
@@ -296,21 +313,21 @@ def test_ids_that_are_e_mail_addresses_are_one_however_they_are_written(live):
 def test_a_file_campaign_is_quoted_trained_and_paid(market):
     survey = file_campaign(market)
     costs = [1.0, 1.5, 2.0, 3.5]
-    quotes = quoting.import_reports(market, OWNER, survey, reports(costs), half_price)
+    quotes = import_reports(market, OWNER, survey, reports(costs), half_price)
     assert quotes.sort("id").get_column("state").to_list() == ["accepted"] * 3 + ["priced_out"]
-    again = quoting.import_reports(market, OWNER, survey, reports(costs)[::-1], half_price)
+    again = import_reports(market, OWNER, survey, reports(costs)[::-1], half_price)
     assert again.equals(quotes)
-    refused("state", quoting.import_reports, market, OWNER, survey, reports([1.0]), half_price)
+    refused("state", import_reports, market, OWNER, survey, reports([1.0]), half_price)
     balanced(market)
     market.run(sellers.withdraw_people, OWNER, survey, ["person 1", "nobody"])
     records = pl.DataFrame({"id": ["person 0"], "value": [2.0]})
-    key = training.market_key(market)
-    absent = training.TableRecords(key, records)
+    key = market.key
+    absent = TableRecords(key, records)
     assert "1 sellers" in refused("invalid", training.train, market, survey, absent, table_release)
     records = pl.DataFrame(
         {"id": ["person 2", "other", "person 0", "person 1"], "value": [1.0, 9.0, 2.0, 5.0]}
     )
-    source = training.TableRecords(key, records)
+    source = TableRecords(key, records)
     assert training.train(market, survey, source, table_release, OWNER) == struct.pack("<d", 3.0)
     made = market.run(payouts.pay_out, OWNER, survey)
     lines = payouts.payout_lines(market, made.id)
@@ -320,15 +337,15 @@ def test_a_file_campaign_is_quoted_trained_and_paid(market):
 
 def test_an_online_file_campaign_takes_several_files(market):
     survey = file_campaign(market, mechanism="online")
-    quoting.import_reports(market, OWNER, survey, reports([1.0]), half_price)
-    table = quoting.import_reports(market, OWNER, survey, reports([3.5, 1.0]), half_price)
+    import_reports(market, OWNER, survey, reports([1.0]), half_price)
+    table = import_reports(market, OWNER, survey, reports([3.5, 1.0]), half_price)
     assert table.sort("id").get_column("payment").to_list() == [400, 400]  # the first quote stays
     balanced(market)
 
 
 def test_a_file_with_too_few_reports_is_refused_before_anything_is_entered(market):
     survey = file_campaign(market, minimum=20)
-    refused("few", quoting.import_reports, market, OWNER, survey, reports([1.0]), half_price)
+    refused("few", import_reports, market, OWNER, survey, reports([1.0]), half_price)
     assert quoting_rows(market, survey) == 0
 
 
@@ -337,7 +354,7 @@ def test_a_file_is_previewed_without_entering_anything_and_its_campaign_can_be_c
     shown = quoting.preview_reports(market, survey, reports([1.0, 3.5]), half_price)
     assert sorted(shown.quotes.get_column("payment")) == [0, 400]
     assert quoting_rows(market, survey) == 0
-    quoting.import_reports(market, OWNER, survey, reports([1.0, 3.5]), half_price)
+    import_reports(market, OWNER, survey, reports([1.0, 3.5]), half_price)
     market.run(campaigns.cancel, OWNER, survey)
     assert market.run(campaigns.refund, OWNER, survey, 400) is None
     balanced(market)
@@ -363,7 +380,7 @@ def test_a_file_of_reports_gives_what_acts_one_by_one_give(market, clock, mechan
         clock.now = CLOSES
         worker.work(market, METHODS)
     survey = file_campaign(market, mechanism=mechanism)
-    quotes = quoting.import_reports(market, OWNER, survey, reports(costs), half_price).sort("id")
+    quotes = import_reports(market, OWNER, survey, reports(costs), half_price).sort("id")
     with market.look() as c:
         mine = [show_participation(c, Caller(participation=one)) for one in who]
     assert quotes.get_column("epsilon").to_list() == [one.epsilon for one in mine]

@@ -15,17 +15,21 @@ import sqlalchemy as sa
 
 from campaign.live import (
     DELIVER,
+    LARGEST,
     NOW,
+    RULES,
     Live,
     balanced,
     decoded,
     file_campaign,
     half_price,
+    import_reports,
     opened,
     release,
     reports,
+    state_of,
 )
-from dpmarket.campaign import account, campaigns, payouts, quoting, schema, sellers, training
+from dpmarket.campaign import account, campaigns, line, payouts, schema, sellers, training
 from dpmarket.campaign.acts import OWNER, Caller
 from dpmarket.campaign.backup import back_up, put_back, restore
 from dpmarket.campaign.database import is_address, open_market
@@ -151,6 +155,23 @@ def test_a_backup_from_before_the_campaign_learns_of_it_from_the_log(copies):
     live.market = copies.market
     assert live.campaign_state() == "failed"
     assert owed(live) == 250
+
+
+def test_sellers_of_a_group_are_paid_from_its_own_escrow_after_a_repair(copies):
+    """A backup from before the campaign knows neither the group nor its quota."""
+    copies.save()
+    rules = {**RULES, "groups": {"night": {"quota": 1}}}
+    live = Live(copies.market, rules=rules, allot={"night": LARGEST})
+    live.deliver("a"), live.deliver("b", 1.0, group="night")
+    waits = live.join("c", "night")
+    assert live.act(line.reserve, waits).state == "waiting"
+    closed(live)
+    train(live)
+    live.market = copies.roll_back()
+    assert copies.repair() == ["spend"]
+    live.market = copies.market
+    assert owed(live) == 250 + LARGEST
+    assert live.campaign_state() == "failed"
 
 
 def test_a_lost_database_is_made_again_from_the_log(copies):
@@ -318,7 +339,7 @@ def test_a_lost_log_is_refused_then_replaced_and_promises_in_doubt_are_paid(copi
     lost = Live(copies.market, name="without key")
     paid = lost.deliver("b")
     survey = file_campaign(copies.market)
-    quoting.import_reports(copies.market, OWNER, survey, reports([1.0, 2.0]), half_price)
+    import_reports(copies.market, OWNER, survey, reports([1.0, 2.0]), half_price)
     for path in copies.market.keys.glob(f"{lost.campaign}-*.key"):
         path.unlink()
     copies.market.log.path.unlink()
@@ -330,15 +351,10 @@ def test_a_lost_log_is_refused_then_replaced_and_promises_in_doubt_are_paid(copi
     live.market = lost.market = copies.market
     assert (live.campaign_state(), live.state(me)) == ("open", "delivered")  # its key is there: no noise
     assert (lost.campaign_state(), lost.state(paid)) == ("failed", "spent")
-    assert campaigns_state(copies.market, survey) == "failed"
+    assert state_of(copies.market, survey) == "failed"
     live.invite("c")
     with pytest.raises(FileProblem):
         copies.repair(log_lost=True)
-
-
-def campaigns_state(market, campaign):
-    with market.look() as c:
-        return campaigns.state_of(c, campaign)
 
 
 def test_the_log_of_another_market_is_refused(copies, tmp_path):
@@ -355,12 +371,12 @@ def test_the_log_of_another_market_is_refused(copies, tmp_path):
 def test_file_people_who_withdrew_stay_out_of_a_campaign_of_the_same_name(copies):
     copies.save()
     survey = file_campaign(copies.market)
-    quoting.import_reports(copies.market, OWNER, survey, reports([1.0, 2.0]), half_price)
+    import_reports(copies.market, OWNER, survey, reports([1.0, 2.0]), half_price)
     copies.market.run(sellers.withdraw_people, OWNER, survey, ["person 1"])
     copies.roll_back()
     copies.repair()
     survey = file_campaign(copies.market)
-    quotes = quoting.import_reports(copies.market, OWNER, survey, reports([1.0, 2.0]), half_price)
+    quotes = import_reports(copies.market, OWNER, survey, reports([1.0, 2.0]), half_price)
     assert dict(quotes.select("id", "state").iter_rows()) == {"person 0": "accepted", "person 1": "withdrawn"}
 
 

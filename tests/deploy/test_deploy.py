@@ -8,6 +8,7 @@ import shutil
 import socket
 import ssl
 import subprocess
+import sys
 import time
 import urllib.request
 from pathlib import Path
@@ -153,7 +154,11 @@ def test_only_workers_have_the_volume_of_keys():
     yaml = pytest.importorskip("yaml")
     composed = yaml.safe_load((DEPLOY / "container" / "compose.yaml").read_text())
     services = composed["services"]
-    assert set(services) == {"database", "web", "worker"}
+    assert set(services) == {"proxy", "database", "web", "worker"}
+    assert [name for name, one in services.items() if "ports" in one] == ["proxy"]
+    assert {name for name, one in services.items() if "healthcheck" in one} == {"database", "web"}
+    subnet = composed["networks"]["inside"]["ipam"]["config"][0]["subnet"]
+    assert services["web"]["environment"]["DPMARKET_TRUSTED_PROXIES"] == subnet
     for name in ("web", "worker"):
         one = services[name]
         assert check_call(one["command"]) == {"web": "dpmarket serve", "worker": "dpmarket worker"}[name]
@@ -164,6 +169,32 @@ def test_only_workers_have_the_volume_of_keys():
         assert ("keys" in mounted) == (name == "worker")
         assert mounted <= set(composed["volumes"])
     assert "--no-worker" in services["web"]["command"]
+
+
+@pytest.mark.slow
+def test_the_image_is_built_from_what_the_source_distribution_holds(tmp_path):
+    """No container engine runs here: one that only looks stands in for it."""
+    engine = tmp_path / "engine"
+    engine.write_text(
+        f'#!/bin/sh\nfor last; do :; done\nls -A "$last" > {tmp_path}/there\necho "$@" > {tmp_path}/called\n'
+    )
+    engine.chmod(0o700)
+    (ROOT / "secret-beside-the-sources").write_text("canary")
+    try:
+        environment = {
+            **os.environ,
+            "ENGINE": str(engine),
+            "PYTHON": sys.executable,
+            "BUILD_OPTIONS": "--no-isolation",
+        }
+        script = [str(DEPLOY / "container" / "build.sh")]
+        subprocess.run(script, check=True, capture_output=True, timeout=300, env=environment)
+    finally:
+        (ROOT / "secret-beside-the-sources").unlink()
+    there = (tmp_path / "there").read_text().split()
+    assert {"pyproject.toml", "src", "constraints.txt"} <= set(there)
+    assert "secret-beside-the-sources" not in there
+    assert (tmp_path / "called").read_text().startswith("build -f ")
 
 
 def test_the_proxy_logs_no_path_and_passes_on_no_claim_of_the_caller():

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from dpmarket import FileProblem, InvalidInput, files
-from dpmarket.files import columns, tables
+from dpmarket.files import tables
 
 
 def _leftovers(folder, *expected):
@@ -286,20 +286,6 @@ def test_csv_text_becomes_columns_of_text_and_nothing_of_it_is_quoted_in_a_refus
     assert "secret" not in str(caught.value)
 
 
-def test_texts_come_as_their_bytes_in_blocks_with_where_each_ends(monkeypatch):
-    monkeypatch.setattr(columns, "_BLOCK", 2)
-    table = pl.DataFrame({"who": ["a", None, "ø", "xa", ""]})
-    blocks = [(bytes(data), ends.tolist()) for data, ends in files.bytes_of_texts(table, "who")]
-    assert blocks == [(b"a", [1, 1]), ("øxa".encode(), [2, 4]), (b"", [0])]
-
-
-@pytest.mark.parametrize("again", [[], [0], [4_999], [1_000, 1_000, 2_000], range(5_000)])
-def test_texts_that_repeat_are_found(again):
-    texts = [f"seller {k}" for k in range(5_000)] + [f"seller {k}" for k in again]
-    found = files.repeated(pl.DataFrame({"who": texts}), "who")
-    assert found.tolist() == [False] * 5_000 + [True] * len(again)
-
-
 @pytest.mark.parametrize("start", ["", "\ufeff"])
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 @pytest.mark.parametrize("header", ["who,cost", '"who","cost"', '"who","two\nlines",cost', "who,,cost"])
@@ -313,21 +299,6 @@ def test_the_header_of_a_long_file_is_read_as_that_of_a_short_one(tmp_path, monk
     assert names[0] == "who"
     assert table.equals(files.read_table(tmp_path / "t.csv", ["who", "cost"], ["who"], ["cost"]))
     assert table.height == 20_000
-
-
-def test_a_table_reads_back_from_its_bytes_and_damaged_bytes_are_refused(tmp_path):
-    table = pl.DataFrame({"who": ["ø", "b"], "x": np.array([0.1, 5e-324])})
-    for data in (files.table_to_bytes(table), files.parquet_bytes(table)):
-        assert files.table_from_bytes(data).equals(table)
-        for broken in (b"", data[:-9], b"x" + data[1:-1]):
-            with pytest.raises(FileProblem, match="damaged"):
-                files.table_from_bytes(broken)
-    # A Parquet file that was made before is written as it is, under the same care.
-    for name in ("t.parquet", "t.csv"):
-        with files.writing_table(tmp_path / name, table, parquet=data):
-            pass
-    assert (tmp_path / "t.parquet").read_bytes() == data
-    assert (tmp_path / "t.csv").read_text() == "who,x\nø,0.1\nb,5e-324\n"
 
 
 @pytest.mark.parametrize("name", ["t.csv", "t.parquet", "-"])
@@ -356,7 +327,25 @@ def test_a_table_that_cannot_be_written_is_no_success(tmp_path, monkeypatch):
     def fail(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(files.tables, "parquet_bytes", fail)
+    monkeypatch.setattr(files.tables, "_write", fail)
     with pytest.raises(FileProblem, match="No space left"):
         files.write_table(tmp_path / "t.parquet", pl.DataFrame({"who": ["a"]}))
     assert _leftovers(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("texts", "dates", "is_day_first"),
+    [
+        (["2020-12-31", None, "2019-01-02"], ["2020-12-31", None, "2019-01-02"], False),
+        (["31.12.2020", "01.02.2020", None], ["2020-12-31", "2020-02-01", None], True),
+        (["31/12/2020", "01/02/2020"], ["2020-12-31", "2020-02-01"], True),
+        (["01/02/2020", "03/04/2020"], [None, None], False),  # the month may come first
+        (["12/31/2020", "01/02/2020"], [None, None], False),  # it does
+        (["31.12.2020", "2020-12-31"], [None, "2020-12-31"], False),  # two forms in one column
+        ([None, None], [None, None], False),
+    ],
+)
+def test_dates_are_read_day_first_only_where_the_month_cannot_come_first(texts, dates, is_day_first):
+    found, first = files.dates_of(pl.Series(texts, dtype=pl.String))
+    assert [one and str(one) for one in found.to_list()] == dates
+    assert first == is_day_first

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dpmarket.campaign.file_campaign import quote_file
+from dpmarket.campaign.file_quotes import quote_file
 from dpmarket.campaign.rules.released import read_model
 from dpmarket.campaign.rules.rules_file import check_rules, read_rules
 from dpmarket.errors import DpmarketError, FileProblem, InvalidInput

@@ -6,7 +6,6 @@ import polars as pl
 import pytest
 
 from dpmarket import InvalidInput, PrivateLogisticRegression, PublicScaler
-from dpmarket.learning.reference import OutputPerturbation
 from dpmarket.privacy import Release, SeededNoise
 
 RECORDS = 60
@@ -107,7 +106,6 @@ def test_no_message_about_a_frame_quotes_a_cell(frame):
     for call in (
         lambda x: model(epsilon=1.0).fit(x, [0, 1]),
         lambda x: PublicScaler(0, 1).fit(x),
-        lambda x: OutputPerturbation(None, (0, 1)).fit(x, [0, 1], [1.0, 1.0]),
         fitted.predict,
         fitted.predict_proba,
     ):

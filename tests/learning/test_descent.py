@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from dpmarket.learning.descent import People, cells_of, descend, whole_gradient
+from dpmarket.learning.descent import People, cells_of, descend
 from dpmarket.privacy.descent import CELLS, Descent
 from dpmarket.privacy.loss import Softmax, hinge_loss, log_cosh_loss, logistic_loss
 from dpmarket.privacy.noise import SeededNoise
@@ -67,12 +67,12 @@ def test_sums_are_exact_whatever_the_order_and_the_blocks(sparse, monkeypatch):
     weights = np.random.default_rng(1).integers(1, 2**30, 60)
     features = csr_array(x) if sparse else x
     people = People(features, y, np.arange(60), weights, int(weights.sum()), 0.5)
-    total = whole_gradient(people, loss, w, 0.5)
+    total = people.whole_gradient(loss, w, 0.5)
     cells = cells_of(columns_of(x), y, np.arange(60), loss, w, 0.5)
     by_hand = [sum(int(a) * int(q) for a, q in zip(weights, column, strict=True)) for column in cells.T]
     assert [int(value) for value in total.ravel()] == by_hand
     monkeypatch.setattr("dpmarket.learning.descent._BLOCK", 50)
-    assert np.array_equal(whole_gradient(people, loss, w, 0.5), total)
+    assert np.array_equal(people.whole_gradient(loss, w, 0.5), total)
 
 
 def test_without_much_noise_it_finds_the_minimum():

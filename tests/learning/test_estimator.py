@@ -5,6 +5,7 @@ import pickle
 from fractions import Fraction
 
 import numpy as np
+import pandas as pd
 import polars as pl
 import pytest
 from scipy.sparse import csr_matrix
@@ -12,7 +13,7 @@ from sklearn.base import clone
 
 from dpmarket.errors import DpmarketError, EntropyUnavailable, Infeasible, InvalidInput
 from dpmarket.learning import PrivateLogisticRegression
-from dpmarket.privacy.noise import SeededNoise
+from dpmarket.privacy import Account, SeededNoise
 
 
 class NoNoise:
@@ -392,3 +393,19 @@ def test_a_record_without_a_budget_is_not_even_a_reason_to_refuse(classes):
     spoiled, labels = x.copy(), y.copy()
     spoiled[::5], labels[::5] = np.nan, 7
     assert np.array_equal(model.fit(spoiled, labels, epsilons=epsilons).coef_grid_, first)
+
+
+@pytest.mark.parametrize("first", [{"delta": 1e-4}, {}])
+def test_nothing_of_an_earlier_fit_stays_and_a_refused_one_changes_nothing(first):
+    rng = np.random.default_rng(0)
+    x = pd.DataFrame(rng.uniform(-0.5, 0.5, (40, 2)), columns=["a", "b"])
+    y, settings = np.arange(40) % 2, {"epsilon": 500.0, "noise_source": SeededNoise(1)}
+    other = {} if first else {"delta": 1e-4}
+    model = PrivateLogisticRegression(**settings, **first).fit(x, y, intervals=0.5)
+    before = vars(model).copy()
+    with pytest.raises(Infeasible):
+        model.fit(x.to_numpy(), np.where(y, "c", "d"), account=Account(1.0))
+    assert vars(model) == before
+    model.set_params(delta=other.get("delta")).fit(x.to_numpy(), y)
+    fresh = PrivateLogisticRegression(**settings, **other).fit(x.to_numpy(), y)
+    assert set(vars(model)) == set(vars(fresh))

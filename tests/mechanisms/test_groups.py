@@ -17,7 +17,6 @@ from dpmarket.mechanisms import (
     Objective,
     OfflineMechanism,
     PaperObjective,
-    population_schedules,
 )
 from dpmarket.mechanisms.plan import plan
 from dpmarket.statistics import rebalanced
@@ -174,14 +173,11 @@ def test_schedules_meet_hard_shares_on_average_and_within_what_the_plan_states()
     costs, sizes, groups = COSTS[:2], (400, 800), GROUPS[:2]
     groups = [Group("one", 0.6, groups[0].virtual_cost), Group("other", 0.4, groups[1].virtual_cost)]
     found = plan(costs, Objective.for_model(10), sizes, 900.0, groups=groups)
-    objective = Objective.for_model(10, found.payment_weight)
-    schedules = population_schedules(costs, objective, sizes, groups)
-    assert tuple(schedules.values()) == found.schedules
     rng, shares = np.random.default_rng(1), []
     for _ in range(200):
         sums = [
-            schedules[group.name].quote(each.sample(size, rng))[0].sum()
-            for group, each, size in zip(groups, costs, sizes, strict=True)
+            schedule.quote(each.sample(size, rng))[0].sum()
+            for schedule, each, size in zip(found.schedules, costs, sizes, strict=True)
         ]
         shares.append(sums[0] / sum(sums))
     deviation = found.share_deviations[0]
@@ -238,4 +234,4 @@ def test_coverages_that_mean_nothing_are_refused():
         with pytest.raises(InvalidInput, match="coverage"):
             OfflineMechanism(None, PLAIN, groups=GROUPS, coverage=wrong)
     with pytest.raises(InvalidInput, match="each group"):
-        population_schedules(COSTS[0], PLAIN, 100, GROUPS)
+        plan(COSTS[0], PLAIN, 100, 10.0, groups=GROUPS)

@@ -130,3 +130,9 @@ def test_the_budget_for_an_error_is_the_plan_the_other_way_round(sellers):
 def test_an_error_that_no_money_reaches_is_refused():
     with pytest.raises(Infeasible, match="more people"):
         budget_for_error(COSTS, Objective.for_model(10), 500, 1e-4, epsilon_cost=EpsilonCost.identity(1.0))
+
+
+def test_an_error_that_only_endless_money_comes_close_to_is_refused():
+    # Sampling alone leaves mu / sqrt(m), however little noise there is.
+    with pytest.raises(Infeasible, match="any money"):
+        budget_for_error(COSTS, PaperObjective(1.0, 1.0, 1.0), 400, 1.0 / np.sqrt(400))

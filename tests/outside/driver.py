@@ -7,6 +7,7 @@ on loopback.
 import base64
 import csv
 import json
+import os
 import re
 import secrets
 import shutil
@@ -22,6 +23,7 @@ import httpx
 from outside.processes import Running, run
 
 NODE = shutil.which("node")
+TESTS = str(Path(__file__).parent.parent)
 API = "/api/v1"
 ENDED = ("released", "failed", "cancelled")
 ROLES = ("operator", "buyer", "paymaster", "auditor")
@@ -206,6 +208,7 @@ class Service:
             "DPMARKET_TESTING": "true",
             "DPMARKET_CLOCK_FILE": str(self.clock),
             "DPMARKET_STATE": str(self.folder / "state"),
+            "PYTHONPATH": os.pathsep.join([TESTS, os.environ.get("PYTHONPATH", "")]),  # has a torch model
             **self.settings,
         }
 

@@ -1,8 +1,10 @@
 """What can be bought: the rules of each purchase, and records of invented people who sell."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
+
+from support import networks
 
 AGE, INCOME = {"low": 18, "high": 90}, {"low": 0, "high": 100_000}
 JOBS = [f"job {k}" for k in range(12)]
@@ -31,6 +33,7 @@ class Good:
     tables: dict
     delta: float | None = None
     rows: int = 1
+    aims: dict = field(default_factory=dict)
 
     @property
     def is_model(self):
@@ -60,7 +63,7 @@ class Good:
 
     def rules(self, sellers=60, mechanism="offline", **objective):
         """Return the rules of a campaign; ``objective`` adds to its table, such as ``budget=30``."""
-        aims = {"max_epsilon": 1.0, **objective}
+        aims = {"max_epsilon": 1.0, **self.aims, **objective}
         if not {"budget", "payment_weight"} & set(aims):
             aims["payment_weight"] = 1.5e-4
         if self.delta is not None:
@@ -128,6 +131,15 @@ GOODS = {
     "regression, categories": _regression(CATEGORIES),
     "quantile regression": _regression(quantile=0.9),
     "delta, regression": _regression(delta=1e-5),
+    "intervals": Good(
+        {
+            "features": {"age": AGE},
+            "label": {"column": "bought", "values": TWO},
+            "training": {"intervals": 0.5},
+        },
+        aims={"max_epsilon": 10.0},
+    ),
+    "delta, torch": Good({**_model(NUMBERS).tables, "training": networks.table()}, delta=1e-5),
     "mean": _statistic(MEAN),
     "share": _statistic(SHARE),
     "histogram": _statistic(HISTOGRAM),

@@ -6,7 +6,7 @@ import re
 import shutil
 import unicodedata
 import xml.etree.ElementTree as ET
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 import polars as pl
@@ -607,3 +607,31 @@ def test_a_bank_file_holds_every_payment_once_under_its_reference(trained, tmp_p
     )
     campaign.run(*command, "partial.xml", code=1)  # nobody is left out silently
     assert not (campaign / "partial.xml").exists()
+
+
+@pytest.mark.parametrize("delta", [None, 1e-5])
+def test_a_share_of_every_epsilon_buys_intervals_for_predictions_and_the_coefficients(tmp_path, delta):
+    good = replace(GOODS["intervals"], delta=delta)
+    campaign = FileCampaign(tmp_path, good.rules(30), *tables(*sellers(good, 30)))
+    campaign.quote()
+    campaign.train()
+    stated = campaign.released()["description"]["intervals"]
+    assert stated["share"] == 0.5
+    campaign.run("predict", "model.json", "data.csv", "--interval", "0.9", "-o", "predicted.csv")
+    for row in read_table(campaign / "predicted.csv"):
+        low, value, high = (float(row[name]) for name in ("interval_low", "probability", "interval_high"))
+        assert 0.0 <= low < value < high <= 1.0
+    assert "90% interval of age" in campaign.run("show", "model.json").out
+    campaign.certify()
+    assert campaign.verify("--openings", "openings.json").json["passed"]
+    campaign.report()
+    assert "90% interval" in (campaign / "report.html").read_text(encoding="utf-8")
+
+
+def test_epsilons_too_small_for_a_hessian_are_refused_before_anything_is_spent(tmp_path):
+    good = GOODS["intervals"]
+    campaign = FileCampaign(tmp_path, good.rules(30, max_epsilon=0.01), *tables(*sellers(good, 30)))
+    campaign.quote()
+    refused = campaign.train(code=1)
+    assert "too small for a noisy Hessian" in refused.err
+    assert campaign.run("show", "rules.db", "--json").json["campaigns"][0]["state"] == "offered"

@@ -14,7 +14,7 @@ from outside.goods import GOODS, sellers, tables
 
 GOOD, NUMBER = GOODS["two classes"], 30
 LEFT = ("007", "seller 3")
-MOST = 64  # more writes than a command of so few sellers has
+MOST = 96  # more writes than a command of so few sellers has
 DONE = "done"
 
 

@@ -251,18 +251,30 @@ def test_opening_an_invitation_changes_nothing_until_its_button_is_pressed(site)
     assert Browser(site).enter(f"/i/{caller.token}").status == 200  # sellers come back by the same link
 
 
-def test_the_slider_without_a_script_shows_each_line_of_the_menu_before_it_is_taken(site):
+def test_the_slider_without_a_script_submits_the_position_it_stands_at(site):
     campaign = site.service.open(GOOD.rules(60))
     browser, page, _ = site.seller(campaign, "slider")
     first = choosing(browser, page)
-    slider = next(form for form in first.forms if form.method == "get")
-    (name,) = slider.fields
     most = re.search(r'max="(\d+)"', first.html)[1]
-    last = browser.see(f"{slider.action}?{name}={most}")
+    assert int(most) <= 11
+    last = browser.see(
+        f"/s/choose?how=line&key=unused&line={most}"
+    )  # as its button that shows a position asks
     amounts = [float(re.sub(r"[^\d.]", "", payment_in(one.text))) for one in (first, last)]
     assert amounts[0] < amounts[1]
-    offer = browser.press(last, "line")
+    offer = browser.press(first, "line", line=most)
     assert payment_in(offer.text) == payment_in(last.text)
+
+
+def test_the_first_position_of_the_slider_shares_nothing_and_can_be_undone(site):
+    campaign = site.service.open(GOOD.rules(60))
+    browser, page, link = site.seller(campaign, "sharing nothing")
+    declined = browser.press(choosing(browser, page), "line", line="0")
+    assert declined.status == 200
+    caller = site.service.caller(link.rsplit("/", 1)[1])
+    assert caller.me()["state"] == "declined"
+    browser.press(declined)
+    assert caller.me()["state"] == "consented"
 
 
 def test_naming_a_cost_in_place_of_a_line_gives_an_offer_and_nonsense_is_asked_for_again(site):
@@ -271,7 +283,9 @@ def test_naming_a_cost_in_place_of_a_line_gives_an_offer_and_nonsense_is_asked_f
     menu = choosing(browser, page)
     again = browser.press(menu, "amount", amount="much")
     assert again.status == 422
-    offer = browser.press(again, "amount", amount="0.80")
+    asked = browser.press(again, "amount", amount="0.80")
+    assert "0.80" in asked.text  # shown back, because it is final
+    offer = browser.press(asked)
     assert offer.status == 200
     assert payment_in(offer.text)
 

@@ -1,5 +1,6 @@
 """The paper's algorithms as printed: each against an independent small computation."""
 
+import itertools
 import math
 
 import numpy as np
@@ -10,7 +11,7 @@ from scipy.special import gammaincc
 import printed
 from dpmarket.costs import Uniform, VirtualCost
 from dpmarket.mechanisms import OfflineMechanism, PaperObjective, paper_schedule
-from dpmarket.mechanisms.joint import Inner
+from dpmarket.mechanisms.joint import Inner, solve_newton
 
 TERMS = (1.3, 0.7, 0.02)
 
@@ -190,3 +191,15 @@ def test_the_leading_term_is_what_the_optimum_tends_to():
     psi = 2.0 * (np.arange(100_000) + 0.5) / 100_000
     loss = printed.optimal_epsilons(psi, 1.0, 1.0, 1e-3)[0]
     assert loss == pytest.approx(printed.leading_term(1.0, 1.0, 1e-3, 0.5, 1e5), rel=2e-3)
+
+
+def test_the_greedy_choice_for_the_naive_buyer_is_the_best_corner():
+    rows, signs, rng = records(7)
+    inner = Inner(signs[:, None] * rows, 0.1 * rng.uniform(1.0, 9.0, 7), np.zeros(3), 0.2, 0.0, 1 / 3)
+    corners = []
+    for chosen in itertools.combinations(range(7), 3):
+        weights = np.zeros(7)
+        weights[list(chosen)] = 1 / 3
+        corners.append(solve_newton(inner, np.zeros(3), weights).value)
+    found = [printed.solve_greedy(inner, 4 * rng.standard_normal(3)) for _ in range(20)]
+    assert min(one.value for one in found) == pytest.approx(min(corners), abs=1e-12)

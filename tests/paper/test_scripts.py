@@ -14,7 +14,7 @@ import ways
 from dpmarket.mechanisms import Objective
 
 ROOT = Path(__file__).parents[2]
-SHARED = ("common", "printed", "records", "ways")
+SHARED = ("common", "learners", "printed", "records", "ways")
 SCRIPTS = sorted(path for path in (ROOT / "paper").glob("*.py") if path.stem not in SHARED)
 PAGE = (ROOT / "docs" / "paper.md").read_text(encoding="utf-8")
 

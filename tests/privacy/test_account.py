@@ -240,3 +240,9 @@ def test_charges_from_many_threads_are_all_or_nothing_and_never_exceed_a_limit()
     with ThreadPoolExecutor(8) as pool:
         assert sum(pool.map(charge, range(200))) == 10
     assert account.left(["a", "b"]).tolist() == [0.0, 1.0]
+
+
+def test_a_person_without_a_name_is_refused_because_nan_is_somebody_new_every_time():
+    account = Account(1.0)
+    with pytest.raises(InvalidInput, match="gap"):
+        account.charge([float("nan")], [0.9])

@@ -7,10 +7,10 @@ import numpy as np
 import polars
 
 import dpmarket as dpm
+from dpmarket.campaign.rules.decision import bound_salt, sellers_digest
 from dpmarket.certificates import (
     Money,
     Sellers,
-    Split,
     announce_rules,
     certify,
     describe_market,
@@ -19,7 +19,8 @@ from dpmarket.certificates import (
 )
 from dpmarket.certificates.purchase import _by_seller, _release
 from dpmarket.costs import Mixture
-from dpmarket.mechanisms.cross_pricing import CrossPricedMechanism, bound_salt, sellers_digest, split
+from dpmarket.learning import PrivateBinomialRegression, PrivateLinearSVC, PrivateQuantileRegressor
+from dpmarket.mechanisms.cross_pricing import CrossPricedMechanism, split
 from dpmarket.mechanisms.epsilon_cost import EpsilonCost
 from dpmarket.mechanisms.exact import OfflineMechanism
 from dpmarket.mechanisms.groups import Group
@@ -109,6 +110,11 @@ def several(outcome):
     return SeveralStatistics(parts).fit({"age": np.arange(M) / 3, "own": Y == 1}, epsilons=outcome.epsilons)
 
 
+def with_intervals(outcome, **settings):
+    model = dpm.PrivateLogisticRegression((0, 1), fit_intercept=False, **settings)
+    return model.fit(X[:, :1], Y, epsilons=outcome.epsilons, intervals=0.5)
+
+
 def norm_of_two():
     return NoiseNorm([False, True], 0.9)
 
@@ -129,7 +135,12 @@ HONEST = {
     "categories": ("offline", encoded),
     "mixed-norm": ("online", lambda o: model(o, noise_norm=norm_of_two(), x=X / 2)),
     "labels": ("offline", lambda o: model(o, private="labels")),
+    "intervals": ("offline", lambda o: with_intervals(o)),
+    "delta-intervals": ("delta", lambda o: with_intervals(o, delta=DELTA)),
     "regression": ("offline", lambda o: model(o, y=X[:, 0], kind=dpm.PrivateLinearRegression)),
+    "shares": ("offline", lambda o: model(o, y=np.abs(X[:, 0]), kind=PrivateBinomialRegression)),
+    "hinge": ("online", lambda o: model(o, kind=PrivateLinearSVC, classes=(0, 1))),
+    "quantiles": ("online", lambda o: model(o, y=X[:, 0], kind=PrivateQuantileRegressor)),
     "softmax": ("offline", lambda o: model(o, y=THREE, classes=("a", "b", "c"), l2=0.3)),
     "softmax-categories": ("online", lambda o: encoded(o, y=THREE, classes=("a", "b", "c"))),
     "delta": ("delta", lambda o: model(o, delta=DELTA)),
@@ -166,10 +177,16 @@ def cross_priced(sellers=64):
     ids = [f"s{k}" for k in range(sellers)]
     costs = np.random.default_rng(3).uniform(1.0, 5.0, sellers)
     mechanism = CrossPricedMechanism(UNIFORM, OBJECTIVE, 40.0, epsilon_cost=LINEAR, minor_unit=0.01)
-    announced = {"mechanism": "cross-priced", "budget": 40.0, "epsilon_cost": LINEAR.to_dict(), "split": {
+    by_parts = {"mechanism": "cross-priced", "budget": 40.0, "split": {
         "nonce": hashlib.sha256(NONCE).hexdigest(), "parts": 16}}  # fmt: skip
+    exact = {"mechanism": "offline", "budget": None, "split": None}
+    announced = {name: {"by_sellers": [[0, exact[name]], [50, by_parts[name]]]} for name in exact}
+    announced["epsilon_cost"] = LINEAR.to_dict()
     rules = announce_rules(
-        announced, {"family": "norm"}, Money(100, "EUR").to_dict(), committed_at="2026-01-01T00:00:00+00:00"
+        announced,
+        {"family": "norm", "terms": {"private": "records", "rows_per_person": 1}},
+        Money(100, "EUR").to_dict(),
+        committed_at="2026-01-01T00:00:00+00:00",
     )
     digest = sellers_digest(NONCE, ids)
     salt = bound_salt(rules_digest(rules), digest)
@@ -182,7 +199,7 @@ def cross_priced(sellers=64):
         Sellers(
             ids, outcome.epsilons, whole_units(outcome.payments, 100), used, weights, parts=split(ids, salt)),
         describe_market(decided), _release(fitted, None), Money(100, "EUR"),
-        rules=rules, quoted_at="2026-01-02T00:00:00+00:00", split=Split(prices.histograms, NONCE),
+        rules=rules, quoted_at="2026-01-02T00:00:00+00:00", nonce=NONCE,
     )  # fmt: skip
     return made, dict(zip(ids, costs.tolist(), strict=True)), rules
 

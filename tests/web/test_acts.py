@@ -54,6 +54,10 @@ def test_every_act_answers_callers_without_its_role_as_if_it_were_not_there(shop
 TIMES = dict.fromkeys(("opens_at", "closes_at", "deliver_until"), "2030-01-01T00:00Z")
 BODIES = {
     "draft": {"rules": {}, **TIMES},
+    "edit": {"rules": {}, **TIMES},
+    "share": {"subject": "x"},
+    "set_subject": {"member": 10**6, "subject": "x"},
+    "add_mail_text": {"kind": "receipt", "texts": {"en": "x\n\n{{ link }}"}},
     "fund": {"amount": 1},
     "refund": {"amount": 1},
     "invite": {"ids": ["x"]},

@@ -9,7 +9,6 @@ import pytest
 import sqlalchemy as sa
 
 from dpmarket.campaign import schema
-from dpmarket.web.strict import NotStrict, parse_strictly
 from support.shop import RECORD, RULES, body_of
 
 KEY = {"Idempotency-Key": "0123456789abcdef-key"}
@@ -52,51 +51,28 @@ def test_what_is_no_cost_is_refused_and_not_echoed(shop, reserved, cost):
 
 
 BODIES = {
-    "duplicate key": (b'{"cost": 1, "cost": 2}', "duplicate key"),
-    "utf-16": ('{"cost": 1}'.encode("utf-16"), "not utf-8"),
+    "a key twice": (b'{"cost": 1, "cost": 2}', "not json"),
+    "utf-16": ('{"cost": 1}'.encode("utf-16"), "not json"),
     "utf-16 without a mark": ('{"cost": 1}'.encode("utf-16-le"), "not json"),
     "a byte order mark": ('{"cost": 1}'.encode("utf-8-sig"), "not json"),
-    "deep lists": (b"[" * 5_000 + b"]" * 5_000, "too deep"),
-    "deep objects": (b'{"a":' * 5_000 + b"1" + b"}" * 5_000, "too deep"),
-    "half a character": (b'{"cost": "\\ud800"}', "not text"),
+    "deep lists": (b"[" * 5_000 + b"]" * 5_000, "not json"),
+    "deep objects": (b'{"a":' * 5_000 + b"1" + b"}" * 5_000, "not json"),
+    "half a character": (b'{"cost": "\\ud800"}', "not json"),
     "a text's end": (b'{"cost": "\\u0000"}', "not text"),
     "no json": (b"cost=1", "not json"),
     "half of it": (b'{"cost": 1', "not json"),
-    "many digits": (f'{{"cost": {"9" * 5_000}}}'.encode(), "number too large"),
-    "digits after the point": (f'{{"cost": 1.{"9" * 5_000}}}'.encode(), "number too large"),
+    "many digits": (f'{{"cost": {"9" * 5_000}}}'.encode(), "not json"),
 }
 
 
 @pytest.mark.parametrize("name", BODIES)
-def test_a_body_that_is_not_strict_json_is_refused(shop, reserved, name):
+def test_a_body_that_is_not_json_is_refused(shop, reserved, name):
     body, kind = BODIES[name]
     before = rows(shop)
     answer = post(shop, reserved.token, "/api/v1/me/choose", body)
     assert answer.status_code == 400
     assert body_of(answer)["problems"] == [{"where": "body", "kind": kind}]
     assert rows(shop) == before
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        '"' + "[" * 100 + '"',
-        '["' + "\\\\" + '", "' + "{" * 60 + '"]',
-        '["a\\"' + "[" * 60 + '"]',
-        json.dumps([[]] * 500),
-        json.dumps({"[" * 30: "]" * 30}),
-    ],
-)
-def test_brackets_side_by_side_or_in_texts_are_not_depth(text):
-    assert parse_strictly(text.encode()) == json.loads(text)
-
-
-@pytest.mark.parametrize("unit", ['"', '\\"', "[", "[]", '"[', '"\\', "{}", '\\\\"', '["', "9", "-", "é"])
-def test_a_million_letters_are_refused_or_read_in_no_time(unit):
-    """What took quadratic time would take hours."""
-    for text in (unit * (1_000_000 // len(unit)), '"' + unit * (1_000_000 // len(unit))):
-        with pytest.raises(NotStrict):
-            parse_strictly(text.encode())
 
 
 def test_a_bracket_in_a_text_is_not_depth(shop, reserved):

@@ -9,8 +9,9 @@ from datetime import timedelta
 import pytest
 from aiosmtpd.controller import Controller
 
-from dpmarket.campaign.jobs import MOST_MAIL_ATTEMPTS, claim_job, retry_jobs
-from dpmarket.campaign.mail import KINDS, enter_reminders
+from dpmarket.campaign.acts import OWNER
+from dpmarket.campaign.jobs import MOST_MAIL_ATTEMPTS, claim_job, retry
+from dpmarket.campaign.mail import KINDS, enter_mails
 from dpmarket.campaign.views import job_counts
 from dpmarket.campaign.worker import work
 from dpmarket.errors import FileProblem
@@ -84,7 +85,7 @@ def set_up(shop, **settings):
 def send(shop):
     """Send what is due; return how many mails were sent."""
     before = sum(counts(shop, kind).get("done", 0) for kind in KINDS)
-    enter_reminders(shop.market, timedelta(hours=24))
+    enter_mails(shop.market, timedelta(hours=24))
     work(shop.market, methods_of(shop.settings), ("mail",))
     return sum(counts(shop, kind).get("done", 0) for kind in KINDS) - before
 
@@ -238,10 +239,10 @@ def test_mails_that_were_given_up_are_sent_again_when_an_operator_wants_it(tmp_p
             box.answers = ["gone"]
             assert send(shop) == 0
             box.take()
-            assert retry_jobs(shop.market, shop.clock()) == 1
+            assert shop.market.run(retry, OWNER) == 1
             assert send(shop) == 1
             assert [mail["To"] for mail in box.take()] == ["refused@example.org"]
-            assert retry_jobs(shop.market, shop.clock(), perhaps_sent=True) == 1
+            assert shop.market.run(retry, OWNER, perhaps_sent=True) == 1
             assert send(shop) == 1
             (mail,) = box.take()
             assert mail["To"] == "perhaps@example.org"
@@ -263,7 +264,7 @@ def test_a_cancelled_campaign_is_told_to_everybody_with_an_address(shop, box):
     shop.members["buyer"].act("cancel", campaign)
     send(shop)
     (mail,) = [mail for mail in box.take() if mail["To"] == "told@example.org"]
-    assert mail["Subject"] == "The campaign is over"
+    assert mail["Subject"] == "The campaign was cancelled"
 
 
 def test_a_server_that_never_answers_is_not_tried_without_end(tmp_path):

@@ -82,9 +82,11 @@ def test_what_is_wrong_is_named_by_field_and_kind(field, typed, problem):
 
 def test_where_values_are_clipped_bounds_refuse_nothing():
     rules = check_rules({**RULES, "training": {"outside_bounds": "clip"}})
-    given = filled(rules, Form({**GOOD, "f0": "500"}))
+    given = filled(rules, Form({**GOOD, "f0": "500", "f2": "1900-01-01"}))
     assert given.problems == {}
     assert given.rows[0]["age"] == 500.0
+    assert given.beyond == {"f0": "90", "f2": "1950-01-01"}
+    assert given.beyond_text == "f0=500;f2=1900-01-01"
     assert not fields_of_form(rules)[0].limits
 
 
@@ -97,6 +99,20 @@ def test_several_rows_are_read_and_empty_ones_left_out():
     begun = filled(rules, Form({**GOOD, "r1.f0": "50"}))
     assert begun.problems["r1.f6"] == "missing"
     assert begun.typed["r1.f0"] == "50"
+
+
+def test_values_outside_their_bounds_are_shown_back_before_they_are_sealed(shop):
+    reader = seller_of(shop, shop.open())
+    page = reader.press(reader.see("/s/consent"), "/s/consent")
+    page = reader.press(reader.press(reader.press(page, "/s/reserve"), "/s/choose"), "/s/accept")
+    shown = reader.press(page, "/s/deliver", f0="400", f1="20000", f2="yes")
+    assert shown.status == 422
+    assert "This value is outside the bounds and counts as 90." in shown.text
+    changed = reader.press(
+        shown, "/s/deliver", f0="500", f1="20000", f2="yes"
+    )  # another value, not confirmed
+    assert changed.status == 422
+    assert reader.press(changed, "/s/deliver", f0="500", f1="20000", f2="yes").path == "/s/payee"
 
 
 def test_what_is_filled_in_is_what_is_encoded(shop):

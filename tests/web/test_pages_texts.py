@@ -7,12 +7,13 @@ import pytest
 from babel import Locale
 
 from dpmarket.campaign import schema
-from dpmarket.campaign.views import MyParticipation
+from dpmarket.campaign.views import MenuLine, MyParticipation
 from dpmarket.errors import MarketRefusal
 from dpmarket.web.pages import texts
 from dpmarket.web.pages.forms import number_in
-from dpmarket.web.pages.meaning import cost_of, epsilon_shown, right_guesses
+from dpmarket.web.pages.meaning import cost_of, epsilon_shown, guess_percent
 from dpmarket.web.pages.member import amount_in
+from dpmarket.web.pages.menu import choices_of
 from dpmarket.web.pages.situations import SITUATIONS, situation_of
 from support.readers import member_of, seller_of
 from support.shop import RULES, SOLD
@@ -26,7 +27,7 @@ def test_every_state_of_every_campaign_has_a_situation_with_a_text():
     said, reached = texts.texts_for("en"), set()
     moments = [f"2026-{day}T00:00:00+00:00" for day in ("02-01", "03-02", "03-04", "03-08", "04-01")]
     for state in (*schema.ACTIVE, *schema.ENDED):
-        for campaign in schema.CAMPAIGN:
+        for campaign in (*schema.CAMPAIGN, *schema.CAMPAIGN_ENDED):
             for mechanism in ("online", "offline"):
                 for more in (
                     {},
@@ -63,18 +64,33 @@ def test_too_late_for_answers_is_said_before_a_worker_has_closed():
 
 
 @pytest.mark.parametrize("epsilon", [1e-9, 1e-3, 0.0402, 0.2, 0.4054651081081644, 0.473, 1.0, 2.9, 5.0, 40.0])
-def test_guesses_and_epsilons_are_rounded_against_us(epsilon):
+@pytest.mark.parametrize("delta", [0.0, 1e-6, 0.01])
+def test_chances_and_epsilons_are_rounded_up(epsilon, delta):
     import mpmath
 
-    exact = 100 / (1 + mpmath.exp(-mpmath.mpf(epsilon)))
-    assert right_guesses(epsilon) >= exact
-    assert right_guesses(epsilon) <= exact + 1 + 1e-9
+    other = mpmath.exp(-mpmath.mpf(epsilon))
+    exact = 100 * (1 + delta * other) / (1 + other)
+    assert exact <= guess_percent(epsilon, delta) <= exact + 1 + 1e-9
     assert epsilon <= epsilon_shown(epsilon) <= epsilon * 1.011
 
 
-def test_what_privacy_is_worth_is_the_cost_of_sixty_right_guesses():
-    assert right_guesses(1.0 / cost_of(1.0)) in (60, 61)
-    assert right_guesses(0.99 / cost_of(1.0)) == 60
+def test_an_amount_is_the_cost_of_a_chance_of_sixty_percent():
+    assert guess_percent(1.0 / cost_of(1.0)) in (60, 61)
+    assert guess_percent(0.99 / cost_of(1.0)) == 60
+    assert guess_percent((0.99 / cost_of(1.0, "quadratic")) ** 0.5) == 60
+    assert guess_percent((1.1 / cost_of(1.0, "quadratic")) ** 0.5) > 60
+
+
+@pytest.mark.parametrize("number", [1, 5, 11, 50])
+def test_the_slider_has_at_most_twelve_positions_both_ends_of_the_menu_and_nothing(number):
+    lines = tuple(MenuLine(9.0 - k / 10, k / 10, k * k) for k in range(1, number + 1))
+    choices = choices_of(lines, texts.texts_for("en"), (100, "EUR"), None).all
+    assert [choice.number for choice in choices] == list(range(len(choices)))
+    assert len(choices) == min(number, 11) + 1
+    assert (choices[0].payment, choices[0].percent) == ("€0.00", 50)
+    assert choices[1].cost == lines[0].cost
+    assert choices[-1].cost == lines[-1].cost
+    assert choices[-1].percent == guess_percent(number / 10)
 
 
 @pytest.mark.parametrize(
@@ -169,7 +185,22 @@ def test_a_language_is_one_file(shop, monkeypatch):
 
 # By parts of their names: which of these is said is decided by a value.
 CHOSEN = ("state", "role", "event", "refused", "verdict", "campaign_state", "participation", "key", "member")
-CHOSEN += ("steps", "withdraw", "record.problem", "meaning", "mail")
+CHOSEN += (
+    "confirm_act",
+    "paying.entry_fund",
+    "paying.entry_refund",
+    "paying.entry_payout",
+    "paying.entry_returned",
+)
+CHOSEN += (
+    "people.job_failed",
+    "people.job_unknown",
+    "steps",
+    "withdraw",
+    "record.problem",
+    "meaning",
+    "mail",
+)
 PLACES = re.compile(r"\{(\w+)\}")
 
 
@@ -184,7 +215,7 @@ def test_texts_about_numbers_stand_for_texts_of_the_same_names_with_the_same_val
         assert "model" not in text
     said = texts.texts_for("en")
     about = said.about("numbers")
-    assert about("state.released.title") == "The numbers are released"
+    assert about("state.released.title") == "The numbers are published"
     assert said("state.released.title") == said.about("model")("state.released.title")
     # Whatever a seller can be told of a model has its text about numbers.
     members = ("new.", "meaning.", "campaign.model")  # meanings stand in the form for new campaigns
@@ -204,7 +235,7 @@ def test_the_catalogue_has_no_text_that_nobody_says():
     unsaid = [
         name
         for name in texts.read_catalogue(english)
-        if not name.startswith(tuple(f"{first}." for first in CHOSEN))
+        if not f"{name}.".startswith(tuple(f"{first}." for first in CHOSEN))
         and not (name.startswith("numbers.") and "." in name[8:])  # in place of others
         and f'"{name}"' not in sources
         and not re.search(rf'"{name.rsplit(".", 1)[0]}\." ~ ', sources)

@@ -2,7 +2,12 @@
 
 import re
 
-from dpmarket.web.folder import _WRITTEN
+import sqlalchemy as sa
+
+from dpmarket.campaign.people import DELTA_UNITS, EPSILON_UNITS
+from dpmarket.campaign.schema import market
+from dpmarket.campaign.transaction import value
+from dpmarket.web.folder import _WRITTEN, opened, prepare
 from dpmarket.web.settings import Settings
 
 
@@ -14,3 +19,13 @@ def test_the_settings_that_a_new_service_starts_with_are_settings():
     named = re.findall(r"^(?:# )?([a-z_]+) = ", _WRITTEN, re.MULTILINE)
     assert set(named) <= set(Settings.model_fields)
     assert len(named) >= 12
+
+
+def test_a_service_limits_what_a_person_spends_over_all_campaigns(tmp_path):
+    """Of epsilon and of delta, also where no campaign names a limit."""
+    settings = Settings(folder=tmp_path, state=tmp_path / "state")
+    with opened(settings, make=True) as there:
+        prepare(there, settings)
+        with there.look() as c:
+            caps = value(c, sa.select(market.c.cap)), value(c, sa.select(market.c.delta_cap))
+    assert caps == (5 * EPSILON_UNITS, int(1e-4 * DELTA_UNITS))

@@ -5,6 +5,7 @@ from .findings import Audit as Audit
 from .findings import PrivacyFindings as PrivacyFindings
 from .participation import ParticipationAudit as ParticipationAudit
 from .participation import audit_participation as audit_participation
+from .privacy import Learner as Learner
 from .privacy import PrivacyAudit as PrivacyAudit
 from .privacy import audit_privacy as audit_privacy
 from .privacy import epsilons_around as epsilons_around

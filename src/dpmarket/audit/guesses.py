@@ -21,7 +21,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy.special import logit, ndtri
+from scipy.special import expit, logit, ndtri
 from scipy.stats import beta, binom
 from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped]
 from sklearn.pipeline import make_pipeline  # type: ignore[import-untyped]
@@ -85,7 +85,14 @@ def epsilon_bound(right: int, guesses: int, alpha: float, delta: float = 0.0, mo
 
 
 def best_guesses(
-    pair: Neighbours, first: FloatArray, second: FloatArray, ratio: Score | None, tests: int, alpha: float
+    pair: Neighbours,
+    first: FloatArray,
+    second: FloatArray,
+    ratio: Score | None,
+    tests: int,
+    alpha: float,
+    *,
+    claimed: bool = False,
 ) -> list[Guess]:
     """Return the rule with the largest epsilon to expect from ``tests`` further models, and one for tails.
 
@@ -96,7 +103,7 @@ def best_guesses(
     first, second
         Outputs under them, shapes (samples, coefficients): seen for choosing only.
     ratio
-        The log likelihood ratio of the release as it should be, if known.
+        The log likelihood ratio of the release as it should be, if known; ``claimed`` if the model says so.
     tests, alpha
         How many models the rules will be tested on, and at which level.
     """
@@ -115,22 +122,38 @@ def best_guesses(
 
     rules = [best(scores, _ANY, _DOUBT), best(scores, _TAIL, _LITTLE_DOUBT)]
     if ratio is not None:
-        by_ratio = best([ratio], _ANY, _LITTLE_DOUBT)
+        # A claim says how often a guess is right, which counting tells much less exactly.
+        doubted = partial(expected, doubt=0.0 if claimed else _LITTLE_DOUBT)
+        by_ratio = _thresholds(ratio, first, second, _ANY, doubted, known=claimed)
         rules[0] = max(rules[0], by_ratio, key=lambda rule: rule.expected)
     return rules
 
 
 def _thresholds(
-    score: Score, first: FloatArray, second: FloatArray, levels: FloatArray, expected: Any
+    score: Score,
+    first: FloatArray,
+    second: FloatArray,
+    levels: FloatArray,
+    expected: Any,
+    *,
+    known: bool = False,
 ) -> Guess:
-    """Return the best two thresholds: quantiles of the scores, from below and from above, or infinite."""
+    """Return the best two thresholds: quantiles of the scores, from below and from above, or infinite.
+
+    Where the score is known to be the log likelihood ratio s, a guess is right with chance 1 / (1 + e^-|s|).
+    """
     x, y = np.sort(score(first)), np.sort(score(second))
-    pooled = np.concatenate([x, y])
+    pooled = np.sort(np.concatenate([x, y]))
     lows = np.append(np.quantile(pooled, levels), -np.inf)
     highs = np.append(np.quantile(pooled, 1.0 - levels), np.inf)
-    right = (x.size - np.searchsorted(x, highs))[:, None] + np.searchsorted(y, lows, "right")
-    wrong = (y.size - np.searchsorted(y, highs))[:, None] + np.searchsorted(x, lows, "right")
-    shares = expected(right, np.maximum(right + wrong, 1))
+    above, below = np.searchsorted(pooled, highs), np.searchsorted(pooled, lows, "right")
+    made = (pooled.size - above)[:, None] + below
+    if known:
+        sums = np.concatenate([[0.0], np.cumsum(expit(pooled))])
+        right = (sums[-1] - sums[above])[:, None] + (below - sums[below])
+    else:
+        right = (x.size - np.searchsorted(x, highs))[:, None] + np.searchsorted(y, lows, "right")
+    shares = expected(right, np.maximum(made, 1))
     shares = np.where((lows[None, :] < highs[:, None]) & (right > 0), shares, 0.0)
     i, j = np.unravel_index(int(shares.argmax()), shares.shape)
     return Guess(score, float(lows[j]), float(highs[i]), float(logit(min(shares[i, j], 1.0 - 1e-12))))

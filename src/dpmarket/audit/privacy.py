@@ -20,7 +20,7 @@ from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from secrets import randbits
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -34,7 +34,6 @@ from dpmarket.audit.neighbours import N_FEATURES, Neighbours, best_lean, neighbo
 from dpmarket.audit.spending import audit_spending
 from dpmarket.display import html_table, short_repr
 from dpmarket.errors import InvalidInput
-from dpmarket.learning import Learner
 from dpmarket.privacy.loss import logistic_loss
 from dpmarket.privacy.noise_norm import NoiseNorm
 from dpmarket.privacy.release import Release
@@ -49,6 +48,15 @@ _EACH, _AGAIN = 1_000, 4_000  # most models a side for choosing: of every pair, 
 _WORTH_PROCESSES = 4_000
 _FEWEST, _MOST = 16_000, 128_000
 _TAILS = 0.1  # the share of the false-alarm rate for the rule about tails
+
+
+class Learner(Protocol):
+    """All that the audit needs of a learner: ``fit`` on rows of norm at most 1, with an epsilon for each."""
+
+    def fit(self, X: Any, y: Any, epsilons: Any) -> Any:
+        """Train, and return a fitted model with ``coef_`` or ``predict_proba``."""
+
+
 _Task = tuple[Learner, FloatArray, IntArray, FloatArray, int]
 _Train = Callable[[FloatArray, IntArray, int], FloatArray]  # outputs of so many models of a data set
 
@@ -271,14 +279,15 @@ class _Assumed:
     release: Release
     correction: float  # by which released coefficients are multiplied
     labels_only: bool
+    claimed: bool
 
     @classmethod
     def of(cls, model: Any, claim: Claim | None, budgets: FloatArray) -> _Assumed:
         if claim is not None and isinstance(claim.release, Release):
             correction = float(getattr(model, "shrinkage_correction_", 1.0))
-            return cls(claim, claim.release, correction, claim.release.private == "labels")
+            return cls(claim, claim.release, correction, claim.release.private == "labels", claimed=True)
         release = Release(logistic_loss(), NoiseNorm.euclidean(N_FEATURES), 2.0 / float(budgets.sum()))
-        return cls(Claim(release, *release.weights(budgets)), release, 1.0, labels_only=False)
+        return cls(Claim(release, *release.weights(budgets)), release, 1.0, labels_only=False, claimed=False)
 
     def pairs(self, person: int) -> list[Neighbours]:
         """Return the pairs of data sets between which this release guarantees privacy."""
@@ -336,7 +345,8 @@ def _sampled_bound(
         return before, train(pair.replaced_features, pair.replaced_labels, second)
 
     def rules(pair: Neighbours, first: FloatArray, second: FloatArray) -> list[Guess]:
-        return best_guesses(pair, first, second, assumed.ratio(pair, first), tests, alpha)
+        ratio = assumed.ratio(pair, first)
+        return best_guesses(pair, first, second, ratio, tests, alpha, claimed=assumed.claimed)
 
     looks = [(pair, *drawn(pair, each, each)) for pair in pairs]
     pair, *seen = max(looks, key=lambda look: max(rule.expected for rule in rules(*look)))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import secrets
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -11,9 +13,9 @@ from typing import Literal
 import sqlalchemy as sa
 
 from dpmarket.campaign import schema
-from dpmarket.campaign.acts import Caller, Id, Text, Tx, act, nothing, shown_id
-from dpmarket.campaign.sellers import token_hash
-from dpmarket.errors import MarketRefusal
+from dpmarket.campaign.acts import Caller, Id, Text, act, shown_id
+from dpmarket.campaign.people import is_address
+from dpmarket.campaign.transaction import Tx, nothing, require, value
 
 _token, _member, _role = schema.token.c, schema.member.c, schema.member_role.c
 Role = Literal["buyer", "operator", "paymaster", "auditor"]
@@ -25,25 +27,13 @@ LOGIN = timedelta(days=7)
 
 @dataclass(frozen=True)
 class Member:
-    """A person or organisation that works with the service.
-
-    Attributes
-    ----------
-    id, name, subject
-        Row id, the name that sellers are shown, and the name by which a proxy or identity provider knows it.
-    roles
-        Roles in all campaigns, and ``role/campaign`` for one.
-    tokens
-        How many tokens, links and sessions are good now.
-    ended_at
-        When the membership ended.
-    """
+    """A person or organisation that works with the service."""
 
     id: int
-    name: str
-    subject: str | None
-    roles: list[str]
-    tokens: int
+    name: str  # shown to sellers
+    subject: str | None  # by which a proxy or identity provider knows it
+    roles: list[str]  # in all campaigns; ``role/campaign`` in one
+    tokens: int  # links, sessions and API tokens that are good now
     ended_at: str | None
 
 
@@ -51,22 +41,29 @@ class Member:
 def add_member(
     tx: Tx, caller: Caller, name: Text, roles: list[Role] | None = None, subject: str | None = None
 ) -> int:
-    """Enter a member with roles in all campaigns; return the id.
-
-    Parameters
-    ----------
-    name
-        Shown to sellers before they take part.
-    roles
-        Roles in all campaigns; a buyer's are its own ones.
-    subject
-        The name by which a proxy or an identity provider knows the member.
-    """
-    new = schema.member.insert().values(name=name, subject=subject, made_at=tx.now)
-    member = int(tx.c.execute(new.returning(_member.id)).scalar_one())
+    """Enter a member with roles in all campaigns (a buyer's are its own ones); return the id."""
+    new = schema.member.insert().values(name=name, made_at=tx.now)
+    member = int(value(tx.c, new.returning(_member.id)))
+    if subject is not None:
+        set_subject(tx, caller, member, subject)
     for role in roles or ():
         grant(tx, caller, member, role)
     return member
+
+
+@act("operator")
+def set_subject(tx: Tx, caller: Caller, member: int, subject: Text) -> None:
+    """Enter under which name a member signs in: an e-mail address, or a name of a proxy or provider."""
+    _refuse_unknown(tx, member)
+    known = sa.select(_member.id).where(_member.subject == sign_in_name(subject), _member.id != member)
+    require(value(tx.c, known) is None, "invalid", "Another member signs in by this name.")
+    tx.c.execute(schema.member.update().where(_member.id == member).values(subject=sign_in_name(subject)))
+
+
+def sign_in_name(text: str) -> str:
+    """Return a name to sign in by as it is stored: of e-mail addresses case does not matter."""
+    name = unicodedata.normalize("NFKC", text.strip())
+    return name.casefold() if is_address(name) else name
 
 
 @act("operator")
@@ -77,14 +74,23 @@ def grant(tx: Tx, caller: Caller, member: int, role: Role, of: Id | None = None)
     tx.c.execute(tx.insert(schema.member_role).values(values).on_conflict_do_nothing())
 
 
+@act("buyer")
+def share(tx: Tx, caller: Caller, campaign: Id, subject: Text) -> None:
+    """Give another member, by the name under which they sign in, the buyer's role in one campaign."""
+    member = member_by(tx.c, subject)
+    require(member is not None, "invalid", "Nobody signs in by this name; the operator enters members.")
+    assert member is not None
+    grant(tx, caller, member, "buyer", campaign)
+
+
 @act("operator")
 def revoke_role(tx: Tx, caller: Caller, member: int, role: Role, of: Id | None = None) -> None:
     """Take a role from a member, in one campaign or in all."""
     mine = sa.and_(_role.member == member, _role.role == role, _role.campaign.is_not_distinct_from(of))
-    tx.c.execute(schema.member_role.delete().where(mine))
+    tx.delete(schema.member_role, mine)
 
 
-@act("operator")
+@act("operator", "worker")
 def link_member(tx: Tx, caller: Caller, member: int) -> str:
     """Return the token of a new link that signs a member in once, within a week."""
     _refuse_unknown(tx, member)
@@ -102,18 +108,13 @@ def token_member(tx: Tx, caller: Caller, member: int) -> str:
 def end_member(tx: Tx, caller: Caller, member: int) -> None:
     """End a membership and all its tokens."""
     _refuse_unknown(tx, member)
-    tx.c.execute(schema.member.update().where(_member.id == member).values(ended_at=tx.now))
-    tx.c.execute(
-        schema.token.update()
-        .where(_token.member == member, _token.revoked_at.is_(None))
-        .values(revoked_at=tx.now)
-    )
+    tx.set(schema.member, _member.id == member, ended_at=tx.now)
+    tx.set(schema.token, sa.and_(_token.member == member, _token.revoked_at.is_(None)), revoked_at=tx.now)
 
 
 def _refuse_unknown(tx: Tx, member: int) -> None:
-    going_on = sa.and_(_member.id == member, _member.ended_at.is_(None))
-    if tx.c.execute(sa.select(_member.id).where(going_on)).first() is None:
-        raise MarketRefusal("invalid", "There is no such member, or the membership has ended.")
+    found = value(tx.c, sa.select(_member.id).where(_member.id == member, _member.ended_at.is_(None)))
+    require(found is not None, "invalid", "There is no such member, or the membership has ended.")
 
 
 def list_members(c: sa.Connection, now: str) -> list[Member]:
@@ -135,55 +136,35 @@ def roles_of(c: sa.Connection, caller: Caller) -> frozenset[str]:
     """Return the roles that a caller has in any campaign."""
     if caller.participation is not None:
         return frozenset(("seller",))
-    query = (
-        sa.select(_role.role)
-        .join(schema.member, _member.id == _role.member)
-        .where(_role.member == caller.member, _member.ended_at.is_(None))
-    )
-    return frozenset(str(one) for one in c.execute(query).scalars())
+    theirs = sa.and_(_role.member == caller.member, _member.ended_at.is_(None))
+    query = sa.select(_role.role).join(schema.member, _member.id == _role.member).where(theirs)
+    return frozenset(str(one) for one in c.scalars(query))
 
 
 @act("worker")
 def set_operator_key(tx: Tx, caller: Caller, public: bytes) -> bytes:
     """Enter the public half of the operator's key, once; return the one that is entered."""
-    market = schema.market
-    tx.c.execute(market.update().where(market.c.operator_key.is_(None)).values(operator_key=public))
-    return bytes(tx.c.execute(sa.select(market.c.operator_key)).scalar_one())
+    of_market = schema.market.c
+    tx.set(schema.market, of_market.operator_key.is_(None), operator_key=public)
+    return bytes(value(tx.c, sa.select(of_market.operator_key)))
 
 
 def issue_token(tx: Tx, kind: str, owner: Caller, lasts: timedelta | None = None) -> str:
-    """Return a new token of 256 random bits for a member or a seller; it is shown once.
-
-    Parameters
-    ----------
-    kind
-        ``login`` (a link that signs in once), ``session`` or ``api``.
-    owner
-        Whose it is.
-    lasts
-        For how long; None: until it is revoked.
-    """
+    """Return a new token of 256 random bits for a member or a seller, good so long or until it is revoked."""
     token = secrets.token_urlsafe(32)
-    values = {
-        "hash": token_hash(token),
-        "kind": kind,
-        "member": owner.member,
-        "participation": owner.participation,
-        "made_at": tx.now,
-        "expires_at": None if lasts is None else tx.later(lasts),
-    }
-    tx.c.execute(schema.token.insert(), values)
+    whose = {"member": owner.member, "participation": owner.participation}
+    until = None if lasts is None else tx.later(lasts)
+    tx.add(schema.token, hash=token_hash(token), kind=kind, **whose, made_at=tx.now, expires_at=until)
     return token
 
 
-def caller_of(c: sa.Connection, token: str, kinds: Sequence[str], now: str) -> Caller:
-    """Return whose token this is.
+def token_hash(token: str) -> str:
+    """Return what the database stores of a token."""
+    return hashlib.sha256(token.encode()).hexdigest()
 
-    Raises
-    ------
-    MarketRefusal
-        There is no such token, or no longer; the two look alike.
-    """
+
+def caller_of(c: sa.Connection, token: str, kinds: Sequence[str], now: str) -> Caller:
+    """Return whose token this is; one that is unknown and one that has ended are refused alike."""
     query = (
         sa.select(_token.participation, _token.member, _member.ended_at)
         .outerjoin(schema.member, _member.id == _token.member)
@@ -201,32 +182,54 @@ def caller_of(c: sa.Connection, token: str, kinds: Sequence[str], now: str) -> C
 
 
 def sign_in(tx: Tx, token: str, kind: str, lasts: timedelta) -> str:
-    """Exchange a login link, once, or an invitation for a session's token.
-
-    Raises
-    ------
-    MarketRefusal
-        The link opens nothing, or no longer.
-    """
+    """Exchange a login link, once, or an invitation for a session's token."""
     caller = caller_of(tx.c, token, (kind,), tx.now)
     if kind == "login" and not revoke_token(tx, token):
         raise nothing()
     return issue_token(tx, "session", caller, lasts)
 
 
+def member_by(c: sa.Connection, *names: str) -> int | None:
+    """Return the member who signs in by one of some names; None if there is none."""
+    stored = [sign_in_name(name) for name in names]
+    query = sa.select(_member.id).where(_member.subject.in_(stored), _member.ended_at.is_(None))
+    found = c.execute(query).scalars().all()
+    return int(found[0]) if len(found) == 1 else None
+
+
+def sign_in_by_name(tx: Tx, names: Sequence[str], lasts: timedelta) -> str:
+    """Return a session's token of the member whom a proxy or an identity provider names.
+
+    Raises
+    ------
+    MarketRefusal
+        No member has such a name.
+    """
+    member = member_by(tx.c, *names)
+    if member is None:
+        raise nothing()
+    return issue_token(tx, "session", Caller(member=member), lasts)
+
+
+def ask_for_link(tx: Tx, address: str) -> None:
+    """Have a link mailed to the member who signs in by an address; nobody learns if there is one."""
+    member = member_by(tx.c, address) if is_address(address.strip()) else None
+    if member is not None:
+        tx.job("login", member, tx.now, lane="mail")
+
+
 def revoke_token(tx: Tx, token: str) -> bool:
     """End a token; return whether it was good until now."""
     mine = sa.and_(_token.hash == token_hash(token), _token.revoked_at.is_(None))
-    return tx.c.execute(schema.token.update().where(mine).values(revoked_at=tx.now)).rowcount == 1
+    return tx.set(schema.token, mine, revoked_at=tx.now) == 1
 
 
 def tidy_tokens(tx: Tx, before: str) -> int:
     """Delete links, sessions and API tokens that ended before a time; sellers' invitations stay."""
     over = sa.or_(_token.expires_at < before, _token.revoked_at < before)
-    gone = tx.c.execute(schema.token.delete().where(_token.kind != "invitation", over))
-    return gone.rowcount
+    return tx.delete(schema.token, sa.and_(_token.kind != "invitation", over))
 
 
 def revoke_all_tokens(tx: Tx) -> int:
     """Delete all sessions, logins, API tokens and links: a backup may bring back revoked ones."""
-    return tx.c.execute(schema.token.delete()).rowcount
+    return tx.delete(schema.token, sa.true())

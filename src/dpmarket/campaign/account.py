@@ -8,27 +8,29 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
-import pydantic
 import sqlalchemy as sa
 from numpy.typing import ArrayLike
 
 from dpmarket import checks
 from dpmarket.arrays import FloatArray, read_only
 from dpmarket.campaign import people, schema
-from dpmarket.campaign.acts import OWNER, Caller, Text, Tx, act, campaign_of, new_id
+from dpmarket.campaign.acts import OWNER, Caller, Text, act
 from dpmarket.campaign.campaigns import describe
 from dpmarket.campaign.database import UNLIMITED, Market
 from dpmarket.campaign.log import canonical, digest_of
+from dpmarket.campaign.participations import hold_all, of, pay_all
 from dpmarket.campaign.people import EPSILON_UNITS, person_digests
+from dpmarket.campaign.staging import stage
+from dpmarket.campaign.training import snapshot
+from dpmarket.campaign.transaction import Tx, campaign_of, new_id, require
 from dpmarket.errors import Infeasible, InvalidInput, MarketRefusal
 from dpmarket.privacy.gaussian import gaussian_epsilons
 
 _own, _person = schema.participation.c, schema.person.c
-Epsilon = Annotated[float, pydantic.Field(gt=0, allow_inf_nan=False)]
 
 
 class MarketAccount:
@@ -96,13 +98,12 @@ class MarketAccount:
         checks.same_length("epsilons", amounts, "people", people)
         if not all(isinstance(one, str) for one in people):
             raise InvalidInput("expected ids that are texts.")
-        charged = [(one, float(amount)) for one, amount in zip(people, amounts, strict=True) if amount > 0.0]
-        if not charged:
+        charges = pl.DataFrame({"id": list(people), "epsilon": amounts}).filter(pl.col("epsilon") > 0.0)
+        if charges.height == 0:
             return
-        ids, spent = zip(*charged, strict=True)
         name = f"{self._name} {secrets.token_hex(8)}"
         try:
-            self._market.run(enter_charge, OWNER, name, list(ids), list(spent), delta)
+            self._market.run(enter_charge, OWNER, name, charges, delta)
         except MarketRefusal as refusal:
             if refusal.kind == "limit":
                 raise Infeasible(f"{refusal} Nobody was charged.") from None
@@ -112,76 +113,47 @@ class MarketAccount:
         """Return the epsilon that each of these people has left, rounded down, at least 0."""
         with self._market.look() as c:
             key, cap = c.execute(sa.select(schema.market.c.key, schema.market.c.cap)).one()
-            rest = _person.epsilon_cap - _person.epsilon_held - _person.epsilon_spent
-            query = sa.select(rest)
-            found = [
-                c.execute(query.where(_person.digest == digest)).scalar()
-                for digest in person_digests(bytes(key), people)
-            ]
+            rest = sa.select(_person.epsilon_cap - _person.epsilon_held - _person.epsilon_spent)
+            digests = person_digests(bytes(key), people)
+            found = [c.scalar(rest.where(_person.digest == digest)) for digest in digests]
         units = [int(cap if one is None else one) for one in found]
         left = [np.inf if cap == UNLIMITED else max(one, 0) / EPSILON_UNITS for one in units]
         return read_only(np.array(left))
 
 
 @act("operator")
-def enter_charge(
-    tx: Tx, caller: Caller, name: Text, ids: list[Text], epsilons: list[Epsilon], delta: float = 0.0
-) -> int:
-    """Enter a campaign of the channel ``account`` that is released at once."""
+def enter_charge(tx: Tx, caller: Caller, name: Text, charges: pl.DataFrame, delta: float = 0.0) -> int:
+    """Enter a campaign of the channel ``account`` that is released at once; charges are by id, above 0."""
+    ids, epsilons = charges.get_column("id").to_list(), charges.get_column("epsilon").to_list()
     digests = people.person_digests(tx.market_key, ids)
-    if len(set(digests)) != len(digests) or len(digests) != len(epsilons) or not digests:
-        raise MarketRefusal("invalid", "Expected one epsilon for each of some different ids.")
-    identity, rules = new_id(), canonical({})
-    units = [people.epsilon_units(one) for one in epsilons]
-    tx.c.execute(
-        schema.campaign.insert(),
-        {
-            "id": identity,
-            "name": name,
-            "owner": caller.member,
-            "channel": "account",
-            "mechanism": "posted",
-            "state": "released",
-            "rules": rules,
-            "rules_digest": digest_of(rules),
-            "ceiling": max(units),
-            "delta": people.delta_units(delta),
-            "currency": "XXX",
-            "minor_units": 1,
-            "made_at": tx.now,
-        },
+    is_once = 0 < len(set(digests)) == len(digests)
+    require(is_once, "invalid", "Expected one epsilon for each of some different ids.")
+    identity, attempt, rules = new_id(), secrets.token_hex(16), canonical({})
+    names, units = [people.normal_id(one) for one in ids], [people.epsilon_units(one) for one in epsilons]
+    limits = {"ceiling": max(units), "delta": people.delta_units(delta)}
+    kinds = {"channel": "account", "mechanism": "posted", "state": "released", "currency": "XXX"}
+    values = {"id": identity, "name": name, "owner": caller.member, "minor_units": 1, "made_at": tx.now}
+    tx.add(schema.campaign, **values, **kinds, **limits, rules=rules, rules_digest=digest_of(rules))
+    found = campaign_of(tx.c, identity)
+    table = snapshot(digests, names, epsilons).sort("digest")
+    of_units = pl.DataFrame({"digest": pl.Series(digests, dtype=pl.Binary), "units": units})
+    staged = stage(tx, "staged_charges", "digest", table.join(of_units, on="digest", maintain_order="left"))
+    people.enter_people(tx, staged)
+    by_digest = _person.digest == staged.c.digest
+    joined = sa.select(sa.func.count()).select_from(staged).join(schema.person, by_digest)
+    full = tx.c.scalar(joined.where(sa.not_(people.has_room(staged.c.units, found.delta))))
+    require(full == 0, "limit", f"The lifetime limits of {full} people have no room for this.")
+    row = (sa.literal(identity, schema.WHOLE), _person.id, sa.literal("accepted"), sa.literal(tx.now))
+    rows = (
+        sa.select(*row, staged.c.epsilon, staged.c.units).join(schema.person, by_digest).order_by(_person.id)
     )
-    full = 0
-    order = sorted(zip(digests, ids, epsilons, units, strict=True))
-    for digest, text, epsilon, amount in order:
-        person = people.enter_person(tx, digest, people.normal_id(text))
-        used = people.delta_units(delta)
-        room = sa.and_(
-            _person.epsilon_held + _person.epsilon_spent + amount <= _person.epsilon_cap,
-            _person.delta_used + used <= _person.delta_cap,
-        )
-        changed = tx.c.execute(
-            schema.person.update()
-            .where(_person.id == person, room)
-            .values(epsilon_spent=_person.epsilon_spent + amount, delta_used=_person.delta_used + used)
-        )
-        full += changed.rowcount != 1
-        row = {"campaign": identity, "person": person, "state": "spent", "since": tx.now}
-        tx.c.execute(schema.participation.insert(), {**row, "epsilon_used": epsilon, "epsilon_spent": amount})
-    if full:
-        raise MarketRefusal("limit", f"The lifetime limits of {full} people have no room for this.")
-    attempt = secrets.token_hex(16)
-    values = {"id": attempt, "campaign": identity, "state": "released", "debited_at": tx.now}
-    tx.c.execute(schema.attempt.insert(), {**values, "committed_at": tx.now, "ended_at": tx.now})
-    snapshot = pl.DataFrame(
-        {
-            "digest": pl.Series([one[0] for one in order], dtype=pl.Binary),
-            "name": [people.normal_id(one[1]) for one in order],
-            "epsilon": np.array([one[2] for one in order]),
-            "payment": np.zeros(len(order), dtype=np.int64),
-            "pool": ["escrow"] * len(order),
-        }
-    )
-    named = tx.snapshot(attempt, snapshot)
-    tx.commit_point("spend", campaign=describe(campaign_of(tx.c, identity)), attempt=attempt, snapshot=named)
+    columns = ["campaign", "person", "state", "since", "epsilon_used", "epsilon_held"]
+    tx.c.execute(schema.participation.insert().from_select(columns, rows))
+    charged = of(identity, "accepted")
+    hold_all(tx, found, charged)
+    pay_all(tx, found, charged, _own.epsilon_held)
+    times = {"debited_at": tx.now, "committed_at": tx.now, "ended_at": tx.now}
+    tx.add(schema.attempt, id=attempt, campaign=identity, state="released", **times)
+    named = tx.log.write_snapshot(attempt, table)
+    tx.commit_point("spend", campaign=describe(found), attempt=attempt, snapshot=named)
     return identity

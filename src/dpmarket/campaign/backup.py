@@ -12,6 +12,7 @@ import os
 import shutil
 import sqlite3
 import subprocess  # nosec B404
+from collections.abc import Iterator
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -49,59 +50,46 @@ def back_up(
         if is_address(url):
             _run("pg_dump", programs, os.fspath(url), "--format=custom", *_PLAIN, f"--file={temporary}")
             return
-        try:
-            with (
-                contextlib.closing(
-                    sqlite3.connect(f"file:{Path(url).absolute()}?mode=rw", uri=True)
-                ) as source,
-                contextlib.closing(sqlite3.connect(temporary)) as copy,
-            ):
-                source.backup(copy)
-                damage = copy.execute("PRAGMA integrity_check(1)").fetchone()[0]
-        except sqlite3.Error as problem:
-            raise FileProblem(f"cannot copy {url}: {problem}.") from None
-        if damage != "ok":
-            raise FileProblem(f"cannot copy {url}: it is damaged.")
+        address = f"file:{Path(url).absolute()}?mode=rw"
+        with (
+            _sqlite(address, f"cannot copy {url}") as source,
+            contextlib.closing(sqlite3.connect(temporary)) as copy,
+        ):
+            source.backup(copy)
+        _refuse_damaged(temporary, f"cannot copy {url}")
 
 
 def put_back(
     source: str | os.PathLike[str], url: str | os.PathLike[str], programs: Path | None = None
 ) -> None:
-    """Put a copy where there is no database; :func:`restore` also enters what it lacks.
-
-    Raises
-    ------
-    FileProblem
-        There is a database, or the copy cannot be read.
-    """
+    """Put a copy where there is no database; :func:`restore` also enters what it lacks."""
     if is_address(url):
-        _run(
-            "pg_restore",
-            programs,
-            os.fspath(url),
-            "--single-transaction",
-            "--exit-on-error",
-            *_PLAIN,
-            str(source),
-        )
+        whole = ("--single-transaction", "--exit-on-error")
+        _run("pg_restore", programs, os.fspath(url), *whole, *_PLAIN, str(source))
         return
     path = Path(url)
     if path.exists() or path.with_name(path.name + "-wal").exists():
         raise FileProblem(f"cannot put back {source}: {path} exists; stop the service and move it away.")
     with atomic_path(path, overwrite=False, mode=PRIVATE) as temporary:
         shutil.copyfile(source, temporary)
-        _refuse_damaged(temporary, source)
+        _refuse_damaged(temporary, f"cannot put back {source}")
 
 
-def _refuse_damaged(copy: Path, source: str | os.PathLike[str]) -> None:
+def _refuse_damaged(path: Path, refusal: str) -> None:
     """Refuse what is no whole SQLite file, before it stands in the place of a database."""
-    try:
-        with contextlib.closing(sqlite3.connect(f"file:{copy}?mode=ro&immutable=1", uri=True)) as connection:
-            damage = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
-    except sqlite3.Error as problem:
-        raise FileProblem(f"cannot put back {source}: {problem}.") from None
+    with _sqlite(f"file:{path}?mode=ro&immutable=1", refusal) as connection:
+        damage = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
     if damage != "ok":
-        raise FileProblem(f"cannot put back {source}: it is damaged.")
+        raise FileProblem(f"{refusal}: it is damaged.")
+
+
+@contextlib.contextmanager
+def _sqlite(address: str, refusal: str) -> Iterator[sqlite3.Connection]:
+    try:
+        with contextlib.closing(sqlite3.connect(address, uri=True)) as connection:
+            yield connection
+    except sqlite3.Error as problem:
+        raise FileProblem(f"{refusal}: {problem}.") from None
 
 
 def restore(

@@ -26,20 +26,7 @@ _LARGEST = 99_999_999_999  # cents: what the format can say
 
 @dataclass(frozen=True)
 class BankAccount:
-    """A bank account. Confidential.
-
-    Attributes
-    ----------
-    name
-        Its owner, up to 70 characters.
-    iban
-        Its number; blanks do not count.
-
-    Raises
-    ------
-    InvalidInput
-        No name, or an IBAN whose check digits are wrong.
-    """
+    """A bank account: its owner, up to 70 characters, and its IBAN. Confidential."""
 
     name: str
     iban: str
@@ -62,16 +49,10 @@ class BankAccount:
 
 @dataclass(frozen=True)
 class Payment:
-    """One payment to make.
+    """One payment to make, in cents.
 
-    Attributes
-    ----------
-    reference
-        What the bank hands on from end to end, up to 35 characters.
-    payee
-        Whom to pay, as the table of accounts calls them; None if they have not said.
-    amount
-        In cents.
+    The bank hands on the reference from end to end, up to 35 characters; the payee is as the table of
+    accounts calls them, None if they have not said.
     """
 
     reference: str
@@ -92,30 +73,20 @@ def bank_file(
     currency: str = "EUR",
     minor_units: int = 100,
 ) -> bytes:
-    """Return payments as a pain.001 file in XML, valid by its schema.
+    """Return payments as a pain.001 file in XML, valid by its schema; a refusal quotes no value.
 
     Parameters
     ----------
     payments
         Each once; references are handed on as they are, so that a payment that is made twice can be told.
-    accounts
-        By payee.
-    payer
-        From which account.
+    accounts, payer
+        By payee, and from which account.
     identity
         Of the payout, up to 35 letters and digits: the same file has the same one.
     day
         When the bank is to pay.
     currency, minor_units
         Of the payments: EUR, in cents.
-
-    Raises
-    ------
-    InvalidInput
-        Another currency, nobody to pay, payees without an account, a reference twice, or an amount or text
-        that the format does not have. No value is quoted.
-    FileProblem
-        The package sepaxml is missing.
     """
     if (currency, minor_units) != ("EUR", 100):
         raise InvalidInput("expected payments in EUR with 100 minor units: the format is for euros.")
@@ -150,26 +121,14 @@ def bank_file(
 
 
 def read_accounts(source: str | os.PathLike[str]) -> dict[str, BankAccount]:
-    """Return the accounts of a .csv or .parquet file with the columns payee (or id), name and iban.
-
-    Raises
-    ------
-    FileProblem
-        It cannot be read, a payee is there twice, or an account is none: which line is told, and no value.
-    """
+    """Return the accounts of a .csv or .parquet file with the columns payee (or id), name and iban."""
     column = _first_of(source, _PAYEES)
     table = read_table(source, [column, "name", "iban"], [column, "name", "iban"])
     return _accounts(table.iter_rows(), str(source))
 
 
 def accounts_in(content: bytes) -> dict[str, BankAccount]:
-    """Return the accounts of a CSV file that is in memory, and touches no disk; as :func:`read_accounts`.
-
-    Raises
-    ------
-    FileProblem
-        As there.
-    """
+    """Return the accounts of a CSV file that is in memory and touches no disk."""
     try:
         text = content.decode("utf-8-sig")
         first = text.splitlines()[0] if text.strip() else ""

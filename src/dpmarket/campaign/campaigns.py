@@ -15,33 +15,15 @@ import sqlalchemy as sa
 from pydantic import Field
 
 from dpmarket.campaign import money, people, schema
-from dpmarket.campaign.acts import (
-    Amount,
-    Caller,
-    Campaign,
-    Id,
-    Text,
-    Tx,
-    act,
-    campaign_of,
-    lock_campaign,
-    new_id,
-    step,
-)
+from dpmarket.campaign.acts import Amount, Caller, Id, Text, act
 from dpmarket.campaign.consent import last_version
 from dpmarket.campaign.log import canonical, digest_of
-from dpmarket.campaign.participations import (
-    active,
-    count,
-    end_all,
-    of,
-    pay_all,
-    selling_state,
-)
+from dpmarket.campaign.participations import active, count, end_all, forget_sealed, of, pay_all, selling
+from dpmarket.campaign.partitions import refuse_limits, void_rest
 from dpmarket.campaign.times import moment_of, time_text
-from dpmarket.errors import MarketRefusal
+from dpmarket.campaign.transaction import Campaign, Tx, lock_campaign, new_id, require, step
 
-ENDED = ("released", "failed", "cancelled")
+ENDED = schema.CAMPAIGN_ENDED
 MINIMUM = 20
 """So many people report, or are offered something, at least; else the campaign is cancelled."""
 LARGEST_RECORD = 2**20
@@ -61,21 +43,8 @@ class SellersRules(pydantic.BaseModel, frozen=True, extra="ignore"):
 class Draft(pydantic.BaseModel, frozen=True, extra="forbid"):
     """A campaign as its buyer writes it.
 
-    Attributes
-    ----------
-    name, channel, mechanism
-        What it is called, how sellers act, and how they are quoted.
-    rules
-        The rules file as plain data. Of it the market reads ``sellers``, ``groups.NAME.quota`` and
-        ``record_bytes``, the one length of all records.
-    currency, minor_units
-        Of all its money.
-    opens_at, closes_at, deliver_until
-        When sellers come, until when they report or choose, and until when they send records; none for files.
-    self_funded
-        Escrow is entered as it is promised: of files, whose owner pays sellers.
-    consent
-        The version of the consent text.
+    ``rules`` is the rules file as plain data. Of it the market reads ``sellers``, ``groups.NAME.quota`` and
+    ``record_bytes``, the one length of all records.
     """
 
     name: Text
@@ -85,18 +54,18 @@ class Draft(pydantic.BaseModel, frozen=True, extra="forbid"):
     currency: Annotated[str, Field(pattern="^[A-Z]{3}$")] = "EUR"
     minor_units: Annotated[int, Field(ge=1, le=10_000)] = 100
     opens_at: pydantic.AwareDatetime | None = None
-    closes_at: pydantic.AwareDatetime | None = None
-    deliver_until: pydantic.AwareDatetime | None = None
-    self_funded: bool = False
-    consent: int | None = None
+    closes_at: pydantic.AwareDatetime | None = None  # until then sellers report or choose
+    deliver_until: pydantic.AwareDatetime | None = None  # until then they send records
+    self_funded: bool = False  # files: escrow is entered as it is promised, and the owner pays sellers
+    consent: int | None = None  # the version of the consent text
 
     @pydantic.model_validator(mode="after")
     def _is_ordered(self) -> Draft:
-        times = (self.opens_at, self.closes_at, self.deliver_until)
-        if self.channel == "live":
-            opens, closes, until = times
-            if opens is None or closes is None or until is None or not opens < closes <= until:
-                raise ValueError("expected opens_at < closes_at <= deliver_until")
+        opens, closes, until = self.opens_at, self.closes_at, self.deliver_until
+        if self.channel == "live" and (
+            opens is None or closes is None or until is None or not opens < closes <= until
+        ):
+            raise ValueError("expected opens_at < closes_at <= deliver_until")
         SellersRules.model_validate(self.rules.get("sellers", {}))
         if not 0 <= int(self.rules.get("record_bytes", 0)) <= LARGEST_RECORD:
             raise ValueError(f"expected records of at most {LARGEST_RECORD} bytes")
@@ -104,31 +73,15 @@ class Draft(pydantic.BaseModel, frozen=True, extra="forbid"):
 
 
 class Opening(pydantic.BaseModel, frozen=True, extra="forbid"):
-    """What the rules come to when a campaign opens; a pure function of them computes it.
+    """What the rules come to when a campaign opens; a pure function of them computes it."""
 
-    Attributes
-    ----------
-    offer
-        Online, one price schedule for each pool of escrow, as plain data.
-    largest
-        Online, the largest payment, in minor units: what is held for each reservation.
-    ceiling, delta
-        The largest epsilon that anybody can be quoted, and the campaign's delta.
-    escrow
-        How much must be in escrow before sellers come, in minor units.
-    allot
-        How much of it goes to each group's own escrow.
-    warning
-        Why the buyer should not do this, in the buyer's words; it must be confirmed.
-    """
-
-    offer: dict[str, dict[str, Any]] | None = None
-    largest: Amount | None = None
-    ceiling: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    offer: dict[str, dict[str, Any]] | None = None  # price schedules by pool; none offline
+    largest: Amount | None = None  # payment of the offer
+    ceiling: Annotated[float, Field(gt=0, allow_inf_nan=False)]  # the largest epsilon of anybody
     delta: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    escrow: Annotated[int, Field(ge=0)] = 0
-    allot: dict[str, int] = {}
-    warning: str | None = None
+    escrow: Annotated[int, Field(ge=0)] = 0  # needed to open
+    allot: dict[str, int] = {}  # escrow of groups
+    warning: str | None = None  # which the buyer must confirm
 
 
 def rules_of(campaign: Campaign) -> dict[str, Any]:
@@ -144,46 +97,56 @@ def sellers_rules(campaign: Campaign) -> SellersRules:
 @act("buyer")
 def draft(tx: Tx, caller: Caller, plan: Draft) -> Id:
     """Enter a campaign; its private key is made by a worker. Return its id."""
-    # In their own order, which is that of the questions to sellers.
-    rules = json.dumps(plan.rules, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     identity = new_id()
-    values = plan.model_dump(include={"name", "channel", "mechanism", "currency", "minor_units", "consent"})
+    values = {**_columns(tx, plan, caller.member), "channel": plan.channel, "state": "draft"}
+    own = {"id": identity, "owner": caller.member, "self_funded": int(plan.self_funded), "made_at": tx.now}
+    tx.add(schema.campaign, **values, **own)
+    is_live = plan.channel == "live"
+    money.make_accounts(tx, identity, _quotas(plan))
+    tx.event(identity, "draft")
+    if is_live:
+        tx.job("key", identity, tx.now, lane="now")
+    return identity
+
+
+@act("buyer")
+def edit(tx: Tx, caller: Caller, campaign: int, plan: Draft) -> None:
+    """Replace a draft's name, rules and times; money that came in stays."""
+    found = lock_campaign(tx, campaign)
+    kept = plan.rules.get("groups", {}).keys() == rules_of(found).get("groups", {}).keys()
+    require(kept, "invalid", "A draft keeps its groups; copy it for others.")
+    same = (found.currency, found.minor_units) == (plan.currency, plan.minor_units)
+    empty = same or not any(money.free_by_pool(tx.c, campaign).values())
+    require(empty, "state", "Money has come in: the draft keeps its currency.")
+    step(tx, campaign, ("draft",), **_columns(tx, plan, found.owner, campaign))
+    money.make_accounts(tx, campaign, _quotas(plan))
+
+
+def _quotas(plan: Draft) -> dict[str, Any]:
+    return {name: group.get("quota") for name, group in plan.rules.get("groups", {}).items()}
+
+
+def _columns(tx: Tx, plan: Draft, owner: int | None, campaign: int = 0) -> dict[str, Any]:
+    """Return a draft as its row has it; the rules in their own order, which is that of the questions."""
+    named = sa.and_(_of.name == plan.name, _of.owner.is_not_distinct_from(owner), _of.id != campaign)
+    is_new = tx.c.scalar(sa.select(_of.id).where(named)) is None
+    require(is_new, "invalid", "There is a campaign of this name already.")
+    is_over = plan.closes_at is not None and time_text(plan.closes_at) <= tx.now
+    require(not is_over, "invalid", "Expected closes_at in the future.")
+    values = plan.model_dump(include={"name", "mechanism", "currency", "minor_units", "consent"})
     for name in ("opens_at", "closes_at", "deliver_until"):
         moment = getattr(plan, name)
         values[name] = None if moment is None else time_text(moment)
-    if values["closes_at"] is not None and values["closes_at"] <= tx.now:
-        raise MarketRefusal("invalid", "Expected closes_at in the future.")
     if plan.channel == "live" and plan.consent is None:
         values["consent"] = last_version(tx.c)
-    named = sa.and_(_of.name == plan.name, _of.owner.is_not_distinct_from(caller.member))
-    if tx.c.execute(sa.select(_of.id).where(named)).first() is not None:
-        raise MarketRefusal("invalid", "There is a campaign of this name already.")
-    tx.c.execute(
-        schema.campaign.insert(),
-        {
-            **values,
-            "id": identity,
-            "owner": caller.member,
-            "state": "draft",
-            "rules": rules,
-            "rules_digest": digest_of(rules),
-            "self_funded": int(plan.self_funded),
-            "made_at": tx.now,
-        },
-    )
-    groups = plan.rules.get("groups", {})
-    money.make_accounts(tx, identity, {name: group.get("quota") for name, group in groups.items()})
-    tx.event(identity, "draft")
-    if plan.channel == "live":
-        tx.job("key", identity, tx.now, lane="now")
-    return identity
+    rules = json.dumps(plan.rules, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return {**values, "rules": rules, "rules_digest": digest_of(rules)}
 
 
 @act("worker")
 def set_key(tx: Tx, caller: Caller, campaign: int, public: bytes) -> None:
     """Enter the public half of a campaign's key, which a worker made."""
-    found = lock_campaign(tx, campaign)
-    if found.public_key is None:
+    if lock_campaign(tx, campaign).public_key is None:
         step(tx, campaign, ("draft",), public_key=public)
 
 
@@ -191,32 +154,24 @@ def set_key(tx: Tx, caller: Caller, campaign: int, public: bytes) -> None:
 def open_(tx: Tx, caller: Caller, campaign: int, opening: Opening, confirmed: bool = False) -> None:  # noqa: FBT001, FBT002
     """Open a campaign to sellers: freeze its rules and offer, and allot escrow to groups."""
     found = lock_campaign(tx, campaign)
-    if opening.warning is not None and not confirmed:
-        raise MarketRefusal("confirm", opening.warning)
-    if found.channel == "live" and found.public_key is None:
-        raise MarketRefusal("early", "The campaign's key is being made; try again in a minute.")
-    if found.closes_at is not None and found.closes_at <= tx.now:
-        raise MarketRefusal("expired", "The time at which sellers had to report or choose is over.")
-    if (opening.offer is None) != (found.mechanism == "offline"):
-        raise MarketRefusal("invalid", "An online campaign needs an offer, an offline one has none yet.")
-    if opening.offer is not None and opening.largest is None:
-        raise MarketRefusal("invalid", "An online campaign needs the largest payment of its offer.")
-    there = money.free_by_pool(tx.c, campaign)[money.ESCROW]
-    if not found.self_funded and there < max(opening.escrow, sum(opening.allot.values())):
-        missing = max(opening.escrow, sum(opening.allot.values())) - there
-        raise MarketRefusal("funds", f"Escrow lacks {missing} minor units; fund the campaign first.")
-    offer = None if opening.offer is None else canonical(opening.offer)
-    step(
-        tx,
-        campaign,
-        ("draft",),
-        state="open",
-        offer=offer,
-        offer_digest=None if offer is None else digest_of(offer),
-        largest=opening.largest,
-        ceiling=people.epsilon_units(opening.ceiling),
-        delta=people.delta_units(opening.delta),
+    require(confirmed or opening.warning is None, "confirm", opening.warning or "")
+    has_key = found.channel != "live" or found.public_key is not None
+    require(has_key, "early", "The campaign's key is being made; try again in a minute.")
+    is_over = found.closes_at is not None and found.closes_at <= tx.now
+    require(not is_over, "expired", "The time at which sellers had to report or choose is over.")
+    fits = (opening.offer is None) == (found.mechanism == "offline")
+    require(fits, "invalid", "An online campaign needs an offer, an offline one has none yet.")
+    fits = opening.offer is None or opening.largest is not None
+    require(fits, "invalid", "An online campaign needs the largest payment of its offer.")
+    missing = (
+        max(opening.escrow, sum(opening.allot.values())) - money.free_by_pool(tx.c, campaign)[money.ESCROW]
     )
+    sentence = f"Escrow lacks {missing} minor units; fund the campaign first."
+    require(found.self_funded or missing <= 0, "funds", sentence)
+    offer = None if opening.offer is None else canonical(opening.offer)
+    facts = {"offer": offer, "offer_digest": None if offer is None else digest_of(offer)}
+    limits = {"ceiling": people.epsilon_units(opening.ceiling), "delta": people.delta_units(opening.delta)}
+    step(tx, campaign, ("draft",), state="open", largest=opening.largest, **facts, **limits)
     for group, amount in opening.allot.items():
         money.post(tx, campaign, "allot", money.ESCROW, f"{money.ESCROW}/{group}", amount)
     if found.closes_at is not None and found.deliver_until is not None:
@@ -225,6 +180,8 @@ def open_(tx: Tx, caller: Caller, campaign: int, opening: Opening, confirmed: bo
             tx.job("close", campaign, found.deliver_until)
     tx.event(campaign, "open")
     rules = sellers_rules(found)
+    if rules.lifetime_epsilon is not None:
+        refuse_limits(tx)
     alone = rules.lifetime_epsilon is not None and rules.lifetime_delta is None
     people.lower_caps(tx, rules.lifetime_epsilon, 0.0 if alone else rules.lifetime_delta)
 
@@ -238,12 +195,11 @@ def fund(tx: Tx, caller: Caller, campaign: int, amount: Amount, pool: str = mone
     others are paid.
     """
     found = lock_campaign(tx, campaign)
-    if found.state not in ("draft", "open", "unpaid"):
-        raise MarketRefusal("state", "Money comes in while a campaign is a draft, open or unpaid.")
-    if found.state == "open" and found.largest and amount % found.largest:
-        raise MarketRefusal(
-            "invalid", f"Expected a multiple of {found.largest} minor units, the largest payment."
-        )
+    is_open = found.state in ("draft", "open", "unpaid")
+    require(is_open, "state", "Money comes in while a campaign is a draft, open or unpaid.")
+    is_whole = found.state != "open" or not found.largest or amount % found.largest == 0
+    sentence = f"Expected a multiple of {found.largest} minor units, the largest payment."
+    require(is_whole, "invalid", sentence)
     money.enter_funds(tx, campaign, pool, amount)
     tx.event(campaign, "funded")
     if found.state == "unpaid":
@@ -258,12 +214,11 @@ def _pay_debt(tx: Tx, found: Campaign, amount: int) -> None:
     if amount < found.debt:
         step(tx, found.id, ("unpaid",), debt=found.debt - amount)
         return
-    if not hold_quotes(tx, found):
-        raise MarketRefusal("funds", "Escrow has less than sellers were quoted.")
+    require(hold_quotes(tx, found), "funds", "Escrow has less than sellers were quoted.")
     late = max(tx.moment - moment_of(str(found.cleared_at)), tx.moment - tx.moment)
     until = time_text(moment_of(str(found.deliver_until)) + late)
     step(tx, found.id, ("unpaid",), state="offered", debt=0, deliver_until=until)
-    tx.c.execute(schema.participation.update().where(of(found.id, "quoted")).values(until=until))
+    tx.set(schema.participation, of(found.id, "quoted"), until=until)
     tx.job("close", found.id, until)
     tx.event(found.id, "offered")
 
@@ -277,9 +232,9 @@ def hold_quotes(tx: Tx, found: Campaign) -> bool:
         return False
     for pool, amount, _ in pools:
         number = count(tx.c, sa.and_(quoted, _own.pool == pool))
-        if not money.hold(tx, found.id, pool, amount, number):
-            raise MarketRefusal("state", "More sellers were quoted than a group's quota.")
-    tx.c.execute(schema.participation.update().where(quoted).values(money_held=_own.payment))
+        is_held = money.hold(tx, found.id, pool, amount, number)
+        require(is_held, "state", "More sellers were quoted than a group's quota.")
+    tx.set(schema.participation, quoted, money_held=_own.payment)
     return True
 
 
@@ -287,19 +242,24 @@ def hold_quotes(tx: Tx, found: Campaign) -> bool:
 def cancel(tx: Tx, caller: Caller, campaign: int) -> None:
     """End a campaign before anybody was quoted; of files, before training: its owner knows who was told."""
     found = lock_campaign(tx, campaign)
-    if found.state not in (("draft", "open") if found.channel == "live" else ("draft", "open", "offered")):
-        raise MarketRefusal("state", "A campaign can be cancelled while it is a draft or open.")
-    if found.channel == "live" and count(tx.c, sa.and_(_own.campaign == campaign, _own.epsilon.is_not(None))):
-        raise MarketRefusal("state", "Sellers were quoted: the campaign can no longer be cancelled.")
+    is_live = found.channel == "live"
+    can = found.state in ("draft", "open") or (found.state == "offered" and not is_live)
+    require(can, "state", "A campaign can be cancelled while it is a draft or open.")
+    if is_live:
+        quoted = count(tx.c, sa.and_(_own.campaign == campaign, _own.epsilon.is_not(None)))
+        require(quoted == 0, "state", "Sellers were quoted: the campaign can no longer be cancelled.")
     end_campaign(tx, found, "cancelled", "buyer")
 
 
-def end_campaign(tx: Tx, found: Campaign, state: str, reason: str) -> None:
-    """End a locked campaign without a release: free everything that is held."""
+def end_campaign(tx: Tx, found: Campaign, state: str, reason: str | None) -> None:
+    """End a locked campaign: free everything that is still held, its key, and tell everybody."""
     end_all(tx, found, active(found.id), "lapsed", reason)
+    if state == "cancelled":
+        void_rest(tx, found)
     step(tx, found.id, (found.state,), state=state, reason=reason, debt=0)
     tx.event(found.id, state)
     if found.channel == "live":
+        forget_sealed(tx, _own.campaign == found.id)
         tx.job("sweep_key", found.id, tx.now)
         tx.job("ended", found.id, tx.now, lane="mail")
 
@@ -308,10 +268,10 @@ def end_campaign(tx: Tx, found: Campaign, state: str, reason: str) -> None:
 def refund(tx: Tx, caller: Caller, campaign: int, amount: Amount, pool: str = money.ESCROW) -> None:
     """Enter that money left escrow, of a draft or of a campaign that has ended."""
     found = lock_campaign(tx, campaign)
-    if found.state not in ("draft", *ENDED):
-        raise MarketRefusal("state", "Money goes back while a campaign is a draft, or once it has ended.")
-    if amount > money.free_by_pool(tx.c, campaign).get(pool, 0):
-        raise MarketRefusal("funds", "Escrow has less than that.")
+    can = found.state in ("draft", *ENDED)
+    require(can, "state", "Money goes back while a campaign is a draft, or once it has ended.")
+    is_there = amount <= money.free_by_pool(tx.c, campaign).get(pool, 0)
+    require(is_there, "funds", "Escrow has less than that.")
     ref = f"refund/{campaign}/{new_id()}"
     money.post(tx, campaign, "refund", pool, money.OUTSIDE, amount, ref=ref)
     tx.event(campaign, "refunded")
@@ -334,55 +294,49 @@ def end_reports(tx: Tx, caller: Caller, campaign: int) -> str:
     found = lock_campaign(tx, campaign)
     if found.state != "open":
         return found.state
-    if found.closes_at is None or tx.now < found.closes_at:
-        raise MarketRefusal("early", "Sellers can still report or choose.")
+    is_over = found.closes_at is not None and tx.now >= found.closes_at
+    require(is_over, "early", "Sellers can still report or choose.")
     offline = found.mechanism == "offline"
     shown = sa.and_(_own.campaign == campaign, _own.epsilon.is_not(None))
     if count(tx.c, of(campaign, "reported") if offline else shown) < sellers_rules(found).minimum:
         end_campaign(tx, found, "cancelled", "few")
         return "cancelled"
     end_all(tx, found, of(campaign, "invited", "consented", "waiting", "reserved"), "expired")
-    if offline:
-        step(tx, campaign, ("open",), state="clearing")
-        tx.job("clear", campaign, tx.now)
-        return "clearing"
-    return "open"
+    if not offline:
+        return "open"
+    step(tx, campaign, ("open",), state="clearing")
+    tx.job("clear", campaign, tx.now)
+    return "clearing"
 
 
 @act("worker")
 def close(tx: Tx, caller: Caller, campaign: int) -> str:
-    """End the time in which records come; return the campaign's state."""
+    """End the time in which records come: free all sellers who have not sold; return the campaign's state."""
     found = lock_campaign(tx, campaign)
-    before = "offered" if found.mechanism == "offline" else "open"
-    if found.state != before:
+    if found.state != ("offered" if found.mechanism == "offline" else "open"):
         return found.state
-    if found.deliver_until is not None and tx.now < found.deliver_until:
-        raise MarketRefusal("early", "Sellers can still send records.")
-    return close_now(tx, found)
-
-
-def close_now(tx: Tx, found: Campaign) -> str:
-    """Free everybody who has not sold, and close a locked campaign; return its state."""
-    selling = selling_state(found.channel)
-    if selling == "delivered":
-        end_all(tx, found, of(found.id, "accepted"), "lapsed")
+    is_over = found.deliver_until is None or tx.now >= found.deliver_until
+    require(is_over, "early", "Sellers can still send records.")
+    if found.channel == "live":
+        end_all(tx, found, of(campaign, "accepted"), "lapsed")
     others = [state for state in schema.ACTIVE if state not in ("accepted", "delivered")]
-    end_all(tx, found, of(found.id, *others), "expired")
-    if count(tx.c, of(found.id, selling)) == 0:
+    end_all(tx, found, of(campaign, *others), "expired")
+    if count(tx.c, selling(found)) == 0:
         end_campaign(tx, found, "cancelled", "nobody")
         return "cancelled"
-    step(tx, found.id, (found.state,), state="closed")
-    tx.event(found.id, "closed")
+    step(tx, campaign, (found.state,), state="closed")
+    tx.event(campaign, "closed")
     if found.channel == "live":
-        tx.job("train", found.id, tx.now)
+        tx.job("train", campaign, tx.now)
     return "closed"
 
 
 @act("worker")
 def cancel_deserted(tx: Tx, caller: Caller, campaign: int) -> str:
-    """End an unpaid campaign that all quoted sellers have left; return its state."""
+    """End an unpaid or closed campaign that all its quoted or selling people have left; return its state."""
     found = lock_campaign(tx, campaign)
-    if found.state == "unpaid" and count(tx.c, of(campaign, "quoted")) == 0:
+    left = {"unpaid": of(campaign, "quoted"), "closed": selling(found)}.get(found.state)
+    if left is not None and count(tx.c, left) == 0:
         end_campaign(tx, found, "cancelled", "nobody")
         return "cancelled"
     return found.state
@@ -392,21 +346,9 @@ def cancel_deserted(tx: Tx, caller: Caller, campaign: int) -> str:
 def refuse_training(tx: Tx, caller: Caller, campaign: int) -> None:
     """End a closed campaign whose training is refused for good: sellers are paid, and epsilon is free."""
     found = lock_campaign(tx, campaign)
-    if found.state != "closed":
-        raise MarketRefusal("state", "The campaign is not closed.")
-    pay_without_noise(tx, found, of(campaign, selling_state(found.channel)), "refused")
-
-
-def pay_without_noise(tx: Tx, found: Campaign, condition: Any, reason: str) -> None:
-    """Pay sellers of a locked campaign whose epsilon is not spent, free all others, and end it."""
-    pay_all(tx, found, condition, 0)
-    end_all(tx, found, active(found.id), "lapsed", reason)
-    tx.c.execute(schema.sealed.delete().where(schema.sealed.c.participation.in_(
-        sa.select(_own.id).where(_own.campaign == found.id))))  # fmt: skip
-    step(tx, found.id, (found.state,), state="failed", reason=reason, debt=0)
-    tx.event(found.id, "failed")
-    tx.job("sweep_key", found.id, tx.now)
-    tx.job("ended", found.id, tx.now, lane="mail")
+    require(found.state == "closed", "state", "The campaign is not closed.")
+    pay_all(tx, found, selling(found), 0)
+    end_campaign(tx, found, "failed", "refused")
 
 
 @act("worker")
@@ -419,21 +361,11 @@ def key_missing(tx: Tx, caller: Caller, campaign: int, missing: bool) -> str:  #
     found = lock_campaign(tx, campaign)
     if found.channel != "live" or found.state in (*ENDED, "draft", "training"):
         return found.state
-    if not missing:
-        if found.key_missed_at is not None:
-            step(tx, campaign, (found.state,), key_missed_at=None)
-    elif found.key_missed_at is None:
-        step(tx, campaign, (found.state,), key_missed_at=tx.now)
+    if not missing or found.key_missed_at is None:
+        step(tx, campaign, (found.state,), key_missed_at=tx.now if missing else None)
     elif moment_of(found.key_missed_at) + tx.terms.key <= tx.moment:
-        delivered = of(campaign, "delivered")
-        if count(tx.c, delivered):
-            pay_without_noise(tx, found, delivered, "key")
-            return "failed"
-        end_campaign(tx, found, "cancelled", "key")
-        return "cancelled"
+        state = "failed" if count(tx.c, selling(found)) else "cancelled"
+        pay_all(tx, found, selling(found), 0)
+        end_campaign(tx, found, state, "key")
+        return state
     return found.state
-
-
-def state_of(c: sa.Connection, campaign: int) -> str:
-    """Return a campaign's state."""
-    return campaign_of(c, campaign).state

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from dpmarket.campaign.acts import Campaign, campaign_of
 from dpmarket.campaign.database import Market
 from dpmarket.campaign.money import ESCROW
 from dpmarket.campaign.opening import NO_CURRENCY, by_schedule, decide_for, rules_of
@@ -24,7 +23,8 @@ from dpmarket.campaign.rules.decision import Binding
 from dpmarket.campaign.rules.pricing import OFFLINE, online_schedule
 from dpmarket.campaign.rules.publication import announced_text
 from dpmarket.campaign.rules.released import ModelFile, Released, released_from_bytes
-from dpmarket.campaign.training import market_key, released
+from dpmarket.campaign.training import released
+from dpmarket.campaign.transaction import Campaign, campaign_of
 from dpmarket.certificates import (
     Certificate,
     CertifiedStatistic,
@@ -40,7 +40,7 @@ from dpmarket.errors import NotCertifiable
 from dpmarket.files import csv_text, write_folder, write_table
 from dpmarket.mechanisms.cross_pricing import split
 from dpmarket.mechanisms.price_schedule import PriceSchedule
-from dpmarket.progress import StageProgress
+from dpmarket.progress import StageProgress, silent
 
 LEFT = ("declined", "expired", "lapsed", "withdrawn")
 """States of people who were quoted and left before the release."""
@@ -69,18 +69,13 @@ def decide_of(market: Market, found: Campaign) -> Decide:
     if found.mechanism != OFFLINE and found.offer is not None:
         schedule = PriceSchedule.from_dict(json.loads(found.offer)[ESCROW])
         return by_schedule(schedule, found.minor_units)
-    return decide_for(rules_of(found), binding_of(market_key(market), found))
+    return decide_for(rules_of(found), binding_of(market.key, found))
 
 
 def certify_campaign(market: Market, campaign: int) -> Certificate:
     """Return the certificate of a released campaign, with new salts at every call.
 
     Of people who left before the release it certifies what they were quoted, and that nothing is owed.
-
-    Raises
-    ------
-    NotCertifiable
-        Nothing was released, or its noise was not secret.
     """
     with market.look() as c:
         found = campaign_of(c, campaign)
@@ -92,7 +87,7 @@ def certify_campaign(market: Market, campaign: int) -> Certificate:
         raise NotCertifiable("expected a model with secret noise; this one's can be repeated.")
     release = _release(made)
     public = _decided(found)
-    text = rules_text(market_key(market), found)
+    text = rules_text(market.key, found)
     sellers, quoted_at = _sellers(market, found, public, release)
     currency = "" if found.currency == NO_CURRENCY else found.currency
     return make_certificate(
@@ -102,6 +97,7 @@ def certify_campaign(market: Market, campaign: int) -> Certificate:
         Money(found.minor_units, currency),
         rules=text,
         quoted_at=quoted_at,
+        nonce=nonce_of(market.key, found.id) if "salt" in public else None,
     )
 
 
@@ -162,7 +158,7 @@ def _release(made: Released) -> dict[str, Any]:
 def write_receipts_folder(
     certificate: Certificate,
     folder: str | os.PathLike[str],
-    progress: StageProgress = lambda what, share: None,
+    progress: StageProgress = silent,
 ) -> int:
     """Write one receipt per seller, and an index of which file is whose, into a new folder; return how many.
 

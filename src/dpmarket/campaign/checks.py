@@ -18,17 +18,24 @@ from dpmarket.campaign import schema
 from dpmarket.campaign.campaigns import ENDED
 from dpmarket.campaign.database import Market, lines_after
 from dpmarket.campaign.log import digest_of
+from dpmarket.campaign.money import ESCROW
+from dpmarket.campaign.partitions import (
+    CHANNEL,
+    HOLDING,
+    QUOTES,
+    SPENDING,
+    changed_file,
+    files_of,
+    first_payout,
+    rest_of,
+)
 from dpmarket.campaign.people import EPSILON_UNITS
 from dpmarket.campaign.seal import OPERATOR, has_key
 from dpmarket.campaign.times import moment_of, time_text
+from dpmarket.campaign.transaction import market_row
 from dpmarket.errors import DpmarketError, FileProblem
 
-_own, _person, _account, _transfer = (
-    schema.participation.c,
-    schema.person.c,
-    schema.account.c,
-    schema.transfer.c,
-)
+_own, _person, _transfer = schema.participation.c, schema.person.c, schema.transfer.c
 _of, _attempt, _job = schema.campaign.c, schema.attempt.c, schema.job.c
 _LITTLE = 200 * 2**20
 _AHEAD = timedelta(seconds=5)
@@ -57,7 +64,17 @@ def findings(market: Market) -> Iterator[Finding]:
         market.log.lines()
     except FileProblem as problem:
         yield Finding("log", str(problem), "Run 'dpmarket repair'.")
+    yield from _files(market)
     yield from _disk(market)
+
+
+def _files(market: Market) -> Iterator[Finding]:
+    column = schema.partition.c.campaign
+    with market.look() as c:
+        for campaign in c.scalars(sa.select(column).distinct()).all():
+            wrong = changed_file([*files_of(c, campaign, QUOTES), *files_of(c, campaign, SPENDING)])
+            if wrong is not None:
+                yield Finding("files", f"{wrong} is not there as it was written.", "Put it back.")
 
 
 def books(c: sa.Connection) -> list[str]:
@@ -73,16 +90,20 @@ def _accounts(c: sa.Connection) -> Iterator[str]:
             sums[campaign, name] = sums.get((campaign, name), 0) + sign * int(amount)
     paid = sa.and_(_own.state == "spent", _own.payment > 0)
     taken = sa.func.count().filter(sa.or_(_own.money_held > 0, paid))
-    held = {
-        (campaign, pool): (int(amount), int(places))
-        for campaign, pool, amount, places in c.execute(
-            sa.select(_own.campaign, _own.pool, sa.func.sum(_own.money_held), taken).group_by(
-                _own.campaign, _own.pool
-            )
-        )
-    }
-    query = sa.select(_own.campaign, sa.func.sum(_own.payment)).where(paid, _own.payout.is_(None))
-    unpaid = {row[0]: int(row[1]) for row in c.execute(query.group_by(_own.campaign))}
+    holds = sa.select(_own.campaign, _own.pool, sa.func.sum(_own.money_held), taken)
+    rows = c.execute(holds.group_by(_own.campaign, _own.pool))
+    held = {(campaign, pool): (int(amount), int(places)) for campaign, pool, amount, places in rows}
+    debts = sa.select(_own.campaign, sa.func.sum(_own.payment)).where(paid, _own.payout.is_(None))
+    unpaid = {row[0]: int(row[1]) for row in c.execute(debts.group_by(_own.campaign))}
+    for campaign, state in c.execute(sa.select(_of.id, _of.state).where(_of.channel == CHANNEL)):
+        amount, places = rest_of(c, campaign)
+        before = held.get((campaign, ESCROW), (0, 0))
+        if state in HOLDING:
+            held[campaign, ESCROW] = (before[0] + amount, before[1] + places)
+        elif state != "cancelled":
+            held[campaign, ESCROW] = (before[0], before[1] + places)
+            if first_payout(c, campaign) is None:
+                unpaid[campaign] = unpaid.get(campaign, 0) + amount
     for row in c.execute(sa.select(schema.account)):
         what = f"account {row.name} of campaign {row.campaign}"
         if row.balance != sums.pop((row.campaign, row.name), 0):
@@ -91,7 +112,7 @@ def _accounts(c: sa.Connection) -> Iterator[str]:
             yield f"{what}: what it holds is not what participations hold."
         if row.name == "payable" and row.balance != unpaid.get(row.campaign, 0):
             yield f"{what}: its balance is not what sellers are owed."
-    for campaign, pool in (key for key, value in held.items() if value != (0, 0)):
+    for campaign, pool in (key for key, amounts in held.items() if amounts != (0, 0)):
         yield f"campaign {campaign}: money is held in {pool}, which does not exist."
 
 
@@ -114,35 +135,37 @@ def _people(c: sa.Connection) -> Iterator[str]:
         _person.delta_used != sa.func.coalesce(sums.c.delta, 0),
     )
     query = sa.select(_person.id).outerjoin(sums, sums.c.person == _person.id).where(differs)
-    for person in c.execute(query.limit(10)).scalars():
-        yield f"person {person}: the lifetime account is not the sum of what campaigns hold and spent."
+    wrong = "the lifetime account is not the sum of what campaigns hold and spent"
+    yield from _each(c, query, "person", wrong)
     above = sa.and_(_own.epsilon_held > 0, _own.epsilon * float(EPSILON_UNITS) > _own.epsilon_held)
-    for identity in c.execute(sa.select(_own.id).where(above).limit(10)).scalars():
-        yield f"participation {identity}: its epsilon is above what is held for it."
+    query = sa.select(_own.id).where(above)
+    yield from _each(c, query, "participation", "its epsilon is above what is held for it")
     if c.dialect.name != "sqlite":  # SQLite has foreign keys
         for column, table in ((_own.person, schema.person), (_own.campaign, schema.campaign)):
-            missing = ~sa.exists().where(table.c.id == column)
-            for identity in c.execute(sa.select(_own.id).where(missing).limit(10)).scalars():
-                yield f"participation {identity}: its {table.name} does not exist."
+            query = sa.select(_own.id).where(~sa.exists().where(table.c.id == column))
+            yield from _each(c, query, "participation", f"its {table.name} does not exist")
 
 
 def _states(c: sa.Connection) -> Iterator[str]:
     ended, active = _of.state.in_(ENDED), _own.state.in_(schema.ACTIVE)
     query = sa.select(_of.id).join(schema.participation, _own.campaign == _of.id).where(ended, active)
-    for campaign in c.execute(query.distinct()).scalars():
-        yield f"campaign {campaign}: it has ended, and some of its sellers have not."
+    yield from _each(c, query.distinct(), "campaign", "it has ended, and some of its sellers have not")
     running = sa.select(_attempt.campaign).where(_attempt.state.in_(("debited", "committed")))
-    odd = (_of.state == "training") != _of.id.in_(running)
-    for campaign in c.execute(sa.select(_of.id).where(odd)).scalars():
-        yield f"campaign {campaign}: its state and its training attempts contradict each other."
+    query = sa.select(_of.id).where((_of.state == "training") != _of.id.in_(running))
+    yield from _each(c, query, "campaign", "its state and its training attempts contradict each other")
     sold = sa.and_(_own.state.in_(("accepted", "delivered")), _own.money_held != _own.payment)
-    for identity in c.execute(sa.select(_own.id).where(sold).limit(10)).scalars():
-        yield f"participation {identity}: what is held is not what was promised."
+    query = sa.select(_own.id).where(sold)
+    yield from _each(c, query, "participation", "what is held is not what was promised")
+
+
+def _each(c: sa.Connection, query: Any, what: str, wrong: str) -> Iterator[str]:
+    """Give a sentence for each of the first ten ids that a query finds."""
+    for identity in c.scalars(query.limit(10)):
+        yield f"{what} {identity}: {wrong}."
 
 
 def _chain(c: sa.Connection) -> Iterator[str]:
-    row = c.execute(sa.select(schema.market)).one()
-    before, tick = "", 0
+    row, before, tick = market_row(c), "", 0
     for line in lines_after(c, 0):
         tick += 1
         if line.tick != tick or line.digest != digest_of(line.text) or line.content["before"] != before:
@@ -156,8 +179,8 @@ def _chain(c: sa.Connection) -> Iterator[str]:
 def _keys(market: Market) -> Iterator[Finding]:
     if market.keys is None:
         return
+    public = market.operator_key()
     with market.look() as c:
-        public = c.execute(sa.select(schema.market.c.operator_key)).scalar()
         live = c.execute(sa.select(_of.id, _of.state, _of.public_key).where(_of.channel == "live")).all()
     if public is not None and not has_key(market.keys, OPERATOR, bytes(public)):
         yield Finding(
@@ -207,13 +230,7 @@ def _disk(market: Market) -> Iterator[Finding]:
 
 
 def refuse_unbalanced(market: Market) -> None:
-    """Refuse a market whose books do not balance.
-
-    Raises
-    ------
-    DpmarketError
-        With the first sentence of :func:`books`.
-    """
+    """Refuse a market whose books do not balance."""
     with market.look() as c:
         problems = books(c)
     if problems:

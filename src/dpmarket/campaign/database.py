@@ -25,11 +25,12 @@ from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, IntegrityError,
 from sqlalchemy.pool import QueuePool
 
 from dpmarket.campaign import schema
-from dpmarket.campaign.acts import ACTS, MARKET, Caller, MarketRow, Terms, Tx, authorize
+from dpmarket.campaign.acts import ACTS, Caller, authorize
 from dpmarket.campaign.idempotency import once
-from dpmarket.campaign.log import Line, Log, canonical, log_of_place, make_line
+from dpmarket.campaign.log import Line, Log, canonical, file_problems, log_of_place, make_line
 from dpmarket.campaign.seal import wrap_folder
 from dpmarket.campaign.times import time_text
+from dpmarket.campaign.transaction import MarketRow, Terms, Tx, market_row
 from dpmarket.errors import DpmarketError, FileProblem, MarketRefusal
 
 WAIT_SECONDS = 30.0
@@ -38,31 +39,20 @@ UNLIMITED = 2**62
 
 _MAGIC = b"SQLite format 3\0"
 _AGAIN = ("40P01", "40001")  # PostgreSQL: a deadlock, or a transaction that must be done again
-_ROW = sa.select(schema.market)
 
 
 class Market:
-    """An open market; see :func:`open_market`.
-
-    Attributes
-    ----------
-    id, place
-        Its random id, and its database as messages name it.
-    log
-        The anti-rollback log.
-    keys
-        The folder of private keys; None in processes without them.
-    terms, clock
-        How long things last, and what tells the time.
-    """
+    """An open market; see :func:`open_market`."""
 
     def __init__(self, engine: sa.Engine, place: str, state: Path, keys: Path | None) -> None:
-        self.engine, self.place, self.state, self.keys = engine, place, state, keys
+        self.engine, self.place, self.state = engine, place, state
+        self.keys = keys  # the folder of private keys; None in processes without them
         self.terms = Terms()
         self.clock: Callable[[], datetime] = lambda: datetime.now(UTC)
         self._turn = threading.Lock()  # SQLite's own waiting is by polling, and unfair
         with _database_problems(place), engine.connect() as c:
-            self.id = str(c.execute(_ROW).one().id)
+            self.id, key = c.execute(sa.select(schema.market.c.id, schema.market.c.key)).one()
+        self.key = bytes(key)  # of digests of ids and of references
         self.log = Log(state / self.id)
 
     def __enter__(self) -> Market:
@@ -93,41 +83,31 @@ class Market:
     ) -> Any:
         """Call an act in one transaction, which others see whole or not at all; return its answer.
 
-        Parameters
-        ----------
-        act
-            A function that ``@act`` registered.
-        caller
-            Whose role is checked.
-        *args, **options
-            The act's body.
-        key
-            An idempotency key: a second call with it returns the first answer.
-
-        Raises
-        ------
-        MarketRefusal
-            The act is refused; everything is as before.
-        FileProblem
-            The database cannot be used, or the log shows that it was put back from a backup, or the commit
-            point could not be copied to the log: then the act is done, and the next one copies it.
+        ``key`` is an idempotency key: a second call with it returns the first answer. If the commit point of
+        an act could not be copied to the log (FileProblem), the act is done, and the next one copies it.
         """
         entry = ACTS[act.__name__.rstrip("_")]
         arguments = entry.bind(args, options)
 
         def do(tx: Tx) -> Any:
             who = authorize(tx, entry, caller, arguments)
+
+            def done() -> Any:
+                answer = entry.function(tx, who, **arguments)
+                if caller.member is not None:
+                    campaign = answer if entry.name == "draft" else arguments.get("campaign")
+                    deed = {"member": caller.member, "act": entry.name, "campaign": campaign, "at": tx.now}
+                    tx.c.execute(schema.deed.insert(), deed)
+                return answer
+
             if key is None:
-                return entry.function(tx, who, **arguments)
+                return done()
             request = canonical([entry.name, entry.body(**arguments).model_dump(mode="json")])
-            answer = once(
-                tx,
-                caller.label,
-                key,
-                request,
-                lambda: entry.adapter.dump_json(entry.function(tx, who, **arguments)),
-            )
-            return entry.adapter.validate_json(answer)
+
+            def answer() -> bytes:
+                return entry.adapter.dump_json(done())
+
+            return entry.adapter.validate_json(once(tx, caller.label, key, request, answer))
 
         for attempt in (2, 1, 0):
             try:
@@ -150,17 +130,11 @@ class Market:
         return answer
 
     def ship(self) -> None:
-        """Copy commit points that the log lacks to it, and to the disk.
-
-        Raises
-        ------
-        FileProblem
-            The log cannot be written, or is another market's, or is ahead of this database.
-        """
+        """Copy commit points that the log lacks to it, and to the disk."""
 
         def pending(last: Line | None) -> list[Line]:
             with self.look() as c:
-                self._verify(c, MarketRow(*c.execute(MARKET).one()), last)
+                self._verify(c, market_row(c), last)
                 return lines_after(c, 0 if last is None else last.tick)
 
         tick = self.log.append(pending)
@@ -169,16 +143,10 @@ class Market:
             c.execute(market.update().where(market.c.shipped < tick).values(shipped=tick))
 
     def verify(self) -> None:
-        """Compare the log with the database.
-
-        Raises
-        ------
-        FileProblem
-            The database was put back from a backup, or the log was lost.
-        """
+        """Compare the log with the database."""
         last = self.log.last()
         with self.look() as c:
-            self._verify(c, MarketRow(*c.execute(MARKET).one()), last)
+            self._verify(c, market_row(c), last)
 
     def _verify(self, c: sa.Connection, row: MarketRow, last: Line | None) -> None:
         """Refuse a database that lacks the log's last line, and a log that lacks shipped lines.
@@ -200,6 +168,11 @@ class Market:
                     f"cannot use {self.place}: its log {self.log.path} is missing or too short. Name the "
                     "right state folder; if the log is lost, 'dpmarket repair --log-lost' writes it anew."
                 )
+
+    def operator_key(self) -> bytes | None:
+        """Return the public half of the operator's key; None if it is not made yet."""
+        with self.look() as c:
+            return market_row(c).operator_key
 
     @contextlib.contextmanager
     def look(self) -> Iterator[sa.Connection]:
@@ -250,11 +223,6 @@ class Market:
                     c.execute(sa.select(sa.func.pg_advisory_unlock(number)))
                     c.commit()
 
-    def is_alive(self, name: str) -> bool:
-        """Whether some process holds a lock."""
-        with self.alive(name) as free:
-            return not free
-
 
 def open_market(
     url: str | os.PathLike[str],
@@ -287,7 +255,7 @@ def open_market(
     state = Path(state)
     try:
         with _database_problems(place):
-            if not has_tables(engine):
+            if not _has_tables(engine):
                 if not make:
                     raise FileProblem(f"cannot open {place}: there is no market; 'dpmarket init' makes one.")
                 if log_of_place(state, place) is not None:
@@ -296,22 +264,52 @@ def open_market(
                         "database back, or let 'dpmarket repair' make it from the log."
                     )
                 is_new = False
-                make_tables(engine)
-                make_market(engine, secrets.token_hex(16), secrets.token_bytes(32), place)
+                begun = {"id": secrets.token_hex(16), "key": secrets.token_hex(32), "place": place}
+                _make(engine, make_line(1, time_text(datetime.now(UTC)), "begun", begun, ""))
             _refuse_other_revision(engine, place)
         return Market(engine, place, state, None if keys is None else _folder(Path(keys)))
     except BaseException:
         engine.dispose()
-        if is_new:
-            _remove(Path(url))
+        if is_new:  # without tables; with SQLite's files of it
+            with contextlib.suppress(OSError):
+                for ending in ("", "-wal", "-shm"):
+                    Path(f"{os.fspath(url)}{ending}").unlink(missing_ok=True)
         raise
 
 
-def _remove(path: Path) -> None:
-    """Remove a file without tables that was made for a market that was refused, with SQLite's files of it."""
-    with contextlib.suppress(OSError):
-        for ending in ("", "-wal", "-shm"):
-            path.with_name(path.name + ending).unlink(missing_ok=True)
+def make_from_log(url: str | os.PathLike[str], state: Path) -> None:
+    """Make a database that is not there from the first line of its log."""
+    place, engine = _engine(url, make=True)
+    try:
+        if _has_tables(engine):
+            return
+        log = log_of_place(state, place)
+        if log is None:
+            raise FileProblem(f"cannot repair {place}: there is no market, and no log in {state} knows one.")
+        _make(engine, log.lines()[0])
+    finally:
+        engine.dispose()
+
+
+def _make(engine: sa.Engine, begun: Line) -> None:
+    """Make all tables by Alembic, and the market of a log's first line; another process may be quicker."""
+    from alembic import command
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+    with engine.connect().execution_options(dpmarket_writing=True) as c, c.begin():
+        if engine.dialect.name != "sqlite":
+            c.execute(sa.select(sa.func.pg_advisory_xact_lock(0x64706D61726B6574)))
+        if sa.inspect(c).has_table("market"):
+            return
+        config.attributes["connection"] = c
+        command.upgrade(config, "head")
+        body, at = begun.content["body"], begun.content["at"]
+        limits = {"cap": UNLIMITED, "delta_cap": UNLIMITED}
+        named = {"id": body["id"], "key": bytes.fromhex(body["key"]), "made_at": at}
+        c.execute(schema.market.insert().values(one=1, tick=1, head=begun.digest, **limits, **named))
+        c.execute(schema.commit_log.insert().values(tick=1, line=begun.text, digest=begun.digest))
 
 
 def lines_after(c: sa.Connection, tick: int) -> list[Line]:
@@ -321,64 +319,27 @@ def lines_after(c: sa.Connection, tick: int) -> list[Line]:
     return [Line(*row) for row in c.execute(query)]
 
 
-def has_tables(engine: sa.Engine) -> bool:
-    """Whether a database has a market's tables."""
-    with engine.connect() as c:
-        return sa.inspect(c).has_table("market")
-
-
-def make_tables(engine: sa.Engine) -> None:
-    """Make all tables by Alembic; another process may have been quicker."""
-    from alembic import command
-    from alembic.config import Config
-
-    config = Config()
-    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
-    with engine.connect().execution_options(dpmarket_writing=True) as c, c.begin():
-        if engine.dialect.name != "sqlite":
-            c.execute(sa.select(sa.func.pg_advisory_xact_lock(0x64706D61726B6574)))
-        if not sa.inspect(c).has_table("market"):
-            config.attributes["connection"] = c
-            command.upgrade(config, "head")
-
-
-def make_market(engine: sa.Engine, identity: str, key: bytes, place: str) -> None:
-    """Enter the market's row and its first line; another process may have been quicker."""
-    at = time_text(datetime.now(UTC))
-    line = make_line(1, at, "begun", {"id": identity, "key": key.hex(), "place": place}, "")
-    values = {"id": identity, "key": key, "made_at": at, "tick": 1, "head": line.digest}
-    with engine.connect().execution_options(dpmarket_writing=True) as c, c.begin():
-        if engine.dialect.name != "sqlite":
-            c.execute(sa.select(sa.func.pg_advisory_xact_lock(0x64706D61726B6574)))
-        if c.execute(_ROW).first() is None:
-            limits = {"cap": UNLIMITED, "delta_cap": UNLIMITED}
-            c.execute(schema.market.insert().values(one=1, **limits, **values))
-            c.execute(schema.commit_log.insert().values(tick=1, line=line.text, digest=line.digest))
-
-
 def is_address(url: str | os.PathLike[str]) -> bool:
     """Whether a place is the address of a database server, not a file."""
     return "://" in os.fspath(url)
 
 
-class _MustRepeat(DpmarketError):
-    """The server ended a transaction that can be done again."""
+def _has_tables(engine: sa.Engine) -> bool:
+    with engine.connect() as c:
+        return sa.inspect(c).has_table("market")
 
 
 def _folder(path: Path) -> Path:
-    try:
+    with file_problems(f"cannot use the folder {path}"):
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as problem:
-        raise FileProblem(f"cannot use the folder {path}: {problem.strerror or problem}.") from None
     wrap_folder(path)
     return path
 
 
 def _refuse_other_revision(engine: sa.Engine, place: str) -> None:
     with engine.connect() as c:
-        found = None
-        if sa.inspect(c).has_table("alembic_version"):
-            found = c.execute(sa.text("SELECT version_num FROM alembic_version")).scalar()
+        there = sa.inspect(c).has_table("alembic_version")
+        found = c.scalar(sa.text("SELECT version_num FROM alembic_version")) if there else None
     if found != schema.REVISION:
         raise FileProblem(
             f"cannot use {place}: its tables are of revision {found}, and this version of dpmarket knows "
@@ -389,32 +350,26 @@ def _refuse_other_revision(engine: sa.Engine, place: str) -> None:
 def _engine(url: str | os.PathLike[str], *, make: bool) -> tuple[str, sa.Engine]:
     """Return how messages name a place, and its engine."""
     if is_address(url):
-        return _server(os.fspath(url))
+        return _server_engine(os.fspath(url))
     path = Path(url)
-    try:
+    with file_problems(f"cannot open {path}"):
         if path.exists():
             with path.open("rb") as file:
                 if file.read(len(_MAGIC)) not in (b"", _MAGIC):
                     raise FileProblem(f"cannot open {path}: it is no database.")
-        if not path.exists() and not make:
+        elif not make:
             raise FileProblem(f"cannot open {path}: there is no such file.")
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
         path.chmod(0o600)
-    except OSError as problem:
-        if isinstance(problem, FileProblem):
-            raise
-        raise FileProblem(f"cannot open {path}: {problem.strerror or problem}.") from None
-    return str(path.absolute()), file_engine(path)
+    return str(path.absolute()), _file_engine(path)
 
 
-def file_engine(path: Path) -> sa.Engine:
-    """Return the engine of a SQLite file."""
+def _file_engine(path: Path) -> sa.Engine:
     target = f"file:{quote(str(path.absolute()))}?mode=rw"
+    options: dict[str, Any] = {"isolation_level": None, "uri": True, "check_same_thread": False}
     engine = sa.create_engine(
         "sqlite://",
-        creator=lambda: sqlite3.connect(
-            target, timeout=WAIT_SECONDS, isolation_level=None, uri=True, check_same_thread=False
-        ),
+        creator=lambda: sqlite3.connect(target, timeout=WAIT_SECONDS, **options),
         poolclass=QueuePool,
         hide_parameters=True,
     )
@@ -432,7 +387,7 @@ def file_engine(path: Path) -> sa.Engine:
     return engine
 
 
-def _server(address: str) -> tuple[str, sa.Engine]:
+def _server_engine(address: str) -> tuple[str, sa.Engine]:
     try:
         url = sa.make_url(address)
     except (ArgumentError, ValueError):
@@ -449,6 +404,10 @@ def _server(address: str) -> tuple[str, sa.Engine]:
     except ImportError:
         raise FileProblem("PostgreSQL needs the package psycopg: pip install 'dpmarket[service]'.") from None
     return url.set(password=None, drivername="postgresql").render_as_string(), engine
+
+
+class _MustRepeat(DpmarketError):
+    """The server ended a transaction that can be done again."""
 
 
 @contextlib.contextmanager

@@ -7,16 +7,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import sqlalchemy as sa
 
 from dpmarket.campaign import schema
-from dpmarket.campaign.acts import OWNER, Campaign, campaign_of
+from dpmarket.campaign.acts import OWNER
 from dpmarket.campaign.database import Market, is_address, open_market
 from dpmarket.campaign.people import EPSILON_UNITS
 from dpmarket.campaign.place import state_folder
 from dpmarket.campaign.rules.amounts import money_text
 from dpmarket.campaign.rules.released import StatisticsFile, read_released
 from dpmarket.campaign.rules.rules_file import read_rules
+from dpmarket.campaign.transaction import Campaign, campaign_of
 from dpmarket.campaign.views import show_money, show_sums
 from dpmarket.errors import FileProblem
 from dpmarket.files import numbers_of, read_table
@@ -24,19 +26,7 @@ from dpmarket.files import numbers_of, read_table
 
 @dataclass(frozen=True)
 class Description:
-    """A title, rows for people, and the same as plain data for machines.
-
-    Attributes
-    ----------
-    title
-        What is described.
-    rows
-        Pairs of a name and a value.
-    data
-        The same and more, ready for JSON; ``kind`` says what it is about.
-    note
-        What must be said beside it, or nothing.
-    """
+    """A title, rows of a name and a value for people, the same and more for machines, and a caution."""
 
     title: str
     rows: list[tuple[str, str]]
@@ -48,11 +38,6 @@ def describe(path: str | os.PathLike[str]) -> Description:
     """Describe quotes (.csv, .parquet), a model or statistics (.json), rules (.toml) or a market (.db).
 
     Only totals and means are in a description: no single seller's id, epsilon, payment or cost.
-
-    Raises
-    ------
-    FileProblem
-        Another ending, or a file that does not hold what its ending says.
     """
     kinds = {".csv": _quotes, ".parquet": _quotes, ".json": _released, ".toml": _rules, ".db": _market}
     if is_address(path):
@@ -106,10 +91,20 @@ def _released(path: str | os.PathLike[str]) -> Description:
     if found.delta:
         rows.insert(2, ("delta beside each epsilon", f"{found.delta:g}"))
     outputs = found.labels if len(found.labels) > 2 else [found.labels[1] if found.labels else ""]
-    for label, values in zip(outputs, found.coefficients, strict=True):
+    if found.is_network:
+        outputs, loss = [], found.description["loss"]
+        rows += [("model", loss["model"]), ("SHA-256 of its code", loss["code"])]
+        rows.append(("trained weights", f"{len(found.description['coefficients'][0]):,}"))
+    for label, values in zip(outputs, found.coefficients if outputs else (), strict=True):
         of = f" for {label!r}" if len(outputs) > 1 else ""
         names = [f"coefficient of {feature}{of}" for feature in found.features]
         rows += zip([*names, f"constant{of}"], [f"{value:.6g}" for value in values.tolist()], strict=True)
+    if "intervals" in found.description:
+        ends = found.estimator.coef_interval()
+        for label, lows, highs in zip(outputs, *map(np.atleast_2d, (ends.low, ends.high)), strict=True):
+            of = f" for {label!r}" if len(outputs) > 1 else ""
+            pairs = zip(found.features, lows.tolist(), highs.tolist(), strict=True)
+            rows += [(f"90% interval of {name}{of}", f"{low:.4g} to {high:.4g}") for name, low, high in pairs]
     return Description(f"Model in {path}", rows, {"kind": "model", **found.to_dict()})
 
 

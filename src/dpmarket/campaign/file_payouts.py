@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from dataclasses import dataclass
 from datetime import date
 
@@ -11,7 +10,7 @@ import polars as pl
 import sqlalchemy as sa
 
 from dpmarket.campaign import schema
-from dpmarket.campaign.acts import OWNER, Campaign
+from dpmarket.campaign.acts import OWNER
 from dpmarket.campaign.bank_file import BankAccount, Payment, bank_file, read_accounts
 from dpmarket.campaign.database import Market
 from dpmarket.campaign.payouts import (
@@ -25,7 +24,8 @@ from dpmarket.campaign.payouts import (
     returned,
 )
 from dpmarket.campaign.people import normal_id
-from dpmarket.campaign.place import existing_campaign, place_of
+from dpmarket.campaign.place import Source, place_of
+from dpmarket.campaign.transaction import Campaign
 from dpmarket.errors import InvalidInput, MarketRefusal
 from dpmarket.files import (
     private_bytes,
@@ -44,7 +44,7 @@ _own, _person = schema.participation.c, schema.person.c
 class Bank:
     """How a bank is to pay: the table of accounts, from which account, and on which day."""
 
-    accounts: str | os.PathLike[str]
+    accounts: Source
     payer: BankAccount
     day: date
 
@@ -59,8 +59,8 @@ class PayoutFile:
 
 
 def write_payout(
-    rules_path: str | os.PathLike[str],
-    output: str | os.PathLike[str],
+    rules_path: Source,
+    output: Source,
     *,
     overwrite: bool = False,
     repeat: int | None = None,
@@ -70,71 +70,62 @@ def write_payout(
     """Write whom to pay how much: all that sellers are owed and that is in no payout yet.
 
     The payout is in the log before the file appears. If the file is lost, it is written again by its number:
-    a second payout never has the same payments.
+    a second payout never has the same payments. People without an account are refused before anything is
+    entered.
 
     Parameters
     ----------
-    rules_path
-        The rules file.
     output
         .csv or .parquet: reference, id, payment in money and in minor units, currency; with a bank, .xml.
-    overwrite
-        Whether an existing output may be replaced.
     repeat
         The number of an earlier payout, whose payments that are not confirmed are written once more.
     bank
         Write a bank file in place of a table.
-    database
-        A file or an address, in place of the rules' ``campaign.database``.
-
-    Raises
-    ------
-    MarketRefusal
-        Nothing is owed, or there is no such payout.
-    FileProblem, InvalidInput
-        A file that cannot be used, or people without an account. Nothing was entered.
+    rules_path, overwrite, database
+        As for :func:`~dpmarket.campaign.file_quotes.quote_file`.
     """
     place = place_of(rules_path, database)
     refuse_same(output, *place.files, *([] if bank is None else [bank.accounts]))
     refuse_unwritable(output)
     if not overwrite:
         refuse_existing(output)
-    with place.open() as market:
-        found = existing_campaign(market, place.rules)
-        accounts = None if bank is None else _accounts(market, found, bank, repeat)
-        with market.look() as c:
-            known = payouts_of(c, found.id)
-        if repeat is None:
-            made = _new(market, found, known)
-        else:
-            numbered = [one for one in known if one.number == repeat]
-            if not numbered:
-                raise MarketRefusal("unknown", f"There is no payout {repeat} in this campaign.")
-            made = numbered[0]
+    with place.campaign() as (market, found):
+        accounts = {} if bank is None else _accounts(market, found, bank, repeat)
+        made = _payout(market, found, repeat)
         lines = payout_lines(market, made.id)
-    if bank is None or accounts is None:
-        table = as_written(lines, found, place.rules.sellers.id_column)
+    if bank is None:
+        table = lines.select(
+            REFERENCE,
+            pl.col("name").alias(place.rules.sellers.id_column),
+            payment=in_money(lines.get_column("payment"), found.minor_units),
+            payment_minor_units="payment",
+            currency=pl.lit(found.currency),
+        )
         write_table(output, table, overwrite=overwrite)
     else:
-        payments = [Payment(*row) for row in lines.select("reference", "name", "payment").iter_rows()]
+        payments = [Payment(*row) for row in lines.select(REFERENCE, "name", "payment").iter_rows()]
         identity = hashlib.sha256("\n".join(lines.get_column(REFERENCE)).encode()).hexdigest()[:32]
-        private_bytes(
-            output, bank_file(payments, accounts, bank.payer, identity, bank.day), overwrite=overwrite
-        )
+        content = bank_file(payments, accounts, bank.payer, identity, bank.day)
+        private_bytes(output, content, overwrite=overwrite)
     return PayoutFile(made, found.minor_units, found.currency)
 
 
-def _new(market: Market, found: Campaign, known: list[Payout]) -> Payout:
+def _payout(market: Market, found: Campaign, repeat: int | None) -> Payout:
+    """Return a new payout of all that is owed, or the one of a number."""
+    with market.look() as c:
+        known = {one.number: one for one in payouts_of(c, found.id)}
+    if repeat is not None:
+        if repeat not in known:
+            raise MarketRefusal("unknown", f"There is no payout {repeat} in this campaign.")
+        return known[repeat]
     try:
         return market.run(pay_out, OWNER, found.id)  # type: ignore[no-any-return]
     except MarketRefusal as refusal:
-        if known and refusal.kind == "state":
-            raise MarketRefusal(
-                "state",
-                f"Nothing more is owed. Payout {known[-1].number} can be written again: --repeat "
-                f"{known[-1].number}.",
-            ) from None
-        raise
+        if not known or refusal.kind != "state":
+            raise
+        last = max(known)
+        words = f"Nothing more is owed. Payout {last} can be written again: --repeat {last}."
+        raise MarketRefusal("state", words) from None
 
 
 def _accounts(market: Market, found: Campaign, bank: Bank, repeat: int | None) -> dict[str, BankAccount]:
@@ -152,43 +143,12 @@ def _accounts(market: Market, found: Campaign, bank: Bank, repeat: int | None) -
     return accounts
 
 
-def as_written(lines: pl.DataFrame, found: Campaign, id_column: str) -> pl.DataFrame:
-    """Return lines of a payout as they are written to a file."""
-    return lines.select(
-        REFERENCE,
-        pl.col("name").alias(id_column),
-        payment=in_money(lines.get_column("payment"), found.minor_units),
-        payment_minor_units="payment",
-        currency=pl.lit(found.currency),
-    )
-
-
-def enter_payout_file(
-    rules_path: str | os.PathLike[str],
-    source: str | os.PathLike[str],
-    kind: str,
-    *,
-    database: str | None = None,
-) -> int:
+def enter_payout_file(rules_path: Source, source: Source, kind: str, *, database: str | None = None) -> int:
     """Enter that payments were ``confirmed``, or ``returned`` by the bank; return how many are new.
 
-    Parameters
-    ----------
-    rules_path, database
-        As for :func:`write_payout`.
-    source
-        .csv or .parquet with the column reference; a payout file itself will do.
-    kind
-        ``confirmed`` or ``returned``.
-
-    Raises
-    ------
-    MarketRefusal
-        References that are in no payout, or contradict what was entered before.
+    The source is a .csv or .parquet file with the column reference; a payout file itself will do.
     """
-    place = place_of(rules_path, database)
     table = read_table(source, [REFERENCE], [REFERENCE])
     asked = [str(one) for one in table.get_column(REFERENCE).to_list() if one]
-    with place.open() as market:
-        found = existing_campaign(market, place.rules)
+    with place_of(rules_path, database).campaign() as (market, found):
         return int(market.run(confirm if kind == "confirmed" else returned, OWNER, found.id, asked))

@@ -6,7 +6,6 @@ it, by line and column, never by value.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 
 import numpy as np
@@ -15,13 +14,8 @@ import polars as pl
 from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.campaign.file_reports import normal_ids, repeated_ids
 from dpmarket.campaign.people import person_digests
-from dpmarket.campaign.rules.columns import (
-    Records,
-    fields_of,
-    number_columns,
-    records_of,
-    text_columns,
-)
+from dpmarket.campaign.place import Source
+from dpmarket.campaign.rules.columns import Records, columns_by_type, fields_of, read_codes, records_of
 from dpmarket.campaign.rules.rules_file import Rules
 from dpmarket.campaign.training import Sellers
 from dpmarket.errors import FileProblem
@@ -31,24 +25,12 @@ from dpmarket.files import ColumnProblem, find, read_table, refuse
 class FileRecords:
     """A :class:`~dpmarket.campaign.training.RecordSource` that reads a .csv or .parquet file.
 
-    Parameters
-    ----------
-    rules
-        Which columns, bounds and labels to expect.
-    source
-        The file.
-    key
-        The market's key of digests.
-    quoted
-        Digests of everybody who was quoted: other people's records are refused.
-
-    Attributes
-    ----------
-    clipped
-        After reading, how many values of each column lay outside of what is declared: for the data holder.
+    ``key`` is the market's key of digests, and ``quoted`` has the digests of everybody who was quoted: other
+    people's records are refused. After reading, ``clipped`` says how many values of each column lay outside
+    of what is declared, for the data holder.
     """
 
-    def __init__(self, rules: Rules, source: str | os.PathLike[str], key: bytes, quoted: set[bytes]) -> None:
+    def __init__(self, rules: Rules, source: Source, key: bytes, quoted: set[bytes] | None) -> None:
         self._rules, self._source, self._key, self._quoted = rules, source, key, quoted
         self.clipped: Mapping[str, int] = {}
 
@@ -59,21 +41,19 @@ class FileRecords:
     def read(self, sellers: Sellers) -> Records:
         """Return the rows of these sellers, or refuse the file with all that is wrong with it."""
         column, fields = self._rules.sellers.id_column, fields_of(self._rules)
-        texts, numbers = text_columns(fields), number_columns(fields)
+        texts, numbers = columns_by_type(fields)
         table = read_table(self._source, [column, *texts, *numbers], [column, *texts], numbers)
         ids, problems = normal_ids(table, column)
         problems += repeated_ids(ids, column, self._rules.sellers.rows_per_person)
         digests = digests_of(self._key, ids)
         order = {digest: place for place, digest in enumerate(sellers.digests)}
         owners = np.array([order.get(digest, -1) for digest in digests], dtype=np.int64)
-        strangers = np.array([bool(one) and one not in self._quoted for one in digests], dtype=bool)
+        quoted = set(digests) if self._quoted is None else self._quoted
+        strangers = np.array([bool(one) and one not in quoted for one in digests], dtype=bool)
         problems += find(column, "a seller without a quote", strangers)
         rows = np.flatnonzero(owners >= 0)
-        codes = np.empty((rows.size, len(fields)))
-        for place, field in enumerate(fields):
-            codes[:, place], more = field.read(table, rows)
-            problems += [one for one in more if one not in problems]  # two statistics may ask one column
-        refuse(table, self._source, [*problems, *self._long_vectors(codes, rows)])
+        codes, wrong = read_codes(fields, table, rows)
+        refuse(table, self._source, [*problems, *wrong, *self._long_vectors(codes, rows)])
         absent = len(order) - np.unique(owners[rows]).size
         if absent:
             raise FileProblem(
@@ -92,11 +72,10 @@ class FileRecords:
         found: list[ColumnProblem] = []
         if self._rules.training.outside_bounds != "refuse":
             return found
-        names = [field.name for field in fields_of(self._rules)]
+        names = np.array([field.name for field in fields_of(self._rules)])
         for name, question in self._rules.statistics.items():
             if question.kind == "vector_mean":
-                places = [place for place, own in enumerate(names) if own == name]
-                lengths = np.linalg.norm(codes[:, places], axis=1)
+                lengths = np.linalg.norm(codes[:, names == name], axis=1)
                 beyond = lengths > (question.bound or 0.0) * (1.0 + 2.0**-40)
                 found += find(question.names[0], "a vector longer than its public bound", beyond, rows)
         return found
@@ -104,9 +83,5 @@ class FileRecords:
 
 def digests_of(key: bytes, ids: pl.Series) -> list[bytes]:
     """Return the digests of ids in the one form; of empty ones nothing."""
-    texts = ids.to_list()
-    known = person_digests(key, (one for one in texts if one))
-    if len(known) == len(texts):
-        return known
-    found = iter(known)
-    return [next(found) if one else b"" for one in texts]
+    found = iter(person_digests(key, ids.filter(ids != "").to_list()))
+    return [next(found) if there else b"" for there in (ids != "").to_list()]

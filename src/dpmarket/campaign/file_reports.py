@@ -28,6 +28,7 @@ from dpmarket.files import (
     refuse,
 )
 
+Source = str | os.PathLike[str]
 _PLAIN = r"^[!-?A-~]([ -?A-~]*[!-?A-~])?$"  # printable ASCII without @ and without blanks at its ends
 _OUTSIDE_SHARE = 0.05
 _WAY_OUT = "Fit it to people who will not sell: otherwise misreporting pays."
@@ -37,14 +38,8 @@ _WAY_OUT = "Fit it to people who will not sell: otherwise misreporting pays."
 class ReportsFile:
     """Who reported what, in the order of the file. Confidential.
 
-    Attributes
-    ----------
-    table
-        Columns ``id`` (in the one form), ``written`` (as in the file) and ``cost``.
-    excluded
-        Ids, as written, of people who must not sell: they are not in the table.
-    below, above
-        How many costs lie below and above the distribution.
+    The table has the columns ``id`` (in the one form), ``written`` (as in the file) and ``cost``, without
+    ``excluded`` people, who must not sell; ``below`` and ``above`` the distribution lie so many costs.
     """
 
     table: pl.DataFrame
@@ -74,7 +69,8 @@ def normal_ids(table: pl.DataFrame, column: str) -> tuple[pl.Series, list[Column
 
 def repeated_ids(ids: pl.Series, column: str, rows_each: int = 1) -> list[ColumnProblem]:
     """Find ids that stand in more rows than they may."""
-    if rows_each == 1 and ids.n_unique() == len(ids):
+    hashes = np.sort(ids.hash().to_numpy())
+    if rows_each == 1 and not (hashes[1:] == hashes[:-1]).any():  # no two hashes are equal, so no two ids
         return []
     count = ids.to_frame("id").select(pl.int_range(1, pl.len() + 1).over("id")).to_series().to_numpy()
     words = "an id that an earlier row has already"
@@ -83,14 +79,10 @@ def repeated_ids(ids: pl.Series, column: str, rows_each: int = 1) -> list[Column
     return find(column, words, (count > rows_each) & (ids != "").to_numpy())
 
 
-def read_reports(rules: Rules, rules_path: Path, source: str | os.PathLike[str]) -> ReportsFile:
-    """Read a file of reports and refuse it with all that is wrong.
+def read_reports(rules: Rules, rules_path: Path, source: Source) -> ReportsFile:
+    """Read a file of reports, or refuse it with all that is wrong, by lines and columns, never by values.
 
-    Raises
-    ------
-    FileProblem
-        ``details`` name lines and columns, never a value. Also where many costs lie outside of the
-        distribution, and where the distribution was fitted to these very reports.
+    Refused are also many costs outside of the distribution, and a distribution fitted to these very reports.
     """
     id_column, cost_column = rules.sellers.id_column, rules.sellers.cost_column
     written = read_table(source, [id_column, cost_column], [id_column], [cost_column])
@@ -110,20 +102,14 @@ def read_reports(rules: Rules, rules_path: Path, source: str | os.PathLike[str])
             f"costs.distribution ({low:g} to {high:g}). Are they in another unit? A cost is money per unit "
             "of epsilon. Nothing was entered."
         )
-    banned = excluded_ids(rules, rules_path)
-    out = table.filter(pl.col("id").is_in(list(banned))) if banned else table.clear()
-    kept = table.filter(~pl.col("id").is_in(list(banned))) if banned else table
-    return ReportsFile(kept, out.get_column("written").to_list(), below, above)
+    excluded = pl.Series(sorted(excluded_ids(rules, rules_path)), dtype=pl.String)
+    banned = table.get_column("id").is_in(excluded)
+    out = table.filter(banned).get_column("written").to_list()
+    return ReportsFile(table.filter(~banned), out, below, above)
 
 
 def excluded_ids(rules: Rules, rules_path: Path) -> set[str]:
-    """Return the ids of people who must not sell, in the one form.
-
-    Raises
-    ------
-    FileProblem
-        The list cannot be read, names nobody, or has ids that would match nobody.
-    """
+    """Return the ids of people who must not sell, in the one form; a list that matches nobody is refused."""
     if rules.sellers.excluded is None:
         return set()
     source, column = rules_path.parent / rules.sellers.excluded, rules.sellers.id_column
@@ -136,20 +122,13 @@ def excluded_ids(rules: Rules, rules_path: Path) -> set[str]:
     return found
 
 
-def refuse_own_reports(
-    rules: Rules, rules_path: Path, reports: pl.DataFrame, source: str | os.PathLike[str]
-) -> None:
+def refuse_own_reports(rules: Rules, rules_path: Path, reports: pl.DataFrame, source: Source) -> None:
     """Refuse reports to which the cost distribution was fitted, where that can be known.
 
     Prices follow from the distribution. If that follows from the sellers' own reports, each of them moves the
     rules by what they name, and misreporting pays. It can be known where the distribution is the empirical
     one of these costs, and where the file that ``dpmarket costs fit`` wrote names its pilot and the pilot
-    lies beside it.
-
-    Raises
-    ------
-    FileProblem
-        Says which of it was found; no id and no cost.
+    lies beside it. The message has no id and no cost.
     """
     costs = reports.get_column("cost").to_numpy()
     if _is_made_of(rules, costs):
@@ -175,8 +154,7 @@ def refuse_own_reports(
 
 def pilot_of(rules_path: Path) -> tuple[Path | None, str]:
     """Return the pilot that the distribution's file names, if it lies beside it, and its column of costs."""
-    costs = read_toml(rules_path).get("costs")
-    name = costs.get("distribution") if isinstance(costs, dict) else None
+    name = read_toml(rules_path).get("costs", {}).get("distribution")
     if not (isinstance(name, str) and name.endswith(".json")):
         return None, ""
     fitted = rules_path.parent / name
@@ -188,7 +166,7 @@ def pilot_of(rules_path: Path) -> tuple[Path | None, str]:
     return (beside if beside.is_file() else None), pilot["column"]
 
 
-def _is_same(pilot: Path, source: str | os.PathLike[str]) -> bool:
+def _is_same(pilot: Path, source: Source) -> bool:
     try:
         return os.path.samefile(pilot, source)
     except OSError:
@@ -200,6 +178,8 @@ def _is_made_of(rules: Rules, costs: FloatArray) -> bool:
     from dpmarket.costs import Empirical
 
     dist = to_distribution(rules.costs.distribution)
+    if dist.to_dict()["kind"] != "mixture":
+        return False  # an empirical distribution is always one
     try:
         return bool(Empirical(costs, *dist.support) == dist)
     except InvalidInput:

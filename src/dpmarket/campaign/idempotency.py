@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from dpmarket.campaign import schema
-from dpmarket.campaign.acts import Tx
+from dpmarket.campaign.transaction import Tx
 from dpmarket.errors import MarketRefusal
 
 if TYPE_CHECKING:
@@ -29,22 +29,7 @@ _columns = schema.idempotency.c
 
 
 def once(tx: Tx, owner: str, key: str, request: str, answer: Callable[[], bytes]) -> bytes:
-    """Return what an act answers, or what it answered when it was first called with this key.
-
-    Parameters
-    ----------
-    owner, key
-        Whose key, and which: at least 16 characters, random.
-    request
-        The act and its arguments, as text.
-    answer
-        Called at most once for a key.
-
-    Raises
-    ------
-    MarketRefusal
-        The key belongs to another request, or is too short.
-    """
+    """Return what an act answers, or what it answered when it was first called with this key."""
     if len(key) < LEAST_LENGTH:
         raise MarketRefusal("invalid", f"Expected an idempotency key of at least {LEAST_LENGTH} characters.")
     digest = hmac.new(key.encode(), request.encode(), hashlib.sha256).hexdigest()

@@ -15,15 +15,14 @@ from datetime import datetime, timedelta
 import sqlalchemy as sa
 
 from dpmarket.campaign import schema
-from dpmarket.campaign.acts import Tx
+from dpmarket.campaign.acts import Caller, act
 from dpmarket.campaign.database import Market
 from dpmarket.campaign.times import time_text
+from dpmarket.campaign.transaction import Tx
 from dpmarket.errors import DpmarketError
 
 _job = schema.job.c
 _LONGEST_PAUSE = timedelta(minutes=10)
-
-
 MOST_MAIL_ATTEMPTS = 8
 """How often a mail is tried before it has failed."""
 
@@ -34,62 +33,37 @@ class PerhapsSent(DpmarketError):
 
 @dataclass(frozen=True)
 class Job:
-    """A job that one worker does now.
+    """A job that one worker does now."""
 
-    Attributes
-    ----------
-    id, kind, subject, lane, body
-        What it is about: a campaign, or a participation.
-    claim
-        This worker's claim; another one's ends it.
-    attempts
-        How often it was begun, this time included.
-    """
-
+    claim: str  # this worker's; another one's ends it
     id: int
     kind: str
-    subject: int
+    subject: int  # a campaign or a participation
     lane: str
     body: bytes | None
-    claim: str
-    attempts: int
+    attempts: int  # how often it was begun, this time included
 
 
 def claim_job(market: Market, lanes: Sequence[str], kinds: Sequence[str], now: datetime) -> Job | None:
     """Take the job of some lanes and kinds that is due longest; None if there is none."""
     at, claim = time_text(now), secrets.token_hex(16)
-    due = sa.or_(
-        sa.and_(_job.state == "waiting", _job.due_at <= at),
-        sa.and_(_job.state == "running", _job.lease_until <= at),
-    )
+    is_dead = sa.and_(_job.state == "running", _job.lease_until <= at)
+    due = sa.and_(sa.or_(sa.and_(_job.state == "waiting", _job.due_at <= at), is_dead), _job.lane.in_(lanes))
     with market.look() as c:  # most of the time there is none, and nobody is kept from writing
-        if c.execute(sa.select(_job.id).where(due, _job.lane.in_(lanes)).limit(1)).first() is None:
+        if c.execute(sa.select(_job.id).where(due).limit(1)).first() is None:
             return None
     with market.writing() as c:
-        c.execute(
-            schema.job.update()
-            .where(_job.lane == "mail", _job.state == "running", _job.lease_until <= at)
-            .values(state="unknown", claim=None, lease_until=None)
-        )
-        mine = sa.and_(due, _job.lane.in_(lanes), _job.kind.in_(kinds))
-        query = sa.select(_job.id).where(mine).order_by(_job.due_at, _job.id).limit(1)
-        identity = c.execute(query.with_for_update(skip_locked=True)).scalar()
+        lost = schema.job.update().where(_job.lane == "mail", is_dead)
+        c.execute(lost.values(state="unknown", claim=None, lease_until=None))
+        query = sa.select(_job.id).where(due, _job.kind.in_(kinds)).order_by(_job.due_at, _job.id).limit(1)
+        identity = c.scalar(query.with_for_update(skip_locked=True))
         if identity is None:
             return None
-        row = c.execute(
-            schema.job.update()
-            .where(_job.id == identity)
-            .values(
-                state="running",
-                claim=claim,
-                attempts=_job.attempts + 1,
-                lease_until=time_text(now + market.terms.job),
-                error=None,
-            )
-            .returning(_job.kind, _job.subject, _job.lane, _job.body, _job.attempts)
-        ).one()
-    body = None if row.body is None else bytes(row.body)
-    return Job(int(identity), row.kind, int(row.subject), row.lane, body, claim, int(row.attempts))
+        leased = {"lease_until": time_text(now + market.terms.job), "error": None}
+        mine = schema.job.update().where(_job.id == identity)
+        mine = mine.values(state="running", claim=claim, attempts=_job.attempts + 1, **leased)
+        columns = (_job.id, _job.kind, _job.subject, _job.lane, _job.body, _job.attempts)
+        return Job(claim, *c.execute(mine.returning(*columns)).one())
 
 
 def renew_job(market: Market, job: Job, now: datetime) -> bool:
@@ -97,9 +71,15 @@ def renew_job(market: Market, job: Job, now: datetime) -> bool:
     return _change(market, job, lease_until=time_text(now + market.terms.job))
 
 
-def end_job(market: Market, job: Job, answer: bytes | None = None) -> bool:
-    """Enter that a job is done, unless it was taken over or entered anew meanwhile."""
-    return _change(market, job, state="done", claim=None, lease_until=None, answer=answer)
+def end_job(
+    market: Market, job: Job, answer: bytes | None = None, *, state: str = "done", error: str | None = None
+) -> bool:
+    """Enter what became of a job, unless it was taken over or entered anew; return whether it was not.
+
+    ``unknown``: perhaps a mail was sent; it is never repeated unless somebody asks for it. ``error`` is a
+    class of errors, never a message.
+    """
+    return _change(market, job, state=state, error=error, answer=answer, claim=None, lease_until=None)
 
 
 def put_off_job(market: Market, job: Job, error: str, now: datetime) -> bool:
@@ -109,32 +89,17 @@ def put_off_job(market: Market, job: Job, error: str, now: datetime) -> bool:
     return _change(market, job, claim=None, lease_until=None, **values)
 
 
-def fail_job(market: Market, job: Job, error: str) -> bool:
-    """Enter that a job cannot be done; ``error`` is a class of errors, never a message."""
-    return _change(market, job, state="failed", claim=None, lease_until=None, error=error)
-
-
-def lose_job(market: Market, job: Job, error: str) -> bool:
-    """Enter that nobody knows whether a mail was sent: it is never repeated unless somebody asks for it."""
-    return _change(market, job, state="unknown", claim=None, lease_until=None, error=error)
-
-
 def tidy_jobs(tx: Tx, before: str) -> int:
     """Delete requests that nobody waits for any more: of the lane ``now``, due before a time."""
-    gone = tx.c.execute(schema.job.delete().where(_job.kind == "unseal", _job.due_at < before))
-    return gone.rowcount
+    return tx.delete(schema.job, sa.and_(_job.kind == "unseal", _job.due_at < before))
 
 
-def retry_jobs(market: Market, now: datetime, *, perhaps_sent: bool = False) -> int:
+@act("operator")
+def retry(tx: Tx, caller: Caller, perhaps_sent: bool = False) -> int:  # noqa: FBT001, FBT002
     """Make failed jobs due again, and on request mails that were perhaps sent; return how many."""
     states = ("failed", "unknown") if perhaps_sent else ("failed",)
-    with market.writing() as c:
-        changed = c.execute(
-            schema.job.update()
-            .where(_job.state.in_(states))
-            .values(state="waiting", due_at=time_text(now), error=None, attempts=0)
-        )
-    return changed.rowcount
+    again = {"state": "waiting", "due_at": tx.now, "error": None, "attempts": 0}
+    return tx.c.execute(schema.job.update().where(_job.state.in_(states)).values(again)).rowcount
 
 
 def _change(market: Market, job: Job, **values: object) -> bool:

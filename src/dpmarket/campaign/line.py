@@ -13,18 +13,18 @@ from typing import Any
 import sqlalchemy as sa
 
 from dpmarket.campaign import money, people, schema
-from dpmarket.campaign.acts import (
+from dpmarket.campaign.acts import Caller, act
+from dpmarket.campaign.participations import leave
+from dpmarket.campaign.transaction import (
     PARTICIPATION,
-    Caller,
     Participation,
     Tx,
-    act,
     lock_campaign,
     move,
     participation_of,
+    require,
+    value,
 )
-from dpmarket.campaign.participations import leave
-from dpmarket.errors import MarketRefusal
 
 CALLED_AT_ONCE = 20
 _own = schema.participation.c
@@ -32,58 +32,48 @@ _own = schema.participation.c
 
 @dataclass(frozen=True)
 class Reservation:
-    """Whether a seller can choose now.
-
-    Attributes
-    ----------
-    state
-        ``reserved`` or ``waiting``.
-    until
-        Until when the reservation holds.
-    place
-        How many are called before this seller, the seller included; None for a lifetime limit without room.
-    """
+    """Whether a seller can choose now: ``reserved``, ``waiting``, or ``expired`` for good."""
 
     state: str
-    until: str | None
-    place: int | None
+    until: str | None = None  # of a reservation
+    place: int | None = None  # sellers who are called before, this one included; none for a lifetime limit
 
 
 def refuse_outside(tx: Tx, me: Participation, *states: str) -> None:
     """Refuse unless the campaign is in one of some states and, while it is open, within its times."""
-    if me.campaign_state not in states:
-        raise MarketRefusal("state", f"This is possible only while the campaign is {' or '.join(states)}.")
+    sentence = f"This is possible only while the campaign is {' or '.join(states)}."
+    require(me.campaign_state in states, "state", sentence)
     if me.campaign_state == "open":
-        if me.opens_at is not None and tx.now < me.opens_at:
-            raise MarketRefusal("early", "The campaign has not begun.")
-        if me.closes_at is not None and tx.now >= me.closes_at:
-            raise MarketRefusal("expired", "The time to report or choose is over.")
+        require((me.opens_at or "") <= tx.now, "early", "The campaign has not begun.")
+        is_over = me.closes_at is not None and tx.now >= me.closes_at
+        require(not is_over, "expired", "The time to report or choose is over.")
 
 
 @act("seller")
 def reserve(tx: Tx, me: Participation) -> Reservation:
     """Hold the largest payment for a seller who wants to see the menu, or give a place in the line."""
     refuse_outside(tx, me, "open")
-    if me.mechanism == "offline":
-        raise MarketRefusal("state", "In this campaign sellers report, and all are quoted at once.")
+    is_online = me.mechanism != "offline"
+    require(is_online, "state", "In this campaign sellers report, and all are quoted at once.")
     if me.state == "reserved":
         if str(me.until) > tx.now:
-            return Reservation("reserved", me.until, None)
+            return Reservation("reserved", me.until)
         me = _free(tx, me)
         if me.state == "expired":  # a refusal would take it back
-            return Reservation("expired", None, None)
-    if me.state not in ("consented", "waiting"):
-        raise MarketRefusal("state", "Only sellers who consented and have no quote can do this.")
+            return Reservation("expired")
+    is_next = me.state in ("consented", "waiting")
+    require(is_next, "state", "Only sellers who consented and have no quote can do this.")
     if me.epsilon_held == 0:
         if not people.hold_limits(tx, me.person, me.ceiling, me.delta):
-            return Reservation("waiting", None, None)
+            return Reservation("waiting")
         move(tx, me, "consented", epsilon_held=me.ceiling, reason=None, until=None, position=None)
         me = participation_of(tx, me.id)
-    if not _is_before_me(tx, me) and _take(tx, me, tx.later(tx.terms.reservation)):
-        return Reservation("reserved", tx.later(tx.terms.reservation), None)
-    freed = free_ended(tx, me.campaign)
-    if freed and not _is_before_me(tx, me) and _take(tx, me, tx.later(tx.terms.reservation)):
-        return Reservation("reserved", tx.later(tx.terms.reservation), None)
+    until = tx.later(tx.terms.reservation)
+    for frees in (True, False):
+        if not _is_before_me(tx, me) and _take(tx, me, until):
+            return Reservation("reserved", until)
+        if not (frees and free_ended(tx, me.campaign)):
+            break
     return _wait(tx, me)
 
 
@@ -91,10 +81,9 @@ def reserve(tx: Tx, me: Participation) -> Reservation:
 def tidy_line(tx: Tx, caller: Caller, campaign: int) -> int:
     """Free reservations and quotes whose time is over, and call waiting sellers; return how many."""
     found = lock_campaign(tx, campaign)
+    free_ended(tx, campaign, most=None)
     if found.state != "open" or (found.closes_at is not None and tx.now >= found.closes_at):
-        free_ended(tx, campaign, everything=True)
         return 0
-    free_ended(tx, campaign, everything=True)
     called, full = 0, set()
     for row in tx.c.execute(_line(campaign).limit(CALLED_AT_ONCE)).all():
         me = Participation(*row)
@@ -108,16 +97,11 @@ def tidy_line(tx: Tx, caller: Caller, campaign: int) -> int:
     return called
 
 
-def free_ended(tx: Tx, campaign: int, *, everything: bool = False) -> int:
+def free_ended(tx: Tx, campaign: int, most: int | None = CALLED_AT_ONCE) -> int:
     """Free reservations and quotes whose time is over, some or all of them; return how many there were."""
-    query = PARTICIPATION.where(
-        _own.campaign == campaign,
-        _own.until.is_not(None),
-        _own.until <= tx.now,
-        sa.or_(_own.state == "reserved", _own.state == "quoted"),
-    ).order_by(_own.id)
-    if not everything:
-        query = query.limit(CALLED_AT_ONCE)
+    is_held = sa.or_(_own.state == "reserved", _own.state == "quoted")
+    is_over = sa.and_(_own.until.is_not(None), _own.until <= tx.now)
+    query = PARTICIPATION.where(_own.campaign == campaign, is_over, is_held).order_by(_own.id).limit(most)
     # Rows that another act has in hand are left to it.
     rows = tx.c.execute(query.with_for_update(of=schema.participation, skip_locked=True)).all()
     for row in rows:
@@ -151,12 +135,9 @@ def _take(tx: Tx, me: Participation, until: str) -> bool:
 
 def _line(campaign: int) -> Any:
     """Return the query of sellers who wait for room, in order."""
-    return PARTICIPATION.where(
-        _own.campaign == campaign,
-        _own.until.is_not(None),
-        _own.state == "waiting",
-        _own.reason == "room",
-    ).order_by(_own.since, _own.position, _own.id)
+    waits = (_own.until.is_not(None), _own.state == "waiting", _own.reason == "room")
+    query = PARTICIPATION.where(_own.campaign == campaign, *waits)
+    return query.order_by(_own.since, _own.position, _own.id)
 
 
 def _is_before_me(tx: Tx, me: Participation) -> bool:
@@ -167,12 +148,10 @@ def _is_before_me(tx: Tx, me: Participation) -> bool:
 
 def _wait(tx: Tx, me: Participation) -> Reservation:
     if me.state != "waiting":
-        last = sa.select(sa.func.coalesce(sa.func.max(_own.position), 0)).where(
-            _own.campaign == me.campaign, _own.until.is_not(None), _own.state == "waiting"
-        )
-        position = int(tx.c.execute(last).scalar_one()) + 1
+        there = sa.and_(_own.campaign == me.campaign, _own.until.is_not(None), _own.state == "waiting")
+        last = value(tx.c, sa.select(sa.func.coalesce(sa.func.max(_own.position), 0)).where(there))
         until = me.closes_at or tx.now
-        move(tx, me, "waiting", reason="room", position=position, since=tx.now, until=until)
+        move(tx, me, "waiting", reason="room", position=int(last) + 1, since=tx.now, until=until)
         tx.event(me.campaign, "waiting", me.id)
     line = [row.id for row in tx.c.execute(_line(me.campaign).where(_own.pool == me.pool))]
     return Reservation("waiting", None, line.index(me.id) + 1)

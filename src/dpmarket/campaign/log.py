@@ -44,17 +44,7 @@ _BLOCK = 4096
 
 @dataclass(frozen=True)
 class Line:
-    """One line of the log.
-
-    Attributes
-    ----------
-    tick
-        Its number, from 1, without gaps.
-    text
-        The JSON object.
-    digest
-        SHA-256 of the text: what the next line refers to.
-    """
+    """One line of the log."""
 
     tick: int
     text: str
@@ -85,13 +75,7 @@ def make_line(tick: int, at: str, kind: str, body: dict[str, Any], before: str) 
 
 
 class Log:
-    """The log of one market, in a folder of its own, with its snapshots and liveness locks.
-
-    Parameters
-    ----------
-    folder
-        ``state/<market id>``; made, for its owner only, when something is first written.
-    """
+    """The log of one market, in a folder of its own, with its snapshots and liveness locks."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -102,28 +86,16 @@ class Log:
 
     def last(self) -> Line | None:
         """Return the last whole line; None if there is none."""
-        try:
+        with file_problems(f"cannot read {self.path}"):
+            if not self.path.exists():
+                return None
             with self.path.open("rb") as file:
                 return _last_line(file, self.path)
-        except FileNotFoundError:
-            return None
-        except OSError as problem:
-            raise FileProblem(f"cannot read {self.path}: {problem.strerror or problem}.") from None
 
     def lines(self) -> list[Line]:
-        """Return all whole lines, whose chain is checked.
-
-        Raises
-        ------
-        FileProblem
-            The file cannot be read, or a line was changed.
-        """
-        try:
-            data = self.path.read_bytes()
-        except FileNotFoundError:
-            return []
-        except OSError as problem:
-            raise FileProblem(f"cannot read {self.path}: {problem.strerror or problem}.") from None
+        """Return all whole lines, whose chain is checked."""
+        with file_problems(f"cannot read {self.path}"):
+            data = self.path.read_bytes() if self.path.exists() else b""
         found: list[Line] = []
         for number, raw in enumerate(data[: data.rfind(b"\n") + 1].splitlines(), 1):
             line = _line(raw, self.path)
@@ -137,21 +109,9 @@ class Log:
         return found
 
     def append(self, pending: Callable[[Line | None], Sequence[Line]]) -> int:
-        """Append lines and write them to the disk, while no other process can; return the last tick.
-
-        Parameters
-        ----------
-        pending
-            Called with the file's last line; returns the lines to append. It refuses by raising.
-
-        Raises
-        ------
-        FileProblem
-            The file cannot be written. It ends with the line it ended with before, perhaps with a part of a
-            line after it, which counts for nothing and is cut off by the next call.
-        """
+        """Append lines and write them to the disk, while no other process can; return the last tick."""
         self._make_folder()
-        with _file_problems(self.path):
+        with file_problems(f"cannot use {self.path}"):
             descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
             with os.fdopen(descriptor, "r+b") as file:
                 fcntl.flock(file, fcntl.LOCK_EX)
@@ -175,7 +135,7 @@ class Log:
         """Write the whole file anew, after it was lost."""
         self._make_folder()
         temporary = self.path.with_suffix(".new")
-        with _file_problems(temporary):
+        with file_problems(f"cannot use {temporary}"):
             temporary.unlink(missing_ok=True)
             write_private(temporary, b"".join(line.text.encode() + b"\n" for line in lines))
             os.replace(temporary, self.path)
@@ -188,22 +148,16 @@ class Log:
         table.write_parquet(buffer)
         content = buffer.getvalue()
         path = self.folder / f"{name}.parquet"
-        with _file_problems(path):
+        with file_problems(f"cannot use {path}"):
             path.unlink(missing_ok=True)  # of the same attempt, which did not get as far as its commit point
             write_private(path, content)
             flush_to_disk(self.folder)
         return {"file": path.name, "sha256": hashlib.sha256(content).hexdigest()}
 
     def read_snapshot(self, named: dict[str, str]) -> pl.DataFrame:
-        """Return a table that :meth:`write_snapshot` wrote.
-
-        Raises
-        ------
-        FileProblem
-            The file is missing or was changed.
-        """
+        """Return a table that :meth:`write_snapshot` wrote."""
         path = self.folder / Path(named["file"]).name
-        with _file_problems(path):
+        with file_problems(f"cannot use {path}"):
             content = path.read_bytes()
         if hashlib.sha256(content).hexdigest() != named["sha256"]:
             raise FileProblem(f"cannot use {path}: its content differs from what the log says.")
@@ -213,7 +167,7 @@ class Log:
     def lock(self, name: str) -> Iterator[bool]:
         """Hold a lock for a ``with`` block; it ends with the process. Gives whether it was free."""
         self._make_folder()
-        with _file_problems(self.folder):
+        with file_problems(f"cannot use {self.folder}"):
             descriptor = os.open(self.folder / f"{name}.lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
             try:
@@ -226,7 +180,7 @@ class Log:
             os.close(descriptor)
 
     def _make_folder(self) -> None:
-        with _file_problems(self.folder):
+        with file_problems(f"cannot use {self.folder}"):
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
@@ -290,10 +244,11 @@ def _last_line(file: Any, path: Path) -> Line | None:
 
 
 @contextlib.contextmanager
-def _file_problems(path: Path) -> Iterator[None]:
+def file_problems(refusal: str) -> Iterator[None]:
+    """Raise an operating-system error about a file as one sentence."""
     try:
         yield
     except FileProblem:
         raise
     except OSError as problem:
-        raise FileProblem(f"cannot use {path}: {problem.strerror or problem}.") from None
+        raise FileProblem(f"{refusal}: {problem.strerror or problem}.") from None

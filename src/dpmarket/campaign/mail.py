@@ -1,7 +1,8 @@
-"""Mails to sellers as jobs: which are due, and to which address; sending them is the worker's.
+"""Mails as jobs: which are due, to which address, in which words; sending them is the worker's.
 
-Addresses are sealed to the operator's key. A mail holds a link that is made when it is sent, so that no token
-is stored, and no other private value. What was perhaps sent is never sent again.
+Sellers' addresses are sealed to the operator's key. A mail holds a link that is made when it is sent, so that
+no token is stored, and no other private value. Each kind goes to a person once; what was perhaps sent is not
+sent again.
 """
 
 from __future__ import annotations
@@ -9,37 +10,93 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, Literal
 
 import sqlalchemy as sa
+from jinja2 import StrictUndefined, TemplateError
+from jinja2.sandbox import SandboxedEnvironment
 
 from dpmarket.campaign import schema
-from dpmarket.campaign.acts import Tx
+from dpmarket.campaign.access import link_member
+from dpmarket.campaign.acts import WORKER, Caller, Text, act
 from dpmarket.campaign.database import Market
 from dpmarket.campaign.jobs import Job
-from dpmarket.campaign.seal import OPERATOR, Opener
+from dpmarket.campaign.log import digest_of
 from dpmarket.campaign.sellers import new_link
 from dpmarket.campaign.times import time_text
-from dpmarket.errors import DpmarketError, FileProblem
+from dpmarket.campaign.transaction import Tx
+from dpmarket.campaign.unseal import operators_opener
+from dpmarket.errors import DpmarketError, MarketRefusal
 
-KINDS = ("invitation", "called", "reminder", "receipt", "over")
-"""Mails to a seller; the job ``ended``, of a campaign, enters the last two for everybody."""
-_ASKED = ("invited", "consented", "waiting", "reserved", "quoted", "accepted")
+Kind = Literal[
+    "invitation", "called", "offer", "reminder", "record", "receipt", "payee", "paid", "over", "login"
+]
+KINDS = ("invitation", "called", "offer", "reminder", "record", "receipt", "payee", "paid", "over", "login")
+"""Mails, all but ``login`` to sellers. The job ``ended`` of a campaign enters ``receipt`` and ``over``."""
+PAYEE_AFTER = timedelta(days=3)
+"""So long after the receipt sellers are reminded who have not said where to send the money."""
+_ASKED = ("invited", "consented", "waiting", "reserved", "quoted")
+_STILL = {
+    "invitation": ("invited",), "called": ("reserved",), "offer": ("quoted",), "reminder": _ASKED,
+    "record": ("quoted", "accepted"), "receipt": ("spent",), "payee": ("spent",), "paid": ("spent",),
+}  # fmt: skip
 _own, _of, _seller, _job = schema.participation.c, schema.campaign.c, schema.seller.c, schema.job.c
+_text = schema.text_version.c
+_words = SandboxedEnvironment(undefined=StrictUndefined)
 
 
 @dataclass(frozen=True)
 class Mail:
-    """One mail: its kind, the address, the seller's language if one is known, and the link's token."""
+    """One mail: its kind, the address, the reader's language if it is known, the link's token, own words.
+
+    ``words`` are an operator's: the subject in the first line, and below it the text; None: the usual ones.
+    """
 
     id: int
     kind: str
     address: str
     language: str | None
     token: str
+    words: str | None = None
 
     def __repr__(self) -> str:
         return f"Mail({self.kind!r})"
+
+
+@act("operator")
+def add_mail_text(tx: Tx, caller: Caller, kind: Kind, texts: dict[str, Text]) -> int:
+    """Enter own words of a mail, by language: the subject, an empty line, and a text with ``{{ link }}``.
+
+    A Jinja template, which also knows ``{{ contact }}``. Return its version; the newest is used.
+    """
+    for body in texts.values():
+        if "LINK" not in fill_in(body, "LINK", "CONTACT").partition("\n\n")[2]:
+            raise MarketRefusal("invalid", "Expected a subject, an empty line, and a text with {{ link }}.")
+    newest = sa.select(sa.func.coalesce(sa.func.max(_text.version), 0)).where(_text.kind == f"mail/{kind}")
+    version = int(tx.c.execute(newest).scalar_one()) + 1
+    rows = [
+        {"kind": f"mail/{kind}", "version": version, "language": language, "body": body,
+         "digest": digest_of(body), "made_at": tx.now}
+        for language, body in texts.items()
+    ]  # fmt: skip
+    if rows:
+        tx.c.execute(schema.text_version.insert(), rows)
+    return version
+
+
+def fill_in(words: str, link: str, contact: str) -> str:
+    """Return own words with their values, from a template that can reach nothing else."""
+    try:
+        return _words.from_string(words).render(link=link, contact=contact)
+    except TemplateError:
+        raise MarketRefusal("invalid", "Expected only {{ link }} and {{ contact }}.") from None
+
+
+def words_of(c: sa.Connection, kind: str, language: str | None) -> str | None:
+    """Return an operator's newest words of a mail in a language, or in English; None if there are none."""
+    query = sa.select(_text.body).where(_text.kind == f"mail/{kind}", _text.language == (language or "en"))
+    found = c.execute(query.order_by(_text.version.desc()).limit(1)).scalar()
+    return None if found is None else str(found)
 
 
 class NoAddress(DpmarketError):
@@ -47,16 +104,10 @@ class NoAddress(DpmarketError):
 
 
 def handlers(send: Callable[[Mail], None] | None) -> Mapping[str, Callable[[Market, Job], bytes | None]]:
-    """Return what a worker does with jobs of the lane ``mail``.
+    """Return what a worker does with jobs of the lane ``mail``."""
 
-    Parameters
-    ----------
-    send
-        Sends one mail; None: nothing can be sent, and mails are dropped.
-    """
-
-    def to_seller(market: Market, job: Job) -> None:
-        mail = None if send is None else _mail(market, job)
+    def send_one(market: Market, job: Job) -> None:
+        mail = None if send is None else (_to_member if job.kind == "login" else _to_seller)(market, job)
         if send is not None and mail is not None:
             send(mail)
 
@@ -64,24 +115,44 @@ def handlers(send: Callable[[Mail], None] | None) -> Mapping[str, Callable[[Mark
         if send is not None:
             market.transact(lambda tx: _tell_everybody(tx, job.subject))
 
-    return {**dict.fromkeys(KINDS, to_seller), "ended": ended}
+    return {**dict.fromkeys(KINDS, send_one), "ended": ended}
 
 
-def enter_reminders(market: Market, before: timedelta) -> None:
-    """Enter a reminder, once, for sellers with an address who have something to do before a time is over."""
-    soon = time_text(market.clock() + before)
-    now = time_text(market.clock())
-    choosing = sa.and_(_of.state == "open", _of.closes_at <= soon, _of.closes_at > now)
-    sending = sa.and_(_of.state.in_(("open", "offered")), _of.deliver_until <= soon, _of.deliver_until > now)
-    waits = sa.or_(
-        sa.and_(choosing, _own.state.in_(_ASKED[:-1])),
-        sa.and_(sending, _own.state.in_(("quoted", "accepted"))),
+def enter_mails(market: Market, before: timedelta) -> None:
+    """Enter, once for each seller with an address, mails that are due by the state of things.
+
+    Parameters
+    ----------
+    before
+        How long before a time is over sellers are reminded of it.
+    """
+    for kind, due in _due(market, before).items():
+        query = sa.select(_own.id).join(schema.campaign, _of.id == _own.campaign).where(due)
+        with market.look() as c:
+            there = c.execute(_addressed(query, kind).limit(1)).first()
+        if there is not None:
+            market.transact(lambda tx, kind=kind, query=query: _enter(tx, kind, query))  # type: ignore[misc]
+
+
+def _due(market: Market, before: timedelta) -> dict[str, Any]:
+    """Return to whom each kind of mail is due now."""
+    now, soon = time_text(market.clock()), time_text(market.clock() + before)
+    live = _of.state.in_(("open", "offered"))
+    reminded = sa.select(_job.id).where(
+        _job.kind == "receipt",
+        _job.subject == _own.id,
+        _job.due_at <= time_text(market.clock() - PAYEE_AFTER),
     )
-    query = sa.select(_own.id).join(schema.campaign, _of.id == _own.campaign).where(waits)
-    with market.look() as c:
-        there = c.execute(_addressed(query, "reminder").limit(1)).first()
-    if there is not None:
-        market.transact(lambda tx: _enter(tx, "reminder", query))
+    unnamed = sa.and_(_own.payout.is_(None), _seller.payee.is_(None))
+    choosing = sa.and_(_of.state == "open", _of.closes_at <= soon, _of.closes_at > now)
+    sending = sa.and_(live, _of.deliver_until <= soon, _of.deliver_until > now)
+    return {
+        "offer": sa.and_(_of.state == "offered", _own.state == "quoted"),
+        "reminder": sa.and_(choosing, _own.state.in_(_ASKED)),
+        "record": sa.and_(sending, _own.state.in_(("quoted", "accepted"))),
+        "payee": sa.and_(_own.state == "spent", unnamed, reminded.exists()),
+        "paid": sa.and_(_own.state == "spent", _own.paid_at.is_not(None)),
+    }
 
 
 def _tell_everybody(tx: Tx, campaign: int) -> None:
@@ -104,30 +175,32 @@ def _addressed(participations: Any, kind: str) -> Any:
     )
 
 
-def _mail(market: Market, job: Job) -> Mail | None:
+def _to_member(market: Market, job: Job) -> Mail | None:
+    """Return a mail with a new link to sign in, to a member whose name is an address."""
+    member = schema.member.c
+    with market.look() as c:
+        query = sa.select(member.subject).where(member.id == job.subject, member.ended_at.is_(None))
+        address = c.execute(query).scalar()
+        words = words_of(c, job.kind, None)
+    if address is None:
+        return None
+    return Mail(job.id, job.kind, address, None, market.run(link_member, WORKER, job.subject), words)
+
+
+def _to_seller(market: Market, job: Job) -> Mail | None:
     """Return a mail with a new link; None if it has become pointless."""
     with market.look() as c:
         query = (
-            sa.select(_own.state, _of.state.label("campaign_state"), _seller.contact, _seller.language)
-            .join(schema.campaign, _of.id == _own.campaign)
+            sa.select(_own.state, _seller.contact, _seller.language)
             .join(schema.seller, _seller.participation == _own.id)
             .where(_own.id == job.subject)
         )
         row = c.execute(query).one_or_none()
-        public = c.execute(sa.select(schema.market.c.operator_key)).scalar()
-    if row is None or row.contact is None or _is_pointless(job.kind, row.state):
+        words = None if row is None else words_of(c, job.kind, row.language)
+    if row is None or row.contact is None or row.state not in _STILL.get(job.kind, (row.state,)):
         return None
-    if market.keys is None or public is None:
-        raise FileProblem("the operator's private key is not here.")
-    address = Opener(market.keys, OPERATOR, bytes(public)).open(
-        bytes(row.contact), "contact", str(job.subject)
-    )
+    address = operators_opener(market).open(bytes(row.contact), "contact", str(job.subject))
     if address is None:
         raise NoAddress("the address was sealed to another key.")
     token = market.transact(lambda tx: new_link(tx, job.subject))
-    return Mail(job.id, job.kind, address.decode(), row.language, token)
-
-
-def _is_pointless(kind: str, state: str) -> bool:
-    states = {"invitation": ("invited",), "called": ("reserved",), "reminder": _ASKED, "receipt": ("spent",)}
-    return kind in states and state not in states[kind]
+    return Mail(job.id, job.kind, address.decode(), row.language, token, words)

@@ -11,7 +11,6 @@ import math
 import numpy as np
 
 from dpmarket.campaign import money
-from dpmarket.campaign.acts import Campaign
 from dpmarket.campaign.campaigns import Draft, Opening
 from dpmarket.campaign.quoting import Decide, Decision, Reports
 from dpmarket.campaign.rules.decision import (
@@ -23,6 +22,7 @@ from dpmarket.campaign.rules.decision import (
     largest_amount,
 )
 from dpmarket.campaign.rules.encoding import record_bytes
+from dpmarket.campaign.rules.network import network_of
 from dpmarket.campaign.rules.pricing import (
     OFFLINE,
     Terms,
@@ -32,6 +32,7 @@ from dpmarket.campaign.rules.pricing import (
     terms_of,
 )
 from dpmarket.campaign.rules.rules_file import Rules, rules_from
+from dpmarket.campaign.transaction import Campaign
 from dpmarket.mechanisms.cross_pricing import price_for_budget
 from dpmarket.mechanisms.exact import OfflineMechanism
 from dpmarket.mechanisms.objective import AnyObjective
@@ -52,14 +53,9 @@ def opening_of(rules: Rules) -> Opening:
 
     Online that is the price schedule, its largest payment and epsilon; offline the rules' largest epsilon,
     and an escrow that payments exceed in at most one of a hundred markets.
-
-    Raises
-    ------
-    FileProblem
-        The rules do not say how many sellers are expected.
-    InvalidInput, Infeasible, NotConverged
-        Nothing can be bought by these rules.
     """
+    if rules.training.model is not None:
+        network_of(rules)  # refuses code that is not here, or another
     warning = noise_warning(rules)
     if rules.campaign.mechanism != OFFLINE:
         schedule, _ = online_schedule(rules)

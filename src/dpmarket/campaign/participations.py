@@ -1,7 +1,7 @@
-"""How participations end: one seller leaves, many are freed at once, many are paid.
+"""What becomes of participations, one or many at once: held for, ended, or spent and paid.
 
-Ending a participation frees what is held for it, money and epsilon, and deletes what was sealed for it.
-Acts on many run while the campaign's row is locked, so that no seller of it acts meanwhile.
+Each function changes participations together with the accounts of money and of lifetime limits, so that the
+books balance after it. Acts on many run while the campaign's row is locked: no seller of it acts meanwhile.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from dpmarket.campaign import money, people, schema
-from dpmarket.campaign.acts import Campaign, Participation, Tx, move
+from dpmarket.campaign.partitions import pay_rest
+from dpmarket.campaign.transaction import Campaign, Participation, Tx, move
 
 _own, _sealed, _person = schema.participation.c, schema.sealed.c, schema.person.c
 NOTHING_HELD = {"money_held": 0, "epsilon_held": 0, "until": None, "position": None}
@@ -32,18 +33,21 @@ def active(campaign: int) -> Any:
     return of(campaign, *schema.ACTIVE)
 
 
+def selling(found: Campaign) -> Any:
+    """Return the condition that a training of a campaign would spend a participation."""
+    return of(found.id, selling_state(found.channel))
+
+
 def count(c: sa.Connection, condition: Any) -> int:
     """Return how many participations meet a condition."""
-    return int(
-        c.execute(sa.select(sa.func.count()).select_from(schema.participation).where(condition)).scalar_one()
-    )
+    return int(c.scalar(sa.select(sa.func.count()).select_from(schema.participation).where(condition)) or 0)
 
 
 def leave(tx: Tx, me: Participation, state: str, **values: Any) -> None:
     """End one participation before anything is spent."""
     move(tx, me, state, **{**NOTHING_HELD, **values})
     if me.state in ("reported", "delivered"):
-        tx.c.execute(schema.sealed.delete().where(_sealed.participation == me.id))
+        tx.delete(schema.sealed, _sealed.participation == me.id)
     people.free_limits(tx, me.person, me.epsilon_held, me.delta)
     if me.money_held:
         money.void(tx, me.campaign, me.pool, me.money_held)
@@ -53,14 +57,35 @@ def leave(tx: Tx, me: Participation, state: str, **values: Any) -> None:
 def end_all(tx: Tx, campaign: Campaign, condition: Any, state: str, reason: str | None = None) -> None:
     """End all participations of a locked campaign that meet a condition, before anything is spent."""
     if campaign.channel == "live":
-        new = sa.select(_own.campaign, _own.id, sa.literal(state), sa.literal(tx.now)).where(condition)
-        tx.c.execute(schema.event.insert().from_select(["campaign", "participation", "kind", "at"], new))
-    tx.c.execute(schema.sealed.delete().where(_sealed.participation.in_(sa.select(_own.id).where(condition))))
-    people.free_all_limits(tx, campaign.delta, condition)
-    money.void_all(tx, campaign.id, condition)
-    tx.c.execute(
-        schema.participation.update().where(condition).values(state=state, reason=reason, **NOTHING_HELD)
-    )
+        tx.events(condition, state)
+        forget_sealed(tx, condition)
+    held = sa.select(_own.person, _own.epsilon_held).where(condition, _own.epsilon_held > 0).subquery()
+    freed = {
+        "epsilon_held": _person.epsilon_held - held.c.epsilon_held,
+        "delta_used": _person.delta_used - campaign.delta,
+    }
+    tx.set(schema.person, _person.id == held.c.person, **freed)
+    for pool, amount, places in money.sums_by_pool(tx.c, condition, _own.money_held):
+        money.void(tx, campaign.id, pool, amount, places)
+    tx.set(schema.participation, condition, state=state, reason=reason, **NOTHING_HELD)
+
+
+def forget_sealed(tx: Tx, condition: Any, *kinds: str) -> None:
+    """Delete what is sealed for participations that meet a condition: everything, or some kinds."""
+    theirs = _sealed.participation.in_(sa.select(_own.id).where(condition))
+    tx.delete(schema.sealed, sa.and_(theirs, _sealed.kind.in_(kinds)) if kinds else theirs)
+
+
+def hold_all(tx: Tx, campaign: Campaign, condition: Any) -> bool:
+    """Hold limits and escrow for new participations, as their rows say; return whether escrow had it."""
+    rows = sa.select(_own.person, _own.epsilon_held).where(condition).subquery()
+    held = {
+        "epsilon_held": _person.epsilon_held + rows.c.epsilon_held,
+        "delta_used": _person.delta_used + campaign.delta,
+    }
+    tx.set(schema.person, _person.id == rows.c.person, **held)
+    pools = money.sums_by_pool(tx.c, condition, _own.money_held)
+    return all(money.hold(tx, campaign.id, *pool) for pool in pools if pool[1])
 
 
 def units_of(tx: Tx, column: Any) -> Any:
@@ -72,45 +97,29 @@ def units_of(tx: Tx, column: Any) -> Any:
     return whole + sa.case((scaled > whole, 1), else_=0)
 
 
-def pay_all(tx: Tx, campaign: Campaign, condition: Any, charge: Any) -> int:
-    """Turn all participations of a locked campaign that meet a condition into spent ones; return the sum.
+def pay_all(tx: Tx, campaign: Campaign, condition: Any, charge: Any, ref: str = "pay") -> None:
+    """Spend the epsilon of all participations that meet a condition in a locked campaign; owe their payments.
 
-    Parameters
-    ----------
-    condition
-        Which; money is held for each of them.
-    charge
-        What each spends in whole units of epsilon, at most what it holds; 0: no noise was drawn, and delta
-        is free again as well.
-
-    Returns
-    -------
-    int
-        What sellers are owed, in minor units.
+    Each spends ``charge`` whole units of epsilon, at most what it holds; 0: no noise was drawn, and delta is
+    free again as well.
     """
-    parts = money.sums_by_pool(tx.c, condition, _own.money_held)
+    pools = money.sums_by_pool(tx.c, condition, _own.money_held)
     if campaign.channel == "live":
-        new = sa.select(_own.campaign, _own.id, sa.literal("spent"), sa.literal(tx.now)).where(condition)
-        tx.c.execute(schema.event.insert().from_select(["campaign", "participation", "kind", "at"], new))
+        tx.events(condition, "spent")
     frees = isinstance(charge, int) and charge == 0
     spent = sa.literal(0) if frees else charge
-    rows = (
-        sa.select(_own.person, _own.epsilon_held.label("held"), spent.label("spent"))
-        .where(condition)
-        .subquery()
-    )
-    values: dict[Any, Any] = {
+    columns = (_own.person, _own.epsilon_held.label("held"), spent.label("spent"))
+    rows = sa.select(*columns).where(condition).subquery()
+    values: dict[str, Any] = {
         "epsilon_held": _person.epsilon_held - rows.c.held,
         "epsilon_spent": _person.epsilon_spent + rows.c.spent,
     }
     if frees:
         values["delta_used"] = _person.delta_used - campaign.delta
-    tx.c.execute(schema.person.update().where(_person.id == rows.c.person).values(values))
-    tx.c.execute(
-        schema.participation.update()
-        .where(condition)
-        .values(state="spent", epsilon_spent=charge, money_held=0, epsilon_held=0, until=None)
-    )
-    for pool, amount, _ in parts:
-        money.pay_held(tx, campaign.id, pool, amount)
-    return sum(amount for _, amount, _ in parts)
+    tx.set(schema.person, _person.id == rows.c.person, **values)
+    ended = {"state": "spent", "epsilon_spent": charge, "money_held": 0, "epsilon_held": 0, "until": None}
+    tx.set(schema.participation, condition, **ended)
+    for pool, amount, _ in pools:
+        if amount:
+            money.pay_held(tx, campaign.id, pool, amount, f"{ref}/{campaign.id}/{pool}")
+    pay_rest(tx, campaign, f"{ref}/{campaign.id}/files")

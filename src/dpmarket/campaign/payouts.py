@@ -18,17 +18,15 @@ import pydantic
 import sqlalchemy as sa
 
 from dpmarket.campaign import money, schema
-from dpmarket.campaign.acts import Caller, Campaign, Id, Text, Tx, act, lock_campaign, new_id
+from dpmarket.campaign.acts import Caller, Id, Text, act
 from dpmarket.campaign.campaigns import describe
 from dpmarket.campaign.database import Market
-from dpmarket.errors import MarketRefusal
+from dpmarket.campaign.participations import count
+from dpmarket.campaign.partitions import enter_rows, filed_people, first_payout
+from dpmarket.campaign.transaction import Campaign, Tx, lock_campaign, new_id, require, value
 
-_own, _person, _seller, _payout = (
-    schema.participation.c,
-    schema.person.c,
-    schema.seller.c,
-    schema.payout.c,
-)
+_own, _person, _seller = schema.participation.c, schema.person.c, schema.seller.c
+_payout = schema.payout.c
 References = Annotated[list[Text], pydantic.Field(max_length=10**7)]
 
 
@@ -72,50 +70,47 @@ def pay_out(tx: Tx, caller: Caller, campaign: int) -> Payout:
     """Enter a payout of everything that is owed to sellers with a payee."""
     found = lock_campaign(tx, campaign)
     chosen = sa.and_(owed(found), has_payee(found))
-    query = (
-        sa.select(_own.id, _person.digest, _own.returns, _own.payment)
-        .join(schema.person, _person.id == _own.person)
-        .where(chosen)
-        .order_by(_person.digest)
+    query = sa.select(_person.digest, _own.returns, _own.payment).join(
+        schema.person, _person.id == _own.person
     )
-    rows = tx.c.execute(query).all()
-    if not rows:
-        missing = missing_payees(tx.c, found)
-        hint = f" {missing} sellers have not named a payee." if missing else ""
-        raise MarketRefusal("state", f"Nothing is owed that could be paid out.{hint}")
+    rows: list[Any] = list(tx.c.execute(query.where(chosen).order_by(_person.digest)).all())
+    if first_payout(tx.c, campaign) is None:
+        rows = sorted([*rows, *((digest, 0, payment) for digest, _, payment in _filed(tx.c, campaign))])
+    missing = missing_payees(tx.c, found)
+    hint = f" {missing} sellers have not named a payee." if missing else ""
+    require(rows, "state", f"Nothing is owed that could be paid out.{hint}")
     last = sa.select(sa.func.coalesce(sa.func.max(_payout.number), 0)).where(_payout.campaign == campaign)
-    number = int(tx.c.execute(last).scalar_one()) + 1
-    made = Payout(new_id(), number, len(rows), sum(int(row.payment) for row in rows))
-    tx.c.execute(
-        schema.payout.insert(),
-        {
-            "id": made.id,
-            "campaign": campaign,
-            "number": number,
-            "people": made.people,
-            "amount": made.amount,
-            "made_at": tx.now,
-        },
-    )
-    tx.c.execute(schema.participation.update().where(chosen).values(payout=made.id))
-    money.post(tx, campaign, "payout", money.PAYABLE, money.OUTSIDE, made.amount, ref=f"payout/{made.id}")
+    digests, returns, payments = zip(*rows, strict=True)
+    made = Payout(new_id(), int(value(tx.c, last)) + 1, len(rows), sum(payments))
+    enter_payout(tx, campaign, made)
+    tx.set(schema.participation, chosen, payout=made.id)
     tx.event(campaign, "payout")
-    snapshot = pl.DataFrame(
-        {
-            "digest": pl.Series([bytes(row.digest) for row in rows], dtype=pl.Binary),
-            "returns": pl.Series([row.returns for row in rows], dtype=pl.Int64),
-            "payment": pl.Series([row.payment for row in rows], dtype=pl.Int64),
-        }
-    )
-    named = tx.snapshot(f"payout-{made.id}", snapshot)
-    tx.commit_point("payout", campaign=describe(found), payout=made.id, number=number, snapshot=named)
+    columns = {"digest": digests, "returns": returns, "payment": payments}
+    kinds = {"digest": pl.Binary, "returns": pl.Int64, "payment": pl.Int64}
+    named = tx.log.write_snapshot(f"payout-{made.id}", pl.DataFrame(columns, schema=kinds))
+    body = {"payout": made.id, "number": made.number, "snapshot": named}
+    tx.commit_point("payout", campaign=describe(found), **body)
     return made
+
+
+def enter_payout(tx: Tx, campaign: int, made: Payout) -> None:
+    """Enter a payout, whose money leaves the payable account."""
+    values = {"number": made.number, "people": made.people, "amount": made.amount, "made_at": tx.now}
+    tx.add(schema.payout, id=made.id, campaign=campaign, **values)
+    money.post(tx, campaign, "payout", money.PAYABLE, money.OUTSIDE, made.amount, ref=f"payout/{made.id}")
+
+
+def _filed(c: sa.Connection, campaign: int) -> list[tuple[bytes, str, int]]:
+    """Return digest, name and payment of people in files who are owed money or were paid."""
+    filed = filed_people(c, campaign)
+    if filed is None:
+        return []
+    return filed.filter(pl.col("state") == "spent").select("digest", "name", "payment").rows()
 
 
 def missing_payees(c: sa.Connection, found: Campaign) -> int:
     """Return how many sellers are owed money and have named no payee."""
-    condition = sa.and_(owed(found), sa.not_(has_payee(found)))
-    return int(c.execute(sa.select(sa.func.count()).where(condition)).scalar_one())
+    return count(c, sa.and_(owed(found), sa.not_(has_payee(found))))
 
 
 def payout_lines(market: Market, payout: int) -> pl.DataFrame:
@@ -125,33 +120,33 @@ def payout_lines(market: Market, payout: int) -> pl.DataFrame:
     files, ``name`` is the person's id.
     """
     market.ship()
+    columns = (
+        _own.campaign,
+        _person.digest,
+        _own.returns,
+        _own.id,
+        _person.name,
+        _own.payment,
+        _seller.payee,
+    )
+    query = (
+        sa.select(*columns)
+        .join(schema.person, _person.id == _own.person)
+        .outerjoin(schema.seller, _seller.participation == _own.id)
+        .where(_own.payout == payout, _own.paid_at.is_(None))
+        .order_by(_person.digest)
+    )
     with market.look() as c:
-        key = bytes(c.execute(sa.select(schema.market.c.key)).scalar_one())
-        query = (
-            sa.select(
-                _own.campaign,
-                _person.digest,
-                _own.returns,
-                _own.id,
-                _person.name,
-                _own.payment,
-                _seller.payee,
-            )
-            .join(schema.person, _person.id == _own.person)
-            .outerjoin(schema.seller, _seller.participation == _own.id)
-            .where(_own.payout == payout, _own.paid_at.is_(None))
-            .order_by(_person.digest)
-        )
         rows = [
-            (
-                reference(key, row.campaign, bytes(row.digest), row.returns),
-                row.id,
-                row.name,
-                row.payment,
-                None if row.payee is None else bytes(row.payee),
-            )
-            for row in c.execute(query)
+            (reference(market.key, campaign, bytes(digest), returns), *others)
+            for campaign, digest, returns, *others in c.execute(query)
         ]
+        own = c.scalar(sa.select(_payout.campaign).where(_payout.id == payout))
+        if own is not None and first_payout(c, own) == payout:
+            rows += [
+                (reference(market.key, own, digest, 0), 0, name, payment, None)
+                for digest, name, payment in _filed(c, own)
+            ]
     kinds = {"reference": pl.String, "participation": pl.Int64, "name": pl.String, "payment": pl.Int64}
     return pl.DataFrame(rows, schema={**kinds, "payee": pl.Binary}, orient="row")
 
@@ -159,72 +154,57 @@ def payout_lines(market: Market, payout: int) -> pl.DataFrame:
 @act("paymaster")
 def confirm(tx: Tx, caller: Caller, campaign: int, references: References) -> int:
     """Enter that payments arrived; return how many are new."""
-    found, rows = _lines(tx, campaign, references)
-    if any(row.payout is None or row.reference != row.now for row in rows):
-        raise MarketRefusal("state", "Some of these payments were returned already.")
-    fresh = [row.id for row in rows if row.paid_at is None]
+    lines = _lines(tx, campaign, references)
+    current = all(row.payout is not None and is_last for row, is_last in lines)
+    require(current, "state", "Some of these payments were returned already.")
+    fresh = [row.id for row, _ in lines if row.paid_at is None]
     for identity in fresh:
-        tx.c.execute(schema.participation.update().where(_own.id == identity).values(paid_at=tx.now))
+        tx.set(schema.participation, _own.id == identity, paid_at=tx.now)
     if fresh:
-        tx.event(found.id, "confirmed")
+        tx.event(campaign, "confirmed")
     return len(fresh)
 
 
 @act("paymaster")
 def returned(tx: Tx, caller: Caller, campaign: int, references: References) -> int:
     """Enter that payments came back: they are owed again; return how many are new."""
-    found, rows = _lines(tx, campaign, references)
-    fresh = [row for row in rows if row.payout is not None and row.reference == row.now]
+    lines = _lines(tx, campaign, references)
+    fresh = [row for row, is_last in lines if row.payout is not None and is_last]
+    owed_again = {"payout": None, "paid_at": None, "returns": _own.returns + 1}
     for row in fresh:
-        tx.c.execute(
-            schema.participation.update()
-            .where(_own.id == row.id)
-            .values(payout=None, paid_at=None, returns=_own.returns + 1)
-        )
+        tx.set(schema.participation, _own.id == row.id, **owed_again)
     amount = sum(row.payment for row in fresh)
     money.post(tx, campaign, "returned", money.OUTSIDE, money.PAYABLE, amount)
     if fresh:
-        tx.event(found.id, "payments returned")
+        tx.event(campaign, "payments returned")
     return len(fresh)
 
 
-@dataclass(frozen=True)
-class _Line:
-    id: int
-    payment: int
-    payout: int | None
-    paid_at: str | None
-    reference: str
-    now: str
+def _lines(tx: Tx, campaign: int, references: list[str]) -> list[tuple[Any, bool]]:
+    """Return the participations that references name, and whether each reference is the newest of its person.
 
-
-def _lines(tx: Tx, campaign: int, references: list[str]) -> tuple[Campaign, list[_Line]]:
-    """Return the participations that references name, also references of payments that came back."""
-    found = lock_campaign(tx, campaign)
-    wanted = set(references)
-    query = (
-        sa.select(_own.id, _own.payment, _own.payout, _own.paid_at, _own.returns, _person.digest)
-        .join(schema.person, _person.id == _own.person)
-        .where(_own.campaign == campaign, _own.state == "spent", _own.payment > 0)
-    )
-    lines = []
-    for row in tx.c.execute(query):
-        names = [reference(tx.market_key, campaign, bytes(row.digest), k) for k in range(row.returns + 1)]
-        lines += [
-            _Line(row.id, row.payment, row.payout, row.paid_at, name, names[-1])
-            for name in names
-            if name in wanted
-        ]
-    if len(lines) != len(wanted):
-        raise MarketRefusal(
-            "invalid", f"{len(wanted) - len(lines)} references are of no payment of this campaign."
-        )
-    return found, lines
+    Older ones are of payments that came back.
+    """
+    found, wanted = lock_campaign(tx, campaign), set(references)
+    if first_payout(tx.c, campaign) is not None:
+        filed = [digest for digest, _, _ in _filed(tx.c, campaign)]
+        enter_rows(tx, found, [one for one in filed if reference(tx.market_key, campaign, one, 0) in wanted])
+    columns = (_own.id, _own.payment, _own.payout, _own.paid_at, _own.returns, _person.digest)
+    paid = (_own.campaign == campaign, _own.state == "spent", _own.payment > 0)
+    query = sa.select(*columns).join(schema.person, _person.id == _own.person).where(*paid)
+    lines = [
+        (row, times == row.returns)
+        for row in tx.c.execute(query)
+        for times in range(row.returns + 1)
+        if reference(tx.market_key, campaign, bytes(row.digest), times) in wanted
+    ]
+    unknown = len(wanted) - len(lines)
+    require(not unknown, "invalid", f"{unknown} references are of no payment of this campaign.")
+    return lines
 
 
 def payouts_of(c: sa.Connection, campaign: int) -> list[Payout]:
     """Return a campaign's payouts, oldest first."""
     query = sa.select(_payout.id, _payout.number, _payout.people, _payout.amount)
-    return [
-        Payout(*row) for row in c.execute(query.where(_payout.campaign == campaign).order_by(_payout.number))
-    ]
+    mine = query.where(_payout.campaign == campaign).order_by(_payout.number)
+    return [Payout(*row) for row in c.execute(mine)]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 import unicodedata
 from collections.abc import Iterable
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from dpmarket.campaign import schema
-from dpmarket.campaign.acts import Tx
+from dpmarket.campaign.transaction import Tx, value
 from dpmarket.errors import InvalidInput, MarketRefusal
 
 EPSILON_UNITS, DELTA_UNITS = 2**30, 2**62
@@ -49,11 +50,6 @@ def _units(name: str, value: float, units: int) -> int:
 
 def normal_id(text: str) -> str:
     """Return an id in the one form in which ids are compared.
-
-    Raises
-    ------
-    MarketRefusal
-        It is empty, has blanks at an end, or has a character that nobody sees.
 
     Examples
     --------
@@ -90,28 +86,27 @@ def person_digest(key: bytes, text: str) -> bytes:
 
 def person_digests(key: bytes, ids: Iterable[str]) -> list[bytes]:
     """Return the digests of many ids."""
-    keyed = hashlib.blake2b(key=key, digest_size=16)
-    found = []
-    for text in ids:
-        one = keyed.copy()
-        plain = text.isascii() and text.isprintable() and "@" not in text and text == text.strip()
-        one.update((text if plain and text else normal_id(text)).encode())
-        found.append(one.digest())
-    return found
+    texts = list(ids)
+    lines = "\n".join(["", *texts, ""])
+    # Plain ASCII is in the one form already, which is looked up for all of a million at once.
+    is_plain = lines.isascii() and lines.replace("\n", "").isprintable() and "@" not in lines
+    if (
+        not is_plain
+        or lines.count("\n") > len(texts) + 1
+        or any(one in lines for one in ("\n\n", "\n ", " \n"))
+    ):
+        texts = [normal_id(text) for text in texts]
+    return [hashlib.blake2b(text.encode(), key=key, digest_size=16).digest() for text in texts]
 
 
 def enter_person(tx: Tx, digest: bytes, name: str | None = None) -> int:
     """Return the row id of a person, entered with the market's limits if new."""
     market = schema.market.c
-    new = sa.select(
-        sa.literal(digest, schema.BYTES),
-        sa.literal(name, schema.TEXT),
-        market.cap,
-        market.delta_cap,
-    ).where(sa.true())  # SQLite reads ON as a join's without a WHERE
-    columns = ["digest", "name", "epsilon_cap", "delta_cap"]
-    tx.c.execute(tx.insert(schema.person).from_select(columns, new).on_conflict_do_nothing())
-    return int(tx.c.execute(sa.select(_person.id).where(_person.digest == digest)).scalar_one())
+    texts = (sa.literal(digest, schema.BYTES), sa.literal(name, schema.TEXT))
+    # SQLite reads ON as a join's without a WHERE.
+    new = sa.select(*texts, market.cap, market.delta_cap).where(sa.true())
+    tx.c.execute(tx.insert(schema.person).from_select(_NEW, new).on_conflict_do_nothing())
+    return int(value(tx.c, sa.select(_person.id).where(_person.digest == digest)))
 
 
 def enter_people(tx: Tx, staged: sa.Table) -> None:
@@ -119,62 +114,60 @@ def enter_people(tx: Tx, staged: sa.Table) -> None:
     market = schema.market.c
     caps = (sa.select(column).scalar_subquery() for column in (market.cap, market.delta_cap))
     new = sa.select(staged.c.digest, staged.c.name, *caps).where(sa.true()).order_by(staged.c.digest)
-    put = tx.insert(schema.person).from_select(["digest", "name", "epsilon_cap", "delta_cap"], new)
+    put = tx.insert(schema.person).from_select(_NEW, new)
     named = {"name": put.excluded.name}
     tx.c.execute(
         put.on_conflict_do_update(index_elements=["digest"], set_=named, where=_person.name.is_(None))
     )
 
 
+_NEW = ["digest", "name", "epsilon_cap", "delta_cap"]
+
+
+def has_room(epsilon: Any, delta: Any) -> Any:
+    """Return the condition that a person's lifetime limits have room for so many units."""
+    return sa.and_(
+        _person.epsilon_held + _person.epsilon_spent + epsilon <= _person.epsilon_cap,
+        _person.delta_used + delta <= _person.delta_cap,
+    )
+
+
 def hold_limits(tx: Tx, person: int, epsilon: int, delta: int) -> bool:
     """Hold epsilon and use delta of a person's lifetime limits if there is room; return whether there was."""
-    changed = tx.c.execute(
-        schema.person.update()
-        .where(
-            _person.id == person,
-            _person.epsilon_held + _person.epsilon_spent + epsilon <= _person.epsilon_cap,
-            _person.delta_used + delta <= _person.delta_cap,
-        )
-        .values(epsilon_held=_person.epsilon_held + epsilon, delta_used=_person.delta_used + delta)
-    )
-    return changed.rowcount == 1
+    held = {"epsilon_held": _person.epsilon_held + epsilon, "delta_used": _person.delta_used + delta}
+    return tx.set(schema.person, sa.and_(_person.id == person, has_room(epsilon, delta)), **held) == 1
 
 
 def free_limits(tx: Tx, person: int, epsilon: int, delta: int) -> None:
     """Free what was held for a person that spent nothing; what holds no epsilon holds no delta."""
     if epsilon:
-        tx.c.execute(
-            schema.person.update()
-            .where(_person.id == person)
-            .values(epsilon_held=_person.epsilon_held - epsilon, delta_used=_person.delta_used - delta)
-        )
-
-
-def free_all_limits(tx: Tx, delta: int, condition: Any) -> None:
-    """Free what all participations hold that meet a condition, in the people's rows only."""
-    own = schema.participation.c
-    held = sa.select(own.person, own.epsilon_held).where(condition, own.epsilon_held > 0).subquery()
-    tx.c.execute(
-        schema.person.update()
-        .where(_person.id == held.c.person)
-        .values(
-            epsilon_held=_person.epsilon_held - held.c.epsilon_held, delta_used=_person.delta_used - delta
-        )
-    )
+        held = {"epsilon_held": _person.epsilon_held - epsilon, "delta_used": _person.delta_used - delta}
+        tx.set(schema.person, _person.id == person, **held)
 
 
 def lower_caps(tx: Tx, epsilon: float | None, delta: float | None) -> None:
     """Lower everybody's lifetime limits to what a campaign names; what is held or spent already stays."""
-    for cap, used, value in (
-        ("epsilon_cap", _person.epsilon_held + _person.epsilon_spent, epsilon),
-        ("delta_cap", _person.delta_used, delta),
-    ):
-        if value is None:
-            continue
-        # A limit rounds down: what is charged against it rounds up.
-        units = math.floor(value * (EPSILON_UNITS if cap == "epsilon_cap" else DELTA_UNITS))
-        lowered = sa.case((used > units, used), else_=units)
-        tx.c.execute(schema.person.update().where(_person[cap] > units).values({cap: lowered}))
-        of_market = "cap" if cap == "epsilon_cap" else "delta_cap"
-        column = schema.market.c[of_market]
-        tx.c.execute(schema.market.update().where(column > units).values({of_market: units}))
+    used = _person.epsilon_held + _person.epsilon_spent
+    if epsilon is not None:
+        _lower(tx, "epsilon_cap", "cap", used, math.floor(epsilon * EPSILON_UNITS))
+    if delta is not None:
+        _lower(tx, "delta_cap", "delta_cap", _person.delta_used, math.floor(delta * DELTA_UNITS))
+
+
+def _lower(tx: Tx, own: str, of_market: str, used: Any, units: int) -> None:
+    """Lower one limit; the caller rounded it down, because what is charged against it rounds up."""
+    lowered = sa.case((used > units, used), else_=units)
+    tx.set(schema.person, _person[own] > units, **{own: lowered})
+    tx.set(schema.market, schema.market.c[of_market] > units, **{of_market: units})
+
+
+def is_address(text: str) -> bool:
+    """Whether a text is an e-mail address.
+
+    Examples
+    --------
+    >>> is_address("zoe@example.org"), is_address("panel 7")
+    (True, False)
+    """
+    form = r"[^\s@<>,;:\"()\[\]\\]+@[^\s@<>,;:]+\.[^\s@<>,;:.]+"
+    return len(text) <= 254 and re.fullmatch(form, text) is not None

@@ -1,36 +1,36 @@
-"""Where a campaign from files is entered: its database, its log, and its name there."""
+"""Where a campaign from files is entered: its database, its log, its name and its fixed rules there."""
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import sqlalchemy as sa
 
 from dpmarket.campaign import schema
-from dpmarket.campaign.acts import Campaign, campaign_of
 from dpmarket.campaign.database import Market, is_address, open_market
-from dpmarket.campaign.rules.rules_file import Rules, read_rules
+from dpmarket.campaign.opening import rules_of
+from dpmarket.campaign.rules.rules_file import Rules, read_rules, to_distribution
 from dpmarket.campaign.training import recover
+from dpmarket.campaign.transaction import Campaign, campaign_of
 from dpmarket.errors import FileProblem, MarketRefusal
+
+Source = str | os.PathLike[str]
+_FREE = {
+    ("campaign", "database"),
+    ("sellers", "id_column"),
+    ("sellers", "cost_column"),
+    ("sellers", "excluded"),
+}
 
 
 @dataclass(frozen=True)
 class Place:
-    """A campaign's place.
-
-    Attributes
-    ----------
-    rules
-        What its rules file says.
-    path
-        The rules file.
-    url
-        The database: a file, or an address.
-    state
-        The folder of logs.
-    """
+    """A rules file, what it says, its database (a file, or an address), and the folder of logs."""
 
     rules: Rules
     path: Path
@@ -59,6 +59,18 @@ class Place:
             raise
         return market
 
+    @contextlib.contextmanager
+    def campaign(self) -> Iterator[tuple[Market, Campaign]]:
+        """Open the market for a block, with the campaign of the rules file, which was quoted before."""
+        with self.open() as market:
+            with market.look() as c:
+                found = campaign_named(c, self.rules.campaign.name)
+            if found is None:
+                raise MarketRefusal(
+                    "unknown", "Nobody was quoted in this campaign yet: 'dpmarket quote' comes first."
+                )
+            yield market, found
+
 
 def state_folder() -> Path:
     """Return where logs lie: ``DPMARKET_STATE``, or ``dpmarket`` in the user's state folder."""
@@ -69,21 +81,8 @@ def state_folder() -> Path:
     return (Path(home) if home else Path.home() / ".local" / "state") / "dpmarket"
 
 
-def place_of(path: str | os.PathLike[str], database: str | None = None) -> Place:
-    """Return the place of a rules file.
-
-    Parameters
-    ----------
-    path
-        The rules file.
-    database
-        A file or an address that goes before ``campaign.database`` of the rules file.
-
-    Raises
-    ------
-    FileProblem
-        The rules file cannot be used, or the database's name is no text.
-    """
+def place_of(path: Source, database: str | None = None) -> Place:
+    """Return the place of a rules file; ``database`` goes before what the file says."""
     rules = read_rules(path)
     named = rules.campaign.database if database is None else database
     if named is None:
@@ -110,18 +109,40 @@ def campaign_named(c: sa.Connection, name: str) -> Campaign | None:
     return None if found is None else campaign_of(c, int(found))
 
 
-def existing_campaign(market: Market, rules: Rules) -> Campaign:
-    """Return a campaign that was quoted before.
+def changed_rules(found: Campaign, rules: Rules) -> list[str]:
+    """Return how a rules file differs from the rules that a campaign was opened or committed with."""
+    if found.channel not in ("file", "partitions"):
+        raise MarketRefusal("state", "This campaign is not one from files: name another campaign.")
+    return _changed(_compared(rules_of(found)), _compared(rules))
 
-    Raises
-    ------
-    MarketRefusal
-        There is none of this name in the database.
-    """
-    with market.look() as c:
-        found = campaign_named(c, rules.campaign.name)
-    if found is None:
+
+def refuse_changed(found: Campaign, rules: Rules) -> None:
+    """Refuse a rules file that differs from the campaign's rules; the message names the first key."""
+    changed = changed_rules(found, rules)
+    if changed:
+        more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
         raise MarketRefusal(
-            "unknown", "Nobody was quoted in this campaign yet: 'dpmarket quote' comes first."
+            "state",
+            f"The rules have changed since they were fixed: {changed[0]}{more}. Put it back; for other "
+            "rules, begin another campaign.",
         )
-    return found
+
+
+def _compared(rules: Rules) -> dict[str, Any]:
+    data = rules.to_data()
+    data["costs"]["distribution"] = to_distribution(rules.costs.distribution).to_dict()
+    for table, name in _FREE:
+        data.get(table, {}).pop(name, None)
+    return data
+
+
+def _changed(before: Any, now: Any, path: str = "") -> list[str]:
+    if before == now:
+        return []
+    if path == "costs.distribution":
+        return [f"{path} is another one"]
+    if isinstance(before, dict) and isinstance(now, dict):
+        names = dict.fromkeys((*before, *now))
+        found = [_changed(before.get(name), now.get(name), f"{path}.{name}".lstrip(".")) for name in names]
+        return [line for lines in found for line in lines]
+    return [f"{path} was {before!r} and is now {now!r}"]

@@ -11,9 +11,10 @@ from __future__ import annotations
 import hashlib
 import json
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any
 
 import numpy as np
 import polars as pl
@@ -22,87 +23,57 @@ import sqlalchemy as sa
 
 from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.campaign import money, people, schema
-from dpmarket.campaign.acts import (
-    WORKER,
-    Caller,
-    Campaign,
-    Cost,
-    Participation,
-    Tx,
-    act,
-    campaign_of,
-    lock_campaign,
-    move,
-    step,
-)
+from dpmarket.campaign.acts import WORKER, Caller, Cost, act
 from dpmarket.campaign.campaigns import end_campaign, hold_quotes, sellers_rules
 from dpmarket.campaign.database import Market
 from dpmarket.campaign.line import refuse_outside
 from dpmarket.campaign.log import canonical, digest_of
-from dpmarket.campaign.participations import end_all, leave, of
+from dpmarket.campaign.participations import end_all, forget_sealed, hold_all, leave, of
+from dpmarket.campaign.partitions import filed_people
 from dpmarket.campaign.seal import Opener, seal
 from dpmarket.campaign.sellers import put_sealed
-from dpmarket.campaign.staging import stage
+from dpmarket.campaign.staging import frame, stage
+from dpmarket.campaign.transaction import (
+    Campaign,
+    Participation,
+    Tx,
+    campaign_of,
+    lock_campaign,
+    move,
+    require,
+    step,
+)
 from dpmarket.errors import Infeasible, InvalidInput, MarketRefusal, NotConverged
+from dpmarket.mechanisms.price_schedule import PriceSchedule
 
 _own, _person, _sealed = schema.participation.c, schema.person.c, schema.sealed.c
 _LEFT = -1
 """In place of room in the limits: the log says that this person withdrew."""
 
 
-class Schedule(Protocol):
-    """A public, stateless price schedule: what a report gives depends on nobody else."""
-
-    def quote(self, costs: Any) -> tuple[FloatArray, FloatArray]:
-        """Return epsilons, and payments in money before rounding."""
-        ...
-
-
 @dataclass(frozen=True, eq=False)
 class Reports:
-    """Frozen reports, in an order that says nothing: by the digests of ids.
-
-    Attributes
-    ----------
-    people
-        Keyed digests of ids.
-    costs
-        Reported costs, in money per unit of epsilon.
-    pools
-        The account of escrow that each would be paid from: the group.
-    ids
-        The names under which certificates know them: of files the ids, else the digests.
-    """
+    """Frozen reports, in an order that says nothing: by the keyed digests of ids."""
 
     people: list[bytes]
-    costs: FloatArray
-    pools: list[str]
+    costs: FloatArray  # in money per unit of epsilon
+    pools: list[str]  # the account of escrow that each would be paid from: the group
     ids: list[str] | None = None
 
     @property
     def names(self) -> list[str]:
-        """The ids, or the digests where nobody may read an id."""
+        """The names under which certificates know them: of files the ids, else the digests."""
         return [one.hex() for one in self.people] if self.ids is None else self.ids
 
 
 @dataclass(frozen=True, eq=False)
 class Decision:
-    """What a mechanism decided about frozen reports.
-
-    Attributes
-    ----------
-    epsilons, payments
-        Of each report; payments in money before rounding.
-    offer
-        Public facts about the decision, as plain data, for the certificate.
-    amounts
-        Payments in whole minor units, where the mechanism rounds them itself: never below a seller's loss.
-    """
+    """What a mechanism decided about frozen reports."""
 
     epsilons: FloatArray
-    payments: FloatArray
-    offer: dict[str, Any]
-    amounts: IntArray | None = None
+    payments: FloatArray  # in money, before rounding
+    offer: dict[str, Any]  # public facts about the decision, for the certificate
+    amounts: IntArray | None = None  # in minor units, where the mechanism rounds: never below a seller's loss
 
     def whole(self, minor_units: int) -> IntArray:
         """Return payments in whole minor units, rounded up."""
@@ -114,12 +85,8 @@ class Decision:
 DecisionAsItIs = Annotated[Decision, pydantic.SkipValidation]
 
 
-class Decide(Protocol):
-    """A mechanism: a function of frozen reports."""
-
-    def __call__(self, reports: Reports) -> Decision:
-        """Return what is bought from whom."""
-        ...
+Decide = Callable[[Reports], Decision]
+"""A mechanism: a function of frozen reports."""
 
 
 @dataclass(frozen=True)
@@ -138,16 +105,14 @@ def minor_amounts(epsilons: FloatArray, payments: FloatArray, minor_units: int) 
 
 
 @lru_cache(maxsize=64)
-def _schedules(offer_digest: str, offer: str) -> dict[str, Schedule]:
-    from dpmarket.mechanisms.price_schedule import PriceSchedule
-
+def _schedules(offer_digest: str, offer: str) -> dict[str, PriceSchedule]:
     return {pool: PriceSchedule.from_dict(data) for pool, data in json.loads(offer).items()}
 
 
 _known_offers: dict[str, str] = {}
 
 
-def schedule_of(c: sa.Connection, me: Participation) -> Schedule:
+def schedule_of(c: sa.Connection, me: Participation) -> PriceSchedule:
     """Return the price schedule of a seller's group."""
     digest = str(me.offer_digest)
     if digest not in _known_offers:
@@ -160,14 +125,12 @@ def schedule_of(c: sa.Connection, me: Participation) -> Schedule:
 def choose(tx: Tx, me: Participation, cost: Cost) -> Quote:
     """Report a cost and get its quote; a quote of 0 ends the participation as priced out."""
     refuse_outside(tx, me, "open")
-    if me.state != "reserved":
-        raise MarketRefusal("state", "Only sellers with a reservation can do this.")
-    if str(me.until) <= tx.now:
-        raise MarketRefusal("expired", "The reservation has ended; ask for another one.")
+    require(me.state == "reserved", "state", "Only sellers with a reservation can do this.")
+    require(str(me.until) > tx.now, "expired", "The reservation has ended; ask for another one.")
     epsilons, payments = schedule_of(tx.c, me).quote(np.array([cost]))
     epsilon, payment = float(epsilons[0]), int(minor_amounts(epsilons, payments, me.minor_units)[0])
-    if payment > me.money_held or people.epsilon_units(epsilon) > me.epsilon_held:
-        raise MarketRefusal("state", "The offer is larger than the campaign's rules allow.")
+    fits = payment <= me.money_held and people.epsilon_units(epsilon) <= me.epsilon_held
+    require(fits, "state", "The offer is larger than the campaign's rules allow.")
     if payment == 0:
         leave(tx, me, "priced_out", epsilon=0.0, payment=0)
         return Quote(0.0, 0, None)
@@ -182,14 +145,12 @@ def choose(tx: Tx, me: Participation, cost: Cost) -> Quote:
 def report(tx: Tx, me: Participation, cost: Cost) -> None:
     """Report a cost to an offline campaign; it is sealed until the time to report is over."""
     refuse_outside(tx, me, "open")
-    if me.mechanism != "offline":
-        raise MarketRefusal("state", "In this campaign sellers choose from a menu.")
+    require(me.mechanism == "offline", "state", "In this campaign sellers choose from a menu.")
+    held = me.epsilon_held if me.state == "consented" else None
     if me.state == "waiting" and people.hold_limits(tx, me.person, me.ceiling, me.delta):
         held = me.ceiling
-    elif me.state == "consented":
-        held = me.epsilon_held
-    else:
-        raise MarketRefusal("state", "Only sellers who consented and have room in their limits can report.")
+    can = held is not None
+    require(can, "state", "Only sellers who consented and have room in their limits can report.")
     move(tx, me, "reported", epsilon_held=held, reason=None, until=None)
     put_sealed(tx, me, "cost", struct.pack("<d", cost))
     tx.event(me.campaign, "reported", me.id)
@@ -212,14 +173,14 @@ def clear_campaign(market: Market, campaign: int, decide: Decide) -> str:
             .order_by(_person.digest)
         )
         rows = c.execute(query).all()
-        row = c.execute(sa.select(schema.market.c.operator_key)).one()
     if market.keys is None or found.public_key is None:
         raise MarketRefusal("state", "Only a worker with private keys can clear a campaign.")
     opener = Opener(market.keys, str(campaign), bytes(found.public_key))
     opened = [opener.open(bytes(one.body), "cost", str(campaign), str(one.id)) for one in rows]
-    kept = [place for place, content in enumerate(opened) if content is not None and len(content) == 8]
-    costs = np.array([struct.unpack("<d", bytes(opened[place] or b""))[0] for place in kept])
-    reports = Reports([bytes(rows[k].digest) for k in kept], costs, [str(rows[k].pool) for k in kept])
+    kept = [(row, content) for row, content in zip(rows, opened, strict=True) if len(content or b"") == 8]
+    costs = np.array([struct.unpack("<d", content or b"")[0] for _, content in kept])
+    who = [int(row.id) for row, _ in kept]
+    reports = Reports([bytes(row.digest) for row, _ in kept], costs, [str(row.pool) for row, _ in kept])
     try:
         if not kept:
             raise Infeasible("no report can be opened.")
@@ -227,11 +188,10 @@ def clear_campaign(market: Market, campaign: int, decide: Decide) -> str:
     except (Infeasible, InvalidInput, NotConverged):
         market.run(cancel_clearing, WORKER, campaign, "infeasible")
         return "cancelled"
-    body = None
-    if row.operator_key is not None:
-        table = pl.DataFrame({"participation": [rows[k].id for k in kept], "cost": costs})
-        body = seal(bytes(row.operator_key), table.write_csv().encode(), "costs", str(campaign))
-    who = [int(rows[k].id) for k in kept]
+    body, operator = None, market.operator_key()
+    if operator is not None:
+        table = pl.DataFrame({"participation": who, "cost": costs})
+        body = seal(bytes(operator), table.write_csv().encode(), "costs", str(campaign))
     return str(market.run(clear, WORKER, campaign, who, decision, body))
 
 
@@ -252,68 +212,48 @@ def clear(
     decision: DecisionAsItIs,
     costs: bytes | None = None,
 ) -> str:
-    """Enter what was decided: hold all quotes, or none and a debt; return the campaign's state.
+    """Enter what was decided about participations: hold all quotes, or none and a debt; return the state.
 
-    Sellers who withdrew meanwhile have no quote, and nobody else's changes.
-
-    Parameters
-    ----------
-    who
-        Participations, in the order of the decision.
-    decision
-        What was decided.
-    costs
-        The reports, sealed to the operator's key for an auditor.
+    Sellers who withdrew meanwhile have no quote, and nobody else's changes. ``costs`` are the reports, sealed
+    to the operator's key for an auditor.
     """
     found = lock_campaign(tx, campaign)
     if found.state != "clearing":
         return found.state
     amounts = decision.whole(found.minor_units)
     _refuse_beyond(found, decision.epsilons)
-    rows = pl.DataFrame(
-        {
-            "id": pl.Series(who, dtype=pl.Int64),
-            "epsilon": np.asarray(decision.epsilons, dtype=float),
-            "payment": amounts,
-        }
+    epsilons = np.asarray(decision.epsilons, dtype=float)
+    ids = pl.Series(who, dtype=pl.Int64)
+    staged = stage(
+        tx, "staged_quotes", "id", pl.DataFrame({"id": ids, "epsilon": epsilons, "payment": amounts})
     )
-    staged = stage(tx, "staged_quotes", "id", rows)
     reported = of(campaign, "reported")
-    tx.c.execute(
-        schema.participation.update()
-        .where(reported, _own.id == staged.c.id)
-        .values(epsilon=staged.c.epsilon, payment=staged.c.payment)
-    )
+    quotes = {"epsilon": staged.c.epsilon, "payment": staged.c.payment}
+    tx.set(schema.participation, sa.and_(reported, _own.id == staged.c.id), **quotes)
     if costs is not None:
-        _put_document(tx, campaign, "costs", costs)
+        tx.add(schema.document, campaign=campaign, kind="costs", body=costs, at=tx.now)
     unbought = sa.or_(_own.payment.is_(None), _own.payment == 0)
     end_all(tx, found, sa.and_(reported, unbought), "priced_out")
-    quoted = sa.select(_own.campaign, _own.id, sa.literal("quoted"), sa.literal(tx.now)).where(reported)
-    tx.c.execute(schema.event.insert().from_select(["campaign", "participation", "kind", "at"], quoted))
-    tx.c.execute(schema.sealed.delete().where(_sealed.kind == "cost", _sealed.participation.in_(
-        sa.select(_own.id).where(reported))))  # fmt: skip
-    tx.c.execute(
-        schema.participation.update().where(reported).values(state="quoted", until=found.deliver_until)
-    )
-    offer = canonical(decision.offer)
-    facts = {"offer": offer, "offer_digest": digest_of(offer), "cleared_at": tx.now}
+    tx.events(reported, "quoted")
+    forget_sealed(tx, reported, "cost")
+    tx.set(schema.participation, reported, state="quoted", until=found.deliver_until)
     if not (amounts > 0).any():
         end_campaign(tx, found, "cancelled", "nothing")
         return "cancelled"
-    if hold_quotes(tx, found):
-        step(tx, campaign, ("clearing",), state="offered", **facts)
+    offer = canonical(decision.offer)
+    state, debt = ("offered", 0) if hold_quotes(tx, found) else ("unpaid", _debt(tx, found))
+    facts = {"offer": offer, "offer_digest": digest_of(offer), "cleared_at": tx.now}
+    step(tx, campaign, ("clearing",), state=state, debt=debt, **facts)
+    if state == "offered":
         tx.job("close", campaign, str(found.deliver_until))
-        tx.event(campaign, "offered")
-        return "offered"
-    step(tx, campaign, ("clearing",), state="unpaid", debt=_debt(tx, found), **facts)
-    tx.event(campaign, "unpaid")
-    return "unpaid"
+    tx.event(campaign, state)
+    return state
 
 
 def _refuse_beyond(found: Campaign, epsilons: FloatArray) -> None:
-    largest = float(np.max(epsilons, initial=0.0))
-    if people.epsilon_units(largest) > found.ceiling:
-        raise MarketRefusal("invalid", "An epsilon was decided that is above the campaign's ceiling.")
+    largest = people.epsilon_units(float(np.max(epsilons, initial=0.0)))
+    within = largest <= found.ceiling
+    require(within, "invalid", "An epsilon was decided that is above the campaign's ceiling.")
 
 
 def _debt(tx: Tx, found: Campaign) -> int:
@@ -326,76 +266,42 @@ def _debt(tx: Tx, found: Campaign) -> int:
     return -(-missing // width) * width
 
 
-def _put_document(tx: Tx, campaign: int, kind: str, body: bytes) -> None:
-    tx.c.execute(schema.document.insert(), {"campaign": campaign, "kind": kind, "body": body, "at": tx.now})
-
-
 @dataclass(frozen=True, eq=False)
 class Preview:
-    """What quoting a file would enter.
+    """What quoting a file would enter."""
 
-    Attributes
-    ----------
-    quotes
-        People without a quote so far: digest, name, pool, epsilon and payment; without an epsilon, the
-        reason: ``limit`` (of a lifetime) or ``withdrawn``.
-    offer, reports
-        Public facts about the decision, as text, and the digest of the reports.
-    full
-        How many more people could not be quoted, because escrow has no room for them.
-    """
-
-    quotes: pl.DataFrame
-    offer: str
-    reports: str
-    full: int = 0
-
-
-def import_reports(
-    market: Market, caller: Caller, campaign: int, reports: pl.DataFrame, decide: Decide
-) -> pl.DataFrame:
-    """Quote everybody in a file of reports, and enter that they accept; return :func:`quotes_of` it.
-
-    Offline the same reports give the same quotes again, and others are refused: a campaign is one purchase.
-    Online, people who have no quote yet are quoted.
-
-    Parameters
-    ----------
-    reports
-        Columns ``id``, ``cost`` and, for groups, ``group``.
-    decide
-        The mechanism; online, a price schedule applied to each report.
-    """
-    new = preview_reports(market, campaign, reports, decide)
-    if new is not None:
-        market.run(enter_quotes, caller, campaign, new.quotes, new.offer, new.reports)
-    with market.look() as c:
-        return quotes_of(c, campaign)
+    quotes: (
+        pl.DataFrame
+    )  # digest, name, pool, epsilon, payment; or a reason: limit (of a lifetime), withdrawn
+    offer: str  # public facts about the decision
+    reports: str  # the digest of the reports
+    full: int = 0  # how many more people could not be quoted, because escrow has no room for them
 
 
 def preview_reports(market: Market, campaign: int, reports: pl.DataFrame, decide: Decide) -> Preview | None:
-    """Return what quoting a file would enter, and enter nothing; None: everybody is quoted already."""
+    """Return what quoting a file would enter, and enter nothing; None: everybody is quoted already.
+
+    Reports have the columns ``id``, ``cost`` and, for groups, ``group``. Offline the same reports give the
+    same quotes again, and others are refused: a campaign is one purchase. Online, people without a quote are
+    quoted.
+    """
     with market.look() as c:
         found = campaign_of(c, campaign)
-        key = bytes(c.execute(sa.select(schema.market.c.key)).scalar_one())
-        table, digest = _frozen(key, reports)
+        table, digest = _frozen(market.key, reports)
         if found.mechanism == "offline" and found.reports_digest is not None:
-            if found.reports_digest != digest:
-                raise MarketRefusal(
-                    "state", "This campaign was quoted for other reports: begin another campaign for these."
-                )
+            sentence = "This campaign was quoted for other reports: begin another campaign for these."
+            require(found.reports_digest == digest, "state", sentence)
             return None
         table = table.join(_standings(c, found), on="digest", how="left", maintain_order="left")
         free = money.free_by_pool(c, campaign)[money.ESCROW]
     new = table.filter(pl.col("known").is_null())
     if new.height == 0:
         return None
-    if found.state != "open" or found.channel != "file":
-        raise MarketRefusal("state", "Reports come from files while the campaign is open.")
+    _refuse_closed(found)
     room = new.filter(pl.col("room").fill_null(1) == 1)
     minimum = sellers_rules(found).minimum
-    if found.mechanism == "offline" and room.height < minimum:
-        raise MarketRefusal("few", f"{room.height} people reported, and the rules ask for {minimum}.")
+    enough = found.mechanism != "offline" or room.height >= minimum
+    require(enough, "few", f"{room.height} people reported, and the rules ask for {minimum}.")
     costs = room.get_column("cost").to_numpy()
     digests, pools, names = (room.get_column(name).to_list() for name in ("digest", "pool", "name"))
     frozen = Reports(digests, costs, pools, names)
@@ -413,6 +319,11 @@ def preview_reports(market: Market, campaign: int, reports: pl.DataFrame, decide
     return Preview(entered, canonical(decision.offer), digest, room.height - quotes.height)
 
 
+def _refuse_closed(found: Campaign) -> None:
+    is_open = found.state == "open" and found.channel == "file"
+    require(is_open, "state", "Reports come from files while the campaign is open.")
+
+
 def _with_room(quotes: pl.DataFrame, free: int, largest: int) -> pl.DataFrame:
     """Return the first quotes, in the order of the file, that escrow has room for.
 
@@ -428,11 +339,11 @@ def _frozen(key: bytes, reports: pl.DataFrame) -> tuple[pl.DataFrame, str]:
     """Return reports with digests and pools, sorted by digest, and the digest of all of them."""
     ids = reports.get_column("id").cast(pl.String).to_list()
     digests = people.person_digests(key, ids)
-    if len(set(digests)) != len(digests):
-        raise MarketRefusal("invalid", "An id stands in two rows of the reports.")
+    is_once = len(set(digests)) == len(digests)
+    require(is_once, "invalid", "An id stands in two rows of the reports.")
     costs = reports.get_column("cost").cast(pl.Float64).to_numpy()
-    if not (np.isfinite(costs) & (costs >= 0.0)).all():
-        raise MarketRefusal("invalid", "Expected finite costs of at least 0 in all rows of the reports.")
+    is_cost = (np.isfinite(costs) & (costs >= 0.0)).all()
+    require(is_cost, "invalid", "Expected finite costs of at least 0 in all rows of the reports.")
     pool = pl.lit(money.ESCROW)
     if "group" in reports.columns:
         pool = pl.concat_str(pl.lit(f"{money.ESCROW}/"), pl.col("group"))
@@ -456,29 +367,19 @@ def _standings(c: sa.Connection, found: Campaign) -> pl.DataFrame:
     """Return which people are in the campaign already, or have no room for it in their limits."""
     left = _withdrawn_by_name(c, found)
     mine = sa.and_(_own.person == _person.id, _own.campaign == found.id)
-    room = sa.and_(
-        _person.epsilon_held + _person.epsilon_spent + found.ceiling <= _person.epsilon_cap,
-        _person.delta_used + found.delta <= _person.delta_cap,
-    )
-    query = sa.select(_person.digest, _own.id, sa.case((room, 1), else_=0)).outerjoin(
-        schema.participation, mine
-    )
-    rows = [
-        (bytes(digest), None if known is None else 1, _LEFT if digest in left else fits)
-        for digest, known, fits in c.execute(query)
-    ]
-    missing = left - {row[0] for row in rows}
-    rows += [(digest, None, _LEFT) for digest in missing]
-    kinds = {"digest": pl.Binary, "known": pl.Int64, "room": pl.Int64}
-    return pl.DataFrame(rows, schema=kinds, orient="row")
+    fits = sa.case((people.has_room(found.ceiling, found.delta), 1), else_=0)
+    query = sa.select(_person.digest, _own.id, fits).outerjoin(schema.participation, mine)
+    table = frame(c, query, digest=pl.Binary, known=pl.Int64, room=pl.Int64)
+    gone = pl.DataFrame({"digest": pl.Series(sorted(left), dtype=pl.Binary)}).with_columns(left=True)
+    table = table.join(gone, on="digest", how="full", coalesce=True)
+    return table.select("digest", "known", pl.when("left").then(_LEFT).otherwise("room").alias("room"))
 
 
 def _withdrawn_by_name(c: sa.Connection, found: Campaign) -> set[bytes]:
     """Return people who withdrew from a file campaign of this name, by the log, whatever its id was."""
     log = schema.commit_log.c
-    query = sa.select(log.line).where(log.line.like('%"kind":"withdrawn"%'))
     left: set[bytes] = set()
-    for text in c.execute(query).scalars():
+    for text in c.scalars(sa.select(log.line).where(log.line.like('%"kind":"withdrawn"%'))):
         body = json.loads(text)["body"]
         if body["campaign"]["name"] == found.name and body["campaign"]["channel"] == found.channel == "file":
             left.update(bytes.fromhex(one) for one in body["people"])
@@ -489,70 +390,41 @@ def _withdrawn_by_name(c: sa.Connection, found: Campaign) -> set[bytes]:
 def enter_quotes(
     tx: Tx, caller: Caller, campaign: int, quotes: pl.DataFrame, offer: str, reports: str
 ) -> None:
-    """Enter quotes that were decided for a file of reports, accepted by everybody in it.
-
-    Parameters
-    ----------
-    quotes
-        Columns digest, name, pool, reason, epsilon and payment, as :class:`Preview` has them.
-    offer, reports
-        Public facts about the decision, and the digest of the reports.
-    """
+    """Enter the parts of a :class:`Preview`: quotes for a file of reports, accepted by everybody in it."""
     found = lock_campaign(tx, campaign)
-    if found.state != "open" or found.channel != "file":
-        raise MarketRefusal("state", "Reports come from files while the campaign is open.")
+    _refuse_closed(found)
     staged = stage(tx, "staged_people", "digest", quotes)
     people.enter_people(tx, staged)
-    last = tx.c.execute(sa.select(sa.func.coalesce(sa.func.max(_own.id), 0))).scalar_one()
-    fits = sa.and_(
-        _person.epsilon_held + _person.epsilon_spent + found.ceiling <= _person.epsilon_cap,
-        _person.delta_used + found.delta <= _person.delta_cap,
-    )
-    excluded = sa.or_(staged.c.epsilon.is_(None), sa.not_(fits))
+    last = tx.c.scalar(sa.select(sa.func.coalesce(sa.func.max(_own.id), 0)))
+    by_digest = _person.digest == staged.c.digest
+    full = sa.and_(staged.c.epsilon.is_not(None), sa.not_(people.has_room(found.ceiling, found.delta)))
+    lost = sa.select(sa.func.count()).select_from(staged).join(schema.person, by_digest).where(full)
+    taken = "Another campaign took the room in somebody's limits meanwhile; try again."
+    require(tx.c.scalar(lost) == 0, "state", taken)
+    excluded = staged.c.epsilon.is_(None)
     bought = sa.and_(sa.not_(excluded), staged.c.payment > 0)
+    left = (staged.c.reason == "withdrawn", "withdrawn")
     values = {
         "campaign": sa.literal(campaign, schema.WHOLE),
         "person": _person.id,
-        "state": sa.case(
-            (staged.c.reason == "withdrawn", "withdrawn"),
-            (excluded, "excluded"),
-            (bought, "accepted"),
-            else_="priced_out",
-        ),
+        "state": sa.case(left, (excluded, "excluded"), (bought, "accepted"), else_="priced_out"),
         "reason": sa.case((excluded, "limit"), else_=None),
         "pool": staged.c.pool,
-        "epsilon": sa.case((excluded, None), else_=staged.c.epsilon),
-        "payment": sa.case((excluded, None), else_=staged.c.payment),
+        "epsilon": staged.c.epsilon,
+        "payment": staged.c.payment,
         "money_held": sa.case((bought, staged.c.payment), else_=0),
         "epsilon_held": sa.case((bought, found.ceiling), else_=0),
         "since": sa.literal(tx.now),
     }
-    chosen = (
-        sa.select(*(value.label(name) for name, value in values.items()))
-        .join(schema.person, _person.digest == staged.c.digest)
-        .order_by(_person.id)
-    )
-    lost = (
-        sa.select(sa.func.count()).select_from(staged).join(schema.person, _person.digest == staged.c.digest)
-    )
-    if tx.c.execute(lost.where(staged.c.epsilon.is_not(None), sa.not_(fits))).scalar_one():
-        raise MarketRefusal(
-            "state", "Another campaign took the room in somebody's limits meanwhile; try again."
-        )
+    columns = (value.label(name) for name, value in values.items())
+    chosen = sa.select(*columns).join(schema.person, by_digest).order_by(_person.id)
     tx.c.execute(schema.participation.insert().from_select(list(values), chosen))
     added = sa.and_(of(campaign, "accepted"), _own.id > last)
-    tx.c.execute(
-        schema.person.update()
-        .where(_person.id.in_(sa.select(_own.person).where(added)))
-        .values(
-            epsilon_held=_person.epsilon_held + found.ceiling, delta_used=_person.delta_used + found.delta
-        )
-    )
-    for pool, amount, number in money.sums_by_pool(tx.c, added, _own.money_held):
-        if found.self_funded:
+    if found.self_funded:
+        for pool, amount, _ in money.sums_by_pool(tx.c, added, _own.money_held):
             money.enter_funds(tx, campaign, pool, amount)
-        if not money.hold(tx, campaign, pool, amount, number):
-            raise MarketRefusal("funds", "Escrow has less than these quotes come to; fund the campaign.")
+    is_held = hold_all(tx, found, added)
+    require(is_held, "funds", "Escrow has less than these quotes come to; fund the campaign.")
     facts: dict[str, Any] = {"reports_digest": reports}
     if found.mechanism == "offline":
         facts |= {"state": "offered", "offer": offer, "offer_digest": digest_of(offer), "cleared_at": tx.now}
@@ -562,41 +434,21 @@ def enter_quotes(
 
 def quotes_of(c: sa.Connection, campaign: int) -> pl.DataFrame:
     """Return a file campaign's quotes: id, epsilon, payment in minor units, and the participation's state."""
-    query = (
-        sa.select(_person.name, _own.epsilon, _own.payment, _own.state)
-        .join(schema.person, _person.id == _own.person)
-        .where(_own.campaign == campaign)
-        .order_by(_person.digest)
-    )
-    kinds = {"id": pl.String, "epsilon": pl.Float64, "payment": pl.Int64, "state": pl.String}
-    columns = list(zip(*c.execute(query).all(), strict=True)) or [()] * len(kinds)
-    return pl.DataFrame(dict(zip(kinds, columns, strict=True)), schema=kinds)
+    columns = (_person.name, _own.epsilon, _own.payment, _own.state)
+    query = sa.select(*columns).join(schema.person, _person.id == _own.person)
+    mine = query.where(_own.campaign == campaign).order_by(_person.digest)
+    return frame(c, mine, id=pl.String, epsilon=pl.Float64, payment=pl.Int64, state=pl.String)
 
 
 def decided_of(c: sa.Connection, campaign: int) -> pl.DataFrame:
     """Return everybody who was decided about, by digest: quote, what was used of it, weight, state, time."""
-    query = (
-        sa.select(
-            _person.name, _person.digest, _own.epsilon, _own.payment, _own.epsilon_used, _own.weight,
-            _own.state, _own.since,
-        )
-        .join(schema.person, _person.id == _own.person)
-        .where(_own.campaign == campaign, _own.epsilon.is_not(None))
-        .order_by(_person.digest)
-    )  # fmt: skip
     kinds = {
         "name": pl.String, "digest": pl.Binary, "epsilon": pl.Float64, "payment": pl.Int64,
-        "used": pl.Float64, "weight": pl.Float64, "state": pl.String, "since": pl.String,
+        "epsilon_used": pl.Float64, "weight": pl.Float64, "state": pl.String, "since": pl.String,
     }  # fmt: skip
-    columns = list(zip(*c.execute(query).all(), strict=True)) or [()] * len(kinds)
-    return pl.DataFrame(dict(zip(kinds, columns, strict=True)), schema=kinds)
-
-
-def schedule_decision(schedule: Schedule) -> Decide:
-    """Return the mechanism that applies one price schedule to every report."""
-
-    def decide(reports: Reports) -> Decision:
-        epsilons, payments = schedule.quote(reports.costs)
-        return Decision(epsilons, payments, {"schedule": getattr(schedule, "to_dict", dict)()})
-
-    return decide
+    columns = (_person[name] if name in ("name", "digest") else _own[name] for name in kinds)
+    query = sa.select(*columns).join(schema.person, _person.id == _own.person).order_by(_person.digest)
+    mine = query.where(_own.campaign == campaign, _own.epsilon.is_not(None))
+    rows = frame(c, mine, **kinds).rename({"epsilon_used": "used"})
+    filed = filed_people(c, campaign)
+    return rows if filed is None else pl.concat([rows, filed.select(rows.columns)]).sort("digest")

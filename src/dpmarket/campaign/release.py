@@ -7,14 +7,15 @@ noise is drawn; in the moment before, the caller's ``before_noise`` is called, w
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.campaign.rules.columns import OUTCOME, Records, encoder_of, loss_of, norm_of
+from dpmarket.campaign.rules.network import network_of, stated_loss
 from dpmarket.campaign.rules.released import (
     AskedStatistic,
     Classes,
@@ -25,20 +26,17 @@ from dpmarket.campaign.rules.released import (
 )
 from dpmarket.campaign.rules.rules_file import Rules
 from dpmarket.campaign.training import Release, Result, Sellers
-from dpmarket.errors import Infeasible
+from dpmarket.errors import Infeasible, InvalidInput
 from dpmarket.numerics import exact_sum
-from dpmarket.privacy.noise import Bits, SecureNoise, entropy
+from dpmarket.privacy.noise import Bits, NoiseSource, SecureNoise, entropy
 from dpmarket.version import __version__
 
 
 @dataclass(frozen=True)
 class LastMoment(SecureNoise):
-    """Secure noise that calls a function in the moment before it is drawn.
+    """Secure noise that calls ``before_noise`` once entropy is known to be there, before any is drawn.
 
-    Parameters
-    ----------
-    before_noise
-        Called once entropy is known to be there, before any of it is drawn; what it raises stops the draw.
+    What the call raises stops the draw.
     """
 
     before_noise: Callable[[], None]
@@ -50,42 +48,63 @@ class LastMoment(SecureNoise):
         return super().bits()
 
 
+class FarRecords(Protocol):
+    """Records on other machines, of sellers in the order of their epsilons."""
+
+    columns: Mapping[str, Any]
+
+    def train(self, estimator: Any, encoder: Any, epsilons: FloatArray) -> None:
+        """Fit an estimator on the encoded records."""
+
+
 def release_for(rules: Rules) -> Release:
     """Return what draws the noise of a campaign of these rules, once, and what it spent on each seller.
 
-    Notes
-    -----
     Guaranteed: nobody spends more than the epsilon that was quoted; ``InvalidInput``, ``Infeasible`` and
     ``NotConverged`` are raised before ``before_noise`` is called.
     """
 
-    def release(records: Records, sellers: Sellers, before_noise: Callable[[], None]) -> Result:
+    def release(records: Records | FarRecords, sellers: Sellers, before_noise: Callable[[], None]) -> Result:
         noise = LastMoment(before_noise)
-        fit = _statistics if rules.statistics else _model
-        found, spent, weights = fit(rules, records, sellers.epsilons, noise)
+        found, spent, weights = released_by(rules, records, sellers.epsilons, noise)
         return Result(found.to_json().encode(), spent, weights)
 
     return release
 
 
+def released_by(
+    rules: Rules, records: Records | FarRecords, epsilons: FloatArray, noise: NoiseSource
+) -> tuple[Released, FloatArray, FloatArray]:
+    """Return a release by these rules, what it spent on each seller, and with which weight."""
+    return (_statistics if rules.statistics else _model)(rules, records, epsilons, noise)
+
+
 def _model(
-    rules: Rules, records: Records, epsilons: FloatArray, noise: SecureNoise
+    rules: Rules, records: Records | FarRecords, epsilons: FloatArray, noise: NoiseSource
 ) -> tuple[Released, FloatArray, FloatArray]:
     """Return the model, what it spent on each seller, and with which weight."""
     encoder = encoder_of(rules)
-    features = {name: records.columns[name] for name in rules.features}
-    raised = least_penalty(rules, epsilons)
-    estimator = _estimator(
-        rules,
-        l2=rules.training.l2 if raised is None else raised,
-        delta=rules.objective.delta,
-        noise_norm=encoder.noise_norm(),
-        numerical_epsilon=rules.training.numerical_epsilon,
-        rows_per_person=rules.sellers.rows_per_person,
-        noise_source=noise,
-    )
-    rows, outcome = encoder.fit_transform(features), records.columns[OUTCOME]
-    estimator.fit(rows, outcome, **_owned(rules, epsilons, records.owners))
+    if rules.training.model is not None:
+        estimator = _network(rules, noise)
+    else:
+        raised = least_penalty(rules, epsilons)
+        estimator = _estimator(
+            rules,
+            l2=rules.training.l2 if raised is None else raised,
+            delta=rules.objective.delta,
+            noise_norm=encoder.noise_norm(),
+            numerical_epsilon=rules.training.numerical_epsilon,
+            rows_per_person=rules.sellers.rows_per_person,
+            noise_source=noise,
+        )
+    if isinstance(records, Records):
+        features = {name: records.columns[name] for name in rules.features}
+        rows, outcome = encoder.fit_transform(features), records.columns[OUTCOME]
+        share = rules.training.intervals
+        more = {} if share is None else {"intervals": share}
+        estimator.fit(rows, outcome, **more, **_owned(rules, epsilons, records.owners))
+    else:
+        records.train(estimator, encoder, epsilons)
     found = ModelFile(
         schema="dpmarket.model/7",
         dpmarket=__version__,
@@ -94,8 +113,9 @@ def _model(
         encoder=encoder.to_dict(),
         outside_bounds=rules.training.outside_bounds,
         records=epsilons.size,  # people, not rows: how many somebody has is private
-        description=estimator.description_,
-        intercept_scaling=estimator.intercept_scaling_,
+        effective_people=estimator.effective_people_,
+        description=estimator.description_ | ({"loss": stated_loss(rules)} if estimator.delta_ else {}),
+        intercept_scaling=getattr(estimator, "intercept_scaling_", 1.0),
         shrinkage_correction=1.0 if estimator.delta_ else estimator.shrinkage_correction_,
         secure_noise=estimator.certifiable_,
     )
@@ -113,6 +133,20 @@ def _estimator(rules: Rules, **settings: Any) -> Any:
     if target.quantile is None:
         return PrivateLinearRegression(target.center, target.spread, **settings)
     return PrivateQuantileRegressor(target.quantile, target.center, target.spread, **settings)
+
+
+def _network(rules: Rules, noise: NoiseSource) -> Any:
+    """Return the estimator of a torch model."""
+    from dpmarket.learning import PrivateTorchClassifier, PrivateTorchRegressor
+
+    settings = network_of(rules) | {"delta": rules.objective.delta, "noise_source": noise}
+    try:
+        if rules.target is not None:
+            return PrivateTorchRegressor(center=rules.target.center, scale=rules.target.spread, **settings)
+        assert rules.label is not None
+        return PrivateTorchClassifier(classes=tuple(range(len(rules.label.values))), **settings)
+    except TypeError as problem:
+        raise InvalidInput(f"cannot use what the factory of training.model made: {problem}.") from None
 
 
 def _predicts(rules: Rules) -> Classes | Numbers:
@@ -162,7 +196,7 @@ def least_penalty(rules: Rules, epsilons: FloatArray) -> float | None:
 
 
 def _statistics(
-    rules: Rules, records: Records, epsilons: FloatArray, noise: SecureNoise
+    rules: Rules, records: Records | FarRecords, epsilons: FloatArray, noise: NoiseSource
 ) -> tuple[Released, FloatArray, FloatArray]:
     """Return the statistics, and what they spent on each seller, exactly: the weight of a seller in them."""
     from dpmarket.statistics import SeveralStatistics
@@ -174,7 +208,10 @@ def _statistics(
     shares = {name: question.share or 1.0 for name, question in rules.statistics.items()}
     several = SeveralStatistics(asked, shares)
     columns = {name: records.columns[name] for name in asked}
-    several.fit(columns, **_owned(rules, epsilons, records.owners))
+    owned: dict[str, Any] = {"epsilons": epsilons}
+    if isinstance(records, Records):
+        owned = _owned(rules, epsilons, records.owners)
+    several.fit(columns, **owned)
     spent = sum(several.spent_by_.values(), np.zeros(epsilons.size))
     spent = np.minimum(spent, epsilons)
     found = StatisticsFile(

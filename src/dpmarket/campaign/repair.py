@@ -20,48 +20,41 @@ import polars as pl
 import sqlalchemy as sa
 
 from dpmarket.campaign import money, people, schema
-from dpmarket.campaign.acts import (
+from dpmarket.campaign.campaigns import ENDED, end_campaign
+from dpmarket.campaign.database import Market, lines_after, make_from_log, open_market
+from dpmarket.campaign.log import Line, digest_of, make_line
+from dpmarket.campaign.participations import (
+    active,
+    count,
+    end_all,
+    hold_all,
+    leave,
+    of,
+    pay_all,
+    selling,
+    selling_state,
+    units_of,
+)
+from dpmarket.campaign.partitions import enter_rows, rest_of, void_rest
+from dpmarket.campaign.payouts import Payout, enter_payout, payouts_of
+from dpmarket.campaign.seal import has_key
+from dpmarket.campaign.sellers import participation_by
+from dpmarket.campaign.staging import frame, stage
+from dpmarket.campaign.training import recover, return_attempt
+from dpmarket.campaign.transaction import (
     PARTICIPATION,
     Campaign,
     Participation,
     Tx,
     campaign_of,
     lock_campaign,
+    market_row,
     step,
 )
-from dpmarket.campaign.campaigns import ENDED, end_campaign
-from dpmarket.campaign.database import (
-    UNLIMITED,
-    Market,
-    _engine,
-    has_tables,
-    lines_after,
-    make_tables,
-    open_market,
-)
-from dpmarket.campaign.log import Line, Log, digest_of, log_of_place, make_line
-from dpmarket.campaign.participations import (
-    active,
-    count,
-    end_all,
-    leave,
-    of,
-    pay_all,
-    selling_state,
-    units_of,
-)
-from dpmarket.campaign.payouts import payouts_of
-from dpmarket.campaign.seal import has_key
-from dpmarket.campaign.staging import stage
-from dpmarket.campaign.training import recover, state_before
-from dpmarket.errors import FileProblem, MarketRefusal
+from dpmarket.errors import FileProblem
 
-_own, _person, _attempt, _transfer = (
-    schema.participation.c,
-    schema.person.c,
-    schema.attempt.c,
-    schema.transfer.c,
-)
+_own, _person, _attempt = schema.participation.c, schema.person.c, schema.attempt.c
+Released = Mapping[int | str, bytes]
 
 
 def repair(
@@ -70,7 +63,7 @@ def repair(
     keys: str | os.PathLike[str] | None = None,
     *,
     log_lost: bool = False,
-    released: Mapping[int | str, bytes] | None = None,
+    released: Released | None = None,
 ) -> list[str]:
     """Enter commit points that a database lacks; return a word for each: its kind.
 
@@ -89,178 +82,183 @@ def repair(
     FileProblem
         The log, a snapshot or the database cannot be read, or the log is of another market.
     """
-    _make_from_log(url, Path(state))
+    make_from_log(url, Path(state))
     with open_market(url, state, keys) as market:
         if log_lost:
             done = _replace_log(market)
         else:
-            lines = market.log.lines()
-            done = market.transact(
-                lambda tx: _enter_missing(tx, market, lines, released or {}), verified=False
-            )
+            replay = _Replay(market, market.log.lines(), released or {})
+            done = market.transact(replay.enter_missing, verified=False)
         market.ship()
         recover(market)
     return list(done)
 
 
-def _make_from_log(url: str | os.PathLike[str], state: Path) -> None:
-    """Make a database that is not there from the first line of its log."""
-    place, engine = _engine(url, make=True)
-    try:
-        if has_tables(engine):
-            return
-        log = log_of_place(state, place)
-        if log is None:
-            raise FileProblem(f"cannot repair {place}: there is no market, and no log in {state} knows one.")
-        first = log.lines()[0]
-        make_tables(engine)
-        body = first.content["body"]
-        row = {
-            "one": 1,
-            "id": body["id"],
-            "key": bytes.fromhex(body["key"]),
-            "cap": UNLIMITED,
-            "delta_cap": UNLIMITED,
-            "tick": 1,
-            "head": first.digest,
-            "made_at": first.content["at"],
+class _Replay:
+    """Replays the lines that a database lacks."""
+
+    def __init__(self, market: Market, lines: list[Line], released: Released) -> None:
+        self.market, self.lines, self.released, self.log = market, lines, released, market.log
+
+    def enter_missing(self, tx: Tx) -> list[str]:
+        """Replay missing lines and put them before the database's own unshipped ones; return their kinds."""
+        own, lines, place = lines_after(tx.c, 0), self.lines, self.market.place
+        if lines and own and lines[0].digest != own[0].digest:
+            raise FileProblem(f"cannot repair {place}: {self.log.path} is the log of another market.")
+        if len(lines) < tx.row.shipped:
+            raise FileProblem(
+                f"cannot repair {place}: its log is too short. Name the right state folder, or say that the "
+                "log is lost (--log-lost)."
+            )
+        same = 0
+        while same < min(len(own), len(lines)) and own[same].digest == lines[same].digest:
+            same += 1
+        missing = [line.content for line in lines[same:]]
+        _return_debited(tx)
+        undone = {one["body"]["attempt"] for one in missing if one["kind"] == "return"}
+        replays = {
+            "spend": self.spend,
+            "return": self.give_back,
+            "withdrawn": self.withdrawn,
+            "payout": self.payout,
+            "refund": self.refund,
         }
-        with engine.connect().execution_options(dpmarket_writing=True) as c, c.begin():
-            c.execute(schema.market.insert().values(row))
-            c.execute(schema.commit_log.insert().values(tick=1, line=first.text, digest=first.digest))
-    finally:
-        engine.dispose()
+        for one in missing:
+            drew_nothing = one["kind"] == "spend" and one["body"]["attempt"] in undone
+            if one["kind"] != "begun" and not drew_nothing:
+                replays[one["kind"]](tx, one["body"])
+        _rewrite_rows(tx, lines[:same], lines[same:], own[same:])
+        return [one["kind"] for one in missing]
 
-
-def _enter_missing(
-    tx: Tx, market: Market, lines: list[Line], released: Mapping[int | str, bytes]
-) -> list[str]:
-    own = lines_after(tx.c, 0)
-    if lines and own and lines[0].digest != own[0].digest:
-        raise FileProblem(f"cannot repair {market.place}: {market.log.path} is the log of another market.")
-    if len(lines) < tx.row.shipped:
-        raise FileProblem(
-            f"cannot repair {market.place}: its log is too short. Name the right state folder, or say that "
-            "the log is lost (--log-lost)."
+    def spend(self, tx: Tx, body: Mapping[str, Any]) -> None:
+        """Enter that an attempt passed its commit point: everybody in its snapshot is spent, and paid."""
+        table, name = self.log.read_snapshot(body["snapshot"]), body["attempt"]
+        found = _campaign(tx, body["campaign"])
+        others = sa.and_(_attempt.campaign == found.id, _attempt.id != name)
+        # By attempts of its own that are dead.
+        tx.set(
+            schema.attempt, sa.and_(others, _attempt.state == "committed"), state="returned", ended_at=tx.now
         )
-    same = 0
-    while same < min(len(own), len(lines)) and own[same].digest == lines[same].digest:
-        same += 1
-    missing = lines[same:]
-    _return_debited(tx)
-    undone = {one.content["body"]["attempt"] for one in missing if one.content["kind"] == "return"}
-    for line in missing:
-        content = line.content
-        if content["kind"] == "spend" and content["body"]["attempt"] in undone:
-            continue
-        _REPLAYS[content["kind"]](tx, market.log, content["body"], released)
-    _rewrite_rows(tx, same, missing, own[same:])
-    return [one.content["kind"] for one in missing]
+        end_all(tx, found, active(found.id), "lapsed", "repair")
+        _spend_again(tx, found, table, name)
+        if found.channel == "account":
+            return
+        document, state = (
+            self.released.get(found.id, self.released.get(body["campaign"]["name"])),
+            found.state,
+        )
+        if state not in ENDED or state == "cancelled":
+            state, reason = ("failed", "repair") if document is None else ("released", None)
+            step(tx, found.id, (found.state,), state=state, reason=reason, debt=0)
+        if document is not None:
+            values = {"campaign": found.id, "kind": "released", "body": document, "at": tx.now}
+            tx.c.execute(tx.insert(schema.document).values(values).on_conflict_do_nothing())
+        ended = {"campaign": found.id, "state": state, "committed_at": tx.now, "ended_at": tx.now}
+        if not tx.set(schema.attempt, _attempt.id == name, **ended):
+            put = tx.insert(schema.attempt).values(id=name, debited_at=tx.now, **ended)
+            tx.c.execute(put.on_conflict_do_nothing())  # one attempt of each campaign is not returned
+        tx.event(found.id, state)
+
+    def give_back(self, tx: Tx, body: Mapping[str, Any]) -> None:
+        """Enter that a committed attempt drew no noise, unless it was entered as failed already."""
+        if tx.c.scalar(sa.select(_attempt.id).where(_attempt.id == body["attempt"])) is not None:
+            return_attempt(tx, body["campaign"]["id"], body["attempt"])
+
+    def withdrawn(self, tx: Tx, body: Mapping[str, Any]) -> None:
+        """Enter that people left a campaign; one that the database does not know needs no rows."""
+        campaign, of_id = body["campaign"]["id"], schema.campaign.c.id
+        is_known = tx.c.scalar(sa.select(of_id).where(of_id == campaign)) is not None
+        if is_known:
+            enter_rows(tx, lock_campaign(tx, campaign), [bytes.fromhex(one) for one in body["people"]])
+        for digest in map(bytes.fromhex, body["people"]):
+            if body["no_invitations"]:
+                tx.set(schema.person, _person.id == people.enter_person(tx, digest), invitable=0)
+            me = participation_by(tx, campaign, digest)
+            if me is not None and me.state in schema.ACTIVE:
+                leave(tx, me, "withdrawn")
+            elif me is None and is_known:
+                values = {"person": people.enter_person(tx, digest), "state": "withdrawn", "since": tx.now}
+                tx.add(schema.participation, campaign=campaign, **values)
+
+    def payout(self, tx: Tx, body: Mapping[str, Any]) -> None:
+        """Enter that payments were handed out: they are never handed out again."""
+        found = _campaign(tx, body["campaign"])
+        if any(one.id == body["payout"] for one in payouts_of(tx.c, found.id)):
+            return
+        query = sa.select(_own.id, _own.payout, _own.returns).join(schema.person, _person.id == _own.person)
+        spent = query.where(_own.campaign == found.id, _own.state == "spent")
+        came_back = total = number = 0
+        table = self.log.read_snapshot(body["snapshot"]).select("digest", "returns", "payment")
+        enter_rows(tx, found, table.get_column("digest").to_list())
+        for digest, returns, payment in table.iter_rows():
+            row = tx.c.execute(spent.where(_person.digest == digest)).one_or_none()
+            if row is None or (row.payout is not None and returns <= row.returns):
+                continue
+            if row.payout is not None:  # a return that the backup does not know
+                came_back += payment
+            sent = {"payout": body["payout"], "returns": returns, "paid_at": None}
+            tx.set(schema.participation, _own.id == row.id, **sent)
+            total, number = total + payment, number + 1
+        money.post(tx, found.id, "returned", money.OUTSIDE, money.PAYABLE, came_back)
+        enter_payout(tx, found.id, Payout(body["payout"], body["number"], number, total))
+
+    def refund(self, tx: Tx, body: Mapping[str, Any]) -> None:
+        """Enter that money left escrow; the campaign has ended."""
+        found, transfer = _campaign(tx, body["campaign"]), schema.transfer.c
+        if tx.c.scalar(sa.select(transfer.id).where(transfer.ref == body["ref"])) is not None:
+            return
+        if found.state == "training":
+            raise FileProblem("a campaign is training and its money was refunded; its log was edited.")
+        if found.state not in ENDED:
+            end_campaign(tx, found, "cancelled", "repair")
+        _fill(tx, found.id, body["pool"], body["amount"], f"repair/{body['ref']}")
+        money.post(tx, found.id, "refund", body["pool"], money.OUTSIDE, body["amount"], ref=body["ref"])
 
 
-def _rewrite_rows(tx: Tx, same: int, missing: list[Line], own: list[Line]) -> None:
+def _rewrite_rows(tx: Tx, same: list[Line], missing: list[Line], own: list[Line]) -> None:
     """Put missing lines after the common ones, and the database's own unshipped lines after them."""
-    log, market = schema.commit_log, schema.market
-    tx.c.execute(log.delete().where(log.c.tick > same))
-    lines = list(missing)
-    head = missing[-1].digest if missing else None
-    if head is None:
-        query = sa.select(log.c.digest).where(log.c.tick == same)
-        head = str(tx.c.execute(query).scalar() or "")
+    log, lines = schema.commit_log, [*same, *missing]
     for line in own:
         content = line.content
-        again = make_line(same + len(lines) + 1, content["at"], content["kind"], content["body"], head)
-        lines.append(again)
-        head = again.digest
-    if lines:
-        rows = [{"tick": one.tick, "line": one.text, "digest": one.digest} for one in lines]
-        tx.c.execute(log.insert(), rows)
-    tick = same + len(lines)
-    tx.c.execute(market.update().values(tick=tick, head=head, shipped=same + len(missing)))
+        before = lines[-1].digest if lines else ""
+        lines.append(make_line(len(lines) + 1, content["at"], content["kind"], content["body"], before))
+    tx.delete(log, log.c.tick > len(same))
+    for line in lines[len(same) :]:
+        tx.add(log, tick=line.tick, line=line.text, digest=line.digest)
+    head, shipped = lines[-1].digest if lines else "", len(same) + len(missing)
+    tx.set(schema.market, sa.true(), tick=len(lines), head=head, shipped=shipped)
 
 
 def _return_debited(tx: Tx) -> None:
     """Return attempts that had not passed their commit point when the backup was made."""
-    query = sa.select(_attempt.id, _attempt.campaign).where(_attempt.state == "debited")
-    for attempt, campaign in tx.c.execute(query).all():
-        found = lock_campaign(tx, campaign)
-        tx.c.execute(
-            schema.attempt.update().where(_attempt.id == attempt).values(state="returned", ended_at=tx.now)
-        )
-        if found.state == "training":
-            step(tx, campaign, ("training",), state=state_before(found))
+    query = sa.select(_attempt.campaign, _attempt.id).where(_attempt.state == "debited")
+    for campaign, attempt in tx.c.execute(query).all():
+        return_attempt(tx, campaign, attempt)
 
 
 def _campaign(tx: Tx, described: Mapping[str, Any]) -> Campaign:
     """Return a campaign that a line names, entered if the database does not know it."""
-    try:
-        return lock_campaign(tx, described["id"])
-    except MarketRefusal:
-        pass
-    member, of_name = schema.member.c, schema.campaign.c
-    owner = tx.c.execute(sa.select(member.id).where(member.id == described["owner"])).scalar()
-    taken = sa.select(of_name.id).where(
-        of_name.name == described["name"], of_name.owner.is_not_distinct_from(owner)
-    )
-    name = described["name"]
-    if tx.c.execute(taken).first() is not None:
-        name = f"{name} ({described['id']})"
-    values = {key: described[key] for key in described if key not in ("name", "owner")}
-    tx.c.execute(
-        schema.campaign.insert(),
-        {
-            **values,
-            "name": name,
+    identity, of, member = described["id"], schema.campaign.c, schema.member.c
+    if tx.c.scalar(sa.select(of.id).where(of.id == identity)) is None:
+        owner = tx.c.scalar(sa.select(member.id).where(member.id == described["owner"]))
+        taken = sa.and_(of.name == described["name"], of.owner.is_not_distinct_from(owner))
+        is_taken = tx.c.scalar(sa.select(of.id).where(taken)) is not None
+        is_account = described["channel"] == "account"
+        values = {
+            **described,
             "owner": owner,
-            "state": "released" if described["channel"] == "account" else "open",
-            "rules_digest": digest_of(described["rules"]),
-            "made_at": tx.now,
-        },
-    )
-    if described["channel"] != "account":
-        money.make_accounts(tx, described["id"])
-    return lock_campaign(tx, described["id"])
+            "name": f"{described['name']} ({identity})" if is_taken else described["name"],
+            "state": "released" if is_account else "open",
+        }
+        tx.add(schema.campaign, **values, rules_digest=digest_of(described["rules"]), made_at=tx.now)
+        if not is_account:
+            money.make_accounts(tx, identity)
+    return lock_campaign(tx, identity)
 
 
-def _replay_spend(tx: Tx, log: Log, body: Mapping[str, Any], released: Mapping[int | str, bytes]) -> None:
-    """Enter that an attempt passed its commit point: everybody in its snapshot is spent, and paid."""
-    table = log.read_snapshot(body["snapshot"])
-    found = _campaign(tx, body["campaign"])
-    if found.state == "training":  # by an attempt of its own that is dead
-        tx.c.execute(
-            schema.attempt.update()
-            .where(_attempt.campaign == found.id, _attempt.state == "committed")
-            .values(state="returned", ended_at=tx.now)
-        )
-    end_all(tx, found, active(found.id), "lapsed", "repair")
-    rows = _unspent(tx, found, table)
-    staged = stage(tx, "staged_spend", "person", rows)
-    _make_room(tx, found, staged)
-    _enter_spent(tx, found, staged)
-    if found.channel == "account":
-        return
-    _pay(tx, found, rows, body["attempt"])
-    document = released.get(found.id, released.get(body["campaign"]["name"]))
-    state = found.state
-    if state not in ENDED or state == "cancelled":
-        state = "failed" if document is None else "released"
-        reason = "repair" if document is None else None
-        step(tx, found.id, (found.state,), state=state, reason=reason, debt=0)
-    if document is not None:
-        values = {"campaign": found.id, "kind": "released", "body": document, "at": tx.now}
-        tx.c.execute(tx.insert(schema.document).values(values).on_conflict_do_nothing())
-    values = {"campaign": found.id, "state": state, "committed_at": tx.now, "ended_at": tx.now}
-    known = sa.select(_attempt.id).where(_attempt.id == body["attempt"])
-    if tx.c.execute(known).first() is not None:
-        tx.c.execute(schema.attempt.update().where(_attempt.id == body["attempt"]).values(values))
-    elif tx.c.execute(sa.select(_attempt.id).where(
-        _attempt.campaign == found.id, _attempt.state != "returned")).first() is None:  # fmt: skip
-        tx.c.execute(schema.attempt.insert(), {**values, "id": body["attempt"], "debited_at": tx.now})
-    tx.event(found.id, state)
-
-
-def _unspent(tx: Tx, found: Campaign, table: pl.DataFrame) -> pl.DataFrame:
-    """Return the people of a snapshot whom the database does not know as spent, entered as people."""
+def _spend_again(tx: Tx, found: Campaign, table: pl.DataFrame, attempt: str) -> None:
+    """Enter people of a snapshot whom the database does not know as spent: they sell, are spent and paid."""
+    void_rest(tx, found)
     staged = stage(tx, "staged_people", "digest", table)
     people.enter_people(tx, staged)
     mine = sa.and_(_own.person == _person.id, _own.campaign == found.id)
@@ -270,196 +268,74 @@ def _unspent(tx: Tx, found: Campaign, table: pl.DataFrame) -> pl.DataFrame:
         .outerjoin(schema.participation, mine)
         .where(sa.or_(_own.id.is_(None), _own.state != "spent"))
     )
-    kinds = {"person": pl.Int64, "known": pl.Int64, "epsilon": pl.Float64, "payment": pl.Int64}
-    rows = pl.DataFrame(tx.c.execute(query).all(), schema={**kinds, "pool": pl.String}, orient="row")
-    units = [people.epsilon_units(one) for one in rows.get_column("epsilon")]
-    return rows.with_columns(units=pl.Series(units, dtype=pl.Int64))
+    numbers = {"person": pl.Int64, "known": pl.Int64, "epsilon": pl.Float64, "payment": pl.Int64}
+    rows = frame(tx.c, query, **numbers, pool=pl.String)
+    units = pl.Series([people.epsilon_units(one) for one in rows.get_column("epsilon")], dtype=pl.Int64)
+    staged = stage(tx, "staged_spend", "person", rows.with_columns(units=units))
+    _make_room(tx, found, staged)
+    is_paid, sells = staged.c.payment > 0, selling_state(found.channel)
+    values = {
+        "state": sa.literal(sells),
+        "reason": sa.literal("repair"),
+        "pool": staged.c.pool,
+        "epsilon": sa.case((is_paid, staged.c.epsilon), else_=None),
+        "payment": sa.case((is_paid, staged.c.payment), else_=None),
+        "money_held": staged.c.payment,
+        "epsilon_held": staged.c.units,
+    }
+    tx.set(schema.participation, _own.id == staged.c.known, **values)
+    new = {
+        "campaign": sa.literal(found.id, schema.WHOLE),
+        "person": staged.c.person,
+        "since": sa.literal(tx.now),
+        **values,
+    }
+    columns = (value.label(name) for name, value in new.items())
+    chosen = sa.select(*columns).where(staged.c.known.is_(None))
+    tx.c.execute(schema.participation.insert().from_select(list(new), chosen))
+    sold = of(found.id, sells)
+    for pool, amount, _ in money.sums_by_pool(tx.c, sold, _own.money_held):
+        if amount:
+            _fill(tx, found.id, pool, amount, f"repair/{attempt}/{pool}")
+    hold_all(tx, found, sold)
+    pay_all(tx, found, sold, _own.epsilon_held, f"repair/{attempt}")
 
 
 def _make_room(tx: Tx, found: Campaign, staged: sa.Table) -> None:
     """End other participations of people whose limits have no room, and count what was spent in any case."""
-    epsilon = _person.epsilon_held + _person.epsilon_spent + staged.c.units
-    delta = _person.delta_used + found.delta
     full = sa.select(_person.id).join(staged, staged.c.person == _person.id)
-    full = full.where(sa.or_(epsilon > _person.epsilon_cap, delta > _person.delta_cap))
-    for person in tx.c.execute(full).scalars().all():
+    for person in tx.c.scalars(full.where(sa.not_(people.has_room(staged.c.units, found.delta)))).all():
         others = PARTICIPATION.where(_own.person == person, _own.state.in_(schema.ACTIVE))
-        for one in tx.c.execute(others).all():
-            me = Participation(*one)
+        for me in [Participation(*one) for one in tx.c.execute(others)]:
             if me.campaign_state != "training":
                 leave(tx, me, "withdrawn", reason="repair")
+    epsilon = _person.epsilon_held + _person.epsilon_spent + staged.c.units
+    delta = _person.delta_used + found.delta
     raised = {
         "epsilon_cap": sa.case((epsilon > _person.epsilon_cap, epsilon), else_=_person.epsilon_cap),
         "delta_cap": sa.case((delta > _person.delta_cap, delta), else_=_person.delta_cap),
     }
-    tx.c.execute(schema.person.update().where(_person.id == staged.c.person).values(raised))
-
-
-def _enter_spent(tx: Tx, found: Campaign, staged: sa.Table) -> None:
-    bought = staged.c.payment > 0
-    quoted = {
-        "epsilon": sa.case((bought, staged.c.epsilon), else_=None),
-        "payment": sa.case((bought, staged.c.payment), else_=None),
-    }
-    tx.c.execute(
-        schema.participation.update()
-        .where(_own.id == staged.c.known)
-        .values(
-            **quoted,
-            state="spent",
-            pool=staged.c.pool,
-            epsilon_spent=staged.c.units,
-            reason="repair",
-            until=None,
-        )
-    )
-    values = {
-        "campaign": sa.literal(found.id, schema.WHOLE),
-        "person": staged.c.person,
-        "state": sa.literal("spent"),
-        "reason": sa.literal("repair"),
-        "pool": staged.c.pool,
-        **quoted,
-        "epsilon_spent": staged.c.units,
-        "since": sa.literal(tx.now),
-    }
-    new = sa.select(*(value.label(name) for name, value in values.items())).where(staged.c.known.is_(None))
-    tx.c.execute(schema.participation.insert().from_select(list(values), new))
-    tx.c.execute(
-        schema.person.update()
-        .where(_person.id == staged.c.person)
-        .values(
-            epsilon_spent=_person.epsilon_spent + staged.c.units, delta_used=_person.delta_used + found.delta
-        )
-    )
-
-
-def _pay(tx: Tx, found: Campaign, rows: pl.DataFrame, name: str) -> None:
-    """Owe people of a snapshot their payments, from escrow; what it lacks came in since the backup."""
-    account = schema.account.c
-    for pool, amount, number in (
-        rows.group_by("pool")
-        .agg(pl.col("payment").sum(), (pl.col("payment") > 0).sum().alias("people"))
-        .sort("pool")
-        .iter_rows()
-    ):
-        _fill(tx, found.id, pool, amount, f"repair/{name}/{pool}")
-        money.post(tx, found.id, "pay", pool, money.PAYABLE, amount, ref=f"repair/{name}/{pool}/pay")
-        tx.c.execute(
-            schema.account.update()
-            .where(account.campaign == found.id, account.name == pool)
-            .values(taken=account.taken + number, quota=None)
-        )
+    tx.set(schema.person, _person.id == staged.c.person, **raised)
 
 
 def _fill(tx: Tx, campaign: int, pool: str, amount: int, ref: str) -> None:
-    """Enter money into a pool as far as it lacks an amount; a pool that is not there is made."""
-    if money.balance(tx.c, campaign, pool) is None:
-        tx.c.execute(schema.account.insert(), {"campaign": campaign, "name": pool})
-    missing = amount - money.free_by_pool(tx.c, campaign)[pool]
-    if missing > 0:
-        money.enter_funds(tx, campaign, pool, missing, ref=ref)
-
-
-def _replay_return(tx: Tx, log: Log, body: Mapping[str, Any], released: Mapping[int | str, bytes]) -> None:
-    """Enter that a committed attempt drew no noise, unless it was entered as failed already."""
-    query = sa.select(_attempt.state).where(_attempt.id == body["attempt"])
-    if tx.c.execute(query).scalar() == "committed":
-        tx.c.execute(schema.attempt.update().where(_attempt.id == body["attempt"]).values(state="debited"))
-        _return_debited(tx)
-
-
-def _replay_withdrawn(tx: Tx, log: Log, body: Mapping[str, Any], released: Mapping[int | str, bytes]) -> None:
-    """Enter that people left a campaign; one that the database does not know needs no rows."""
-    for text in body["people"]:
-        digest = bytes.fromhex(text)
-        if body["no_invitations"]:
-            person = people.enter_person(tx, digest)
-            tx.c.execute(schema.person.update().where(_person.id == person).values(invitable=0))
-        query = PARTICIPATION.join(schema.person, _person.id == _own.person).where(
-            _own.campaign == body["campaign"]["id"], _person.digest == digest
-        )
-        row = tx.c.execute(query).one_or_none()
-        if row is not None and row.state in schema.ACTIVE:
-            leave(tx, Participation(*row), "withdrawn")
-        elif (
-            row is None
-            and tx.c.execute(
-                sa.select(schema.campaign.c.id).where(schema.campaign.c.id == body["campaign"]["id"])
-            ).first()
-        ):
-            person = people.enter_person(tx, digest)
-            values = {"campaign": body["campaign"]["id"], "person": person, "state": "withdrawn"}
-            tx.c.execute(schema.participation.insert(), {**values, "since": tx.now})
-
-
-def _replay_payout(tx: Tx, log: Log, body: Mapping[str, Any], released: Mapping[int | str, bytes]) -> None:
-    """Enter that payments were handed out: they are never handed out again."""
-    table = log.read_snapshot(body["snapshot"])
-    found = _campaign(tx, body["campaign"])
-    if any(one.id == body["payout"] for one in payouts_of(tx.c, found.id)):
-        return
-    came_back = total = number = 0
-    for digest, returns, payment in table.select("digest", "returns", "payment").iter_rows():
-        query = (
-            sa.select(_own.id, _own.payout, _own.returns)
-            .join(schema.person, _person.id == _own.person)
-            .where(_own.campaign == found.id, _person.digest == digest, _own.state == "spent")
-        )
-        row = tx.c.execute(query).one_or_none()
-        if row is None:
-            continue
-        if row.payout is not None and returns > row.returns:  # a return that the backup does not know
-            came_back += payment
-        elif row.payout is not None:
-            continue
-        tx.c.execute(
-            schema.participation.update()
-            .where(_own.id == row.id)
-            .values(payout=body["payout"], returns=returns, paid_at=None)
-        )
-        total, number = total + payment, number + 1
-    values = {"id": body["payout"], "campaign": found.id, "number": body["number"], "people": number}
-    tx.c.execute(schema.payout.insert(), {**values, "amount": total, "made_at": tx.now})
-    money.post(tx, found.id, "returned", money.OUTSIDE, money.PAYABLE, came_back)
-    ref = f"payout/{body['payout']}"
-    money.post(tx, found.id, "payout", money.PAYABLE, money.OUTSIDE, total, ref=ref)
-
-
-def _replay_refund(tx: Tx, log: Log, body: Mapping[str, Any], released: Mapping[int | str, bytes]) -> None:
-    """Enter that money left escrow; the campaign has ended."""
-    found = _campaign(tx, body["campaign"])
-    if tx.c.execute(sa.select(_transfer.id).where(_transfer.ref == body["ref"])).first() is not None:
-        return
-    if found.state not in ENDED:
-        if found.state == "training":
-            raise FileProblem("a campaign is training and its money was refunded; its log was edited.")
-        end_campaign(tx, found, "cancelled", "repair")
-    _fill(tx, found.id, body["pool"], body["amount"], f"repair/{body['ref']}")
-    money.post(tx, found.id, "refund", body["pool"], money.OUTSIDE, body["amount"], ref=body["ref"])
-
-
-def _replay_begun(tx: Tx, log: Log, body: Mapping[str, Any], released: Mapping[int | str, bytes]) -> None:
-    """Do nothing: the market is there."""
-
-
-_REPLAYS = {
-    "begun": _replay_begun,
-    "spend": _replay_spend,
-    "return": _replay_return,
-    "withdrawn": _replay_withdrawn,
-    "payout": _replay_payout,
-    "refund": _replay_refund,
-}
+    """Enter money into a pool as far as it lacks an amount; a pool that is missing is made, without quota."""
+    account = schema.account.c
+    free = money.free_by_pool(tx.c, campaign).get(pool)
+    if free is None:
+        tx.add(schema.account, campaign=campaign, name=pool)
+    tx.set(schema.account, sa.and_(account.campaign == campaign, account.name == pool), quota=None)
+    if amount > (free or 0):
+        money.enter_funds(tx, campaign, pool, amount - (free or 0), ref=ref)
 
 
 def _replace_log(market: Market) -> list[str]:
     """Write a lost log anew; promises of campaigns that may have drawn noise count as spent, and are paid."""
     with market.look() as c:
         lines = lines_after(c, 0)
-        shipped = c.execute(sa.select(schema.market.c.shipped)).scalar_one()
+        shipped = market_row(c).shipped
         campaign = schema.campaign.c
-        is_live = c.execute(sa.select(campaign.id).where(campaign.channel == "live")).first() is not None
+        is_live = c.scalar(sa.select(campaign.id).where(campaign.channel == "live").limit(1)) is not None
     last = market.log.last()
     if last is not None and last.tick >= shipped:
         raise FileProblem(f"cannot replace {market.log.path}: it is not shorter than it should be.")
@@ -470,13 +346,10 @@ def _replace_log(market: Market) -> list[str]:
     def spend(tx: Tx) -> list[str]:
         _return_debited(tx)
         done = []
-        states = ("open", "clearing", "unpaid", "offered", "closed", "training")
-        query = sa.select(schema.campaign.c.id).where(schema.campaign.c.state.in_(states))
-        for identity in tx.c.execute(query).scalars().all():
-            found = campaign_of(tx.c, identity)
-            public = found.public_key
-            alive = keys is not None and public is not None and has_key(keys, str(identity), public)
-            if found.state != "training" and not (found.channel == "live" and alive):
+        states = [state for state in schema.CAMPAIGN if state not in ("draft", "training")]
+        for identity in tx.c.scalars(sa.select(campaign.id).where(campaign.state.in_(states))).all():
+            public = campaign_of(tx.c, identity).public_key
+            if keys is None or public is None or not has_key(keys, str(identity), public):
                 done.append(_spend_in_doubt(tx, lock_campaign(tx, identity)))
         return done
 
@@ -487,12 +360,7 @@ def _replace_log(market: Market) -> list[str]:
 
 def _spend_in_doubt(tx: Tx, found: Campaign) -> str:
     """End a campaign of which nobody knows whether noise was drawn: spent and paid where money is held."""
-    selling = of(found.id, selling_state(found.channel))
-    if count(tx.c, selling) == 0:
-        end_campaign(tx, found, "cancelled", "repair")
-        return "cancelled"
-    pay_all(tx, found, selling, units_of(tx, _own.epsilon))
-    end_all(tx, found, active(found.id), "lapsed", "repair")
-    step(tx, found.id, (found.state,), state="failed", reason="repair", debt=0)
-    tx.event(found.id, "failed")
-    return "failed"
+    state = "failed" if count(tx.c, selling(found)) or rest_of(tx.c, found.id)[1] else "cancelled"
+    pay_all(tx, found, selling(found), units_of(tx, _own.epsilon))
+    end_campaign(tx, found, state, "repair")
+    return state

@@ -19,31 +19,11 @@ WHOLE = sa.BigInteger().with_variant(sa.Integer, "sqlite")
 REAL: Any = sa.Double().with_variant(sa.REAL, "sqlite")
 TEXT, BYTES = sa.Text(), sa.LargeBinary()
 meta = MetaData()
-zero: dict[str, Any] = {"nullable": False, "server_default": text("0")}
-need: dict[str, Any] = {"nullable": False}
 
-CAMPAIGN = (
-    "draft",
-    "open",
-    "clearing",
-    "unpaid",
-    "offered",
-    "closed",
-    "training",
-    "released",
-    "failed",
-    "cancelled",
-)
-ACTIVE = (
-    "accepted",
-    "quoted",
-    "delivered",
-    "invited",
-    "consented",
-    "waiting",
-    "reserved",
-    "reported",
-)  # the usual ones first
+CAMPAIGN = ("draft", "open", "clearing", "unpaid", "offered", "closed", "training")
+CAMPAIGN_ENDED = ("released", "failed", "cancelled")
+# The usual ones first.
+ACTIVE = ("accepted", "quoted", "delivered", "invited", "consented", "waiting", "reserved", "reported")
 ENDED = ("spent", "priced_out", "declined", "expired", "lapsed", "withdrawn", "excluded", "screened_out")
 
 
@@ -52,14 +32,47 @@ def is_one(column: str, values: tuple[str, ...]) -> str:
     return "(" + " OR ".join(f"{column} = '{value}'" for value in values) + ")"
 
 
-def known(table: str, column: str, values: tuple[str, ...]) -> CheckConstraint:
-    """Return the rule that a column has one of some values."""
-    return CheckConstraint(is_one(column, values), name=f"{table}_{column}_known")
+def one_of(table: str, column: str, *values: str) -> tuple[Any, Any]:
+    """Return a column of text that has one of some values, with its rule."""
+    rule = CheckConstraint(is_one(column, values), name=f"{table}_{column}_known")
+    return Column(column, TEXT, nullable=False), rule
 
 
-def flag(table: str, column: str) -> CheckConstraint:
-    """Return the rule that a column is 0 or 1."""
-    return CheckConstraint(f"{column} = 0 OR {column} = 1", name=f"{table}_{column}_flag")
+def flag(table: str, column: str, default: int) -> tuple[Any, Any]:
+    """Return a column that is 0 or 1, with its rule."""
+    rule = CheckConstraint(f"{column} = 0 OR {column} = 1", name=f"{table}_{column}_flag")
+    return Column(column, WHOLE, nullable=False, server_default=text(str(default))), rule
+
+
+def some(kind: Any, *names: str) -> list[Any]:
+    """Return columns of a type that every row fills."""
+    return [Column(name, kind, nullable=False) for name in names]
+
+
+def perhaps(kind: Any, *names: str) -> list[Any]:
+    """Return columns of a type that may be empty."""
+    return [Column(name, kind) for name in names]
+
+
+def counts(*names: str) -> list[Any]:
+    """Return columns of whole numbers that begin at 0."""
+    return [Column(name, WHOLE, nullable=False, server_default=text("0")) for name in names]
+
+
+def row_id(name: str = "id", *, random: bool = False) -> Any:
+    """Return the column of row ids: counted by the database, or random with 63 bits."""
+    return Column(name, WHOLE, primary_key=True, autoincrement=not random)
+
+
+def key(name: str, kind: Any = TEXT, refers_to: str | None = None) -> Any:
+    """Return a column of the primary key that is no number of the database's own."""
+    others = () if refers_to is None else (ForeignKey(refers_to),)
+    return Column(name, kind, *others, primary_key=True, autoincrement=False)
+
+
+def refers(name: str, to: str, *, nullable: bool = False) -> Any:
+    """Return a column with the id of another table's row."""
+    return Column(name, WHOLE, ForeignKey(f"{to}.id"), nullable=nullable)
 
 
 def table(name: str, *parts: Any, **options: Any) -> Table:
@@ -77,128 +90,93 @@ market = table(
     Column(
         "one", WHOLE, CheckConstraint("one = 1", name="market_one"), primary_key=True, autoincrement=False
     ),
-    Column("id", TEXT, **need),
-    Column("key", BYTES, **need),
-    Column("operator_key", BYTES),  # its public half: web has no other
-    Column("cap", WHOLE, **need),
-    Column("delta_cap", WHOLE, **need),  # the least limit that any campaign named
-    Column("tick", WHOLE, **zero),
+    *some(TEXT, "id", "made_at"),
+    *some(BYTES, "key"),
+    *perhaps(BYTES, "operator_key"),  # its public half: web has no other
+    *some(WHOLE, "cap", "delta_cap"),  # the least limits that any campaign named
+    *counts("tick", "shipped"),
     Column("head", TEXT, nullable=False, server_default=text("''")),
-    Column("shipped", WHOLE, **zero),
-    Column("made_at", TEXT, **need),
     CheckConstraint("shipped <= tick", name="market_shipped"),
 )
 member = table(
     "member",
-    Column("id", WHOLE, primary_key=True),
-    Column("name", TEXT, **need),
+    row_id(),
+    *some(TEXT, "name", "made_at"),
     Column("subject", TEXT, unique=True),  # of OIDC or the proxy
-    Column("made_at", TEXT, **need),
-    Column("ended_at", TEXT),
+    *perhaps(TEXT, "ended_at"),
 )
 text_version = table(
     "text_version",  # consent texts and mails; never changed
-    Column("kind", TEXT, primary_key=True),
-    Column("version", WHOLE, primary_key=True, autoincrement=False),
-    Column("language", TEXT, primary_key=True),
-    Column("body", TEXT, **need),
-    Column("digest", TEXT, **need),
-    Column("made_at", TEXT, **need),
+    key("kind"),
+    key("version", WHOLE),
+    key("language"),
+    *some(TEXT, "body", "digest", "made_at"),
 )
 campaign = table(
     "campaign",
-    Column("id", WHOLE, primary_key=True, autoincrement=False),  # random, 63 bits; shown as base32
-    Column("name", TEXT, **need),
-    Column("owner", WHOLE, ForeignKey("member.id")),  # none: of files
-    Column("channel", TEXT, **need),
-    known("campaign", "channel", ("live", "file", "partitions", "account")),
-    Column("mechanism", TEXT, **need),
-    known("campaign", "mechanism", ("online", "offline", "posted")),
-    Column("state", TEXT, **need),
-    known("campaign", "state", CAMPAIGN),
-    Column("reason", TEXT),
-    Column("rules", TEXT, **need),
-    Column("rules_digest", TEXT, **need),  # frozen from 'open' on
-    Column("offer", TEXT),
-    Column("offer_digest", TEXT),  # the curve, or what clearing decided
-    Column("reports_digest", TEXT),  # keyed; of files
-    Column("largest", WHOLE),
-    Column("ceiling", WHOLE, **zero),
-    Column("delta", WHOLE, **zero),
-    Column("currency", TEXT, **need),
-    Column("minor_units", WHOLE, **need),
-    Column("self_funded", WHOLE, **zero),
-    flag("campaign", "self_funded"),  # files: escrow is entered as it is promised
-    Column("debt", WHOLE, **zero),
-    Column("public_key", BYTES),
-    Column("key_missed_at", TEXT),
-    Column("consent", WHOLE),
-    Column("opens_at", TEXT),
-    Column("closes_at", TEXT),
-    Column("deliver_until", TEXT),
-    Column("cleared_at", TEXT),
-    Column("made_at", TEXT, **need),
+    row_id(random=True),
+    refers("owner", "member", nullable=True),  # none: of files
+    *one_of("campaign", "channel", "live", "file", "partitions", "account"),
+    *one_of("campaign", "mechanism", "online", "offline", "posted"),
+    *one_of("campaign", "state", *CAMPAIGN, *CAMPAIGN_ENDED),
+    *some(TEXT, "name", "currency", "made_at"),
+    *some(TEXT, "rules", "rules_digest"),  # frozen from 'open' on
+    *perhaps(TEXT, "offer", "offer_digest"),  # the curve, or what clearing decided
+    *perhaps(TEXT, "reports_digest"),  # keyed; of files
+    *perhaps(TEXT, "reason", "key_missed_at", "opens_at", "closes_at", "deliver_until", "cleared_at"),
+    *perhaps(BYTES, "public_key"),
+    *some(WHOLE, "minor_units"),
+    *perhaps(WHOLE, "largest", "consent"),
+    *counts("ceiling", "delta", "debt"),
+    *flag("campaign", "self_funded", 0),  # files: escrow is entered as it is promised
     CheckConstraint("minor_units > 0 AND ceiling >= 0 AND delta >= 0", name="campaign_signs"),
     CheckConstraint("debt >= 0 AND (state = 'unpaid') = (debt > 0)", name="campaign_debt"),
     UniqueConstraint("owner", "name", name="campaign_named"),
     Index("campaign_of_files", "name", unique=True, **where("owner IS NULL")),
 )
 member_role = table(
-    "member_role",  # campaign NULL: of all
-    Column("member", WHOLE, ForeignKey("member.id"), **need),
-    Column("role", TEXT, **need),
-    Column("campaign", WHOLE, ForeignKey("campaign.id")),
-    known("member_role", "role", ("buyer", "operator", "paymaster", "auditor")),
+    "member_role",
+    refers("member", "member"),
+    *one_of("member_role", "role", "buyer", "operator", "paymaster", "auditor"),
+    refers("campaign", "campaign", nullable=True),  # none: of all
     Index("role_once", "member", "role", text("coalesce(campaign, 0)"), unique=True),
 )
 account = table(
     "account",  # 'outside', 'payable', 'escrow', and 'escrow/NAME' for every group
-    Column("campaign", WHOLE, ForeignKey("campaign.id"), primary_key=True, autoincrement=False),
-    Column("name", TEXT, primary_key=True),
-    Column("balance", WHOLE, **zero),
-    Column("held", WHOLE, **zero),
-    Column("quota", WHOLE),
-    Column("taken", WHOLE, **zero),
+    key("campaign", WHOLE, "campaign.id"),
+    key("name"),
+    *counts("balance", "held", "taken"),
+    *perhaps(WHOLE, "quota"),
     CheckConstraint("held >= 0 AND taken >= 0 AND (quota IS NULL OR taken <= quota)", name="account_room"),
     CheckConstraint("name = 'outside' OR balance >= held", name="account_covered"),
 )
 transfer = table(
     "transfer",  # posted movements only, never changed
-    Column("id", WHOLE, primary_key=True),
-    Column("campaign", WHOLE, **need),
-    Column("kind", TEXT, **need),
-    known("transfer", "kind", ("fund", "allot", "pay", "payout", "returned", "refund")),
-    Column("debit", TEXT, **need),
-    Column("credit", TEXT, **need),
-    Column("amount", WHOLE, **need),
+    row_id(),
+    *some(WHOLE, "campaign", "amount"),
+    *one_of("transfer", "kind", "fund", "allot", "pay", "payout", "returned", "refund"),
+    *some(TEXT, "debit", "credit", "at"),
     Column("ref", TEXT, unique=True),
-    Column("at", TEXT, **need),
     CheckConstraint("amount > 0 AND debit <> credit", name="transfer_moves"),
     sa.ForeignKeyConstraint(["campaign", "debit"], ["account.campaign", "account.name"]),
     sa.ForeignKeyConstraint(["campaign", "credit"], ["account.campaign", "account.name"]),
 )
 payout = table(
     "payout",
-    Column("id", WHOLE, primary_key=True, autoincrement=False),
-    Column("campaign", WHOLE, ForeignKey("campaign.id"), **need),
-    Column("number", WHOLE, **need),
-    Column("people", WHOLE, **need),
-    Column("amount", WHOLE, **need),
-    Column("made_at", TEXT, **need),
+    row_id(random=True),
+    refers("campaign", "campaign"),
+    *some(WHOLE, "number", "people", "amount"),
+    *some(TEXT, "made_at"),
     UniqueConstraint("campaign", "number", name="payout_numbered"),
 )
 person = table(
     "person",
-    Column("id", WHOLE, primary_key=True),
+    row_id(),
     Column("digest", BYTES, nullable=False, unique=True),  # BLAKE2b-128 of the id, keyed by market.key
-    Column("name", TEXT),  # the id itself: of files only
-    Column("epsilon_cap", WHOLE, **need),
-    Column("epsilon_held", WHOLE, **zero),
-    Column("epsilon_spent", WHOLE, **zero),
-    Column("delta_cap", WHOLE, **need),
-    Column("delta_used", WHOLE, **zero),
-    Column("invitable", WHOLE, nullable=False, server_default=text("1")),
-    flag("person", "invitable"),
+    *perhaps(TEXT, "name"),  # the id itself: of files only
+    *some(WHOLE, "epsilon_cap", "delta_cap"),
+    *counts("epsilon_held", "epsilon_spent", "delta_used"),
+    *flag("person", "invitable", 1),
     CheckConstraint("epsilon_held >= 0 AND epsilon_spent >= 0 AND delta_used >= 0", name="person_signs"),
     CheckConstraint(
         "epsilon_held + epsilon_spent <= epsilon_cap AND delta_used <= delta_cap", name="person_cap"
@@ -207,27 +185,15 @@ person = table(
 )
 participation = table(
     "participation",
-    Column("id", WHOLE, primary_key=True),
-    Column("campaign", WHOLE, **need),
-    Column("person", WHOLE, **need),
-    Column("state", TEXT, **need),
-    known("participation", "state", ACTIVE + ENDED),
-    Column("reason", TEXT),
+    row_id(),
+    *some(WHOLE, "campaign", "person"),
+    *one_of("participation", "state", *ACTIVE, *ENDED),
     Column("pool", TEXT, nullable=False, server_default=text("'escrow'")),
-    Column("position", WHOLE),
-    Column("epsilon", REAL),
-    Column("payment", WHOLE),
-    Column("money_held", WHOLE, **zero),
-    Column("epsilon_held", WHOLE, **zero),
-    Column("epsilon_spent", WHOLE, **zero),
-    Column("epsilon_used", REAL),
-    Column("weight", REAL),  # what the release really spent, and with which weight
-    Column("until", TEXT),
-    Column("reservations", WHOLE, **zero),
-    Column("since", TEXT, **need),  # of a reservation, a quote, a place in line
-    Column("payout", WHOLE),
-    Column("returns", WHOLE, **zero),
-    Column("paid_at", TEXT),
+    *perhaps(REAL, "epsilon", "epsilon_used", "weight"),  # quoted; what the release really spent
+    *perhaps(WHOLE, "payment", "position", "payout"),
+    *counts("money_held", "epsilon_held", "epsilon_spent", "reservations", "returns"),
+    *some(TEXT, "since"),  # of a reservation, a quote, a place in line
+    *perhaps(TEXT, "reason", "until", "paid_at"),
     CheckConstraint(
         "money_held >= 0 AND epsilon_held >= 0 AND epsilon_spent >= 0 AND returns >= 0",
         name="participation_signs",
@@ -252,31 +218,26 @@ participation = table(
 )
 seller = table(
     "seller",  # what only a live participation has
-    Column("participation", WHOLE, ForeignKey("participation.id"), primary_key=True, autoincrement=False),
-    Column("language", TEXT),
-    Column("consent_digest", TEXT),
-    Column("consented_at", TEXT),
-    Column("payee", BYTES),
-    Column("contact", BYTES),  # sealed to the operator's key
+    key("participation", WHOLE, "participation.id"),
+    *perhaps(TEXT, "language", "consent_digest", "consented_at"),
+    *perhaps(BYTES, "payee", "contact"),  # sealed to the operator's key
 )
 sealed = table(
     "sealed",  # to the campaign's key; gone with it
-    Column("participation", WHOLE, ForeignKey("participation.id"), primary_key=True, autoincrement=False),
-    Column("kind", TEXT, primary_key=True),
-    known("sealed", "kind", ("cost", "record")),
-    Column("body", BYTES, **need),
-    Column("at", TEXT, **need),
+    key("participation", WHOLE, "participation.id"),
+    key("kind"),
+    CheckConstraint("kind = 'cost' OR kind = 'record'", name="sealed_kind_known"),
+    *some(BYTES, "body"),
+    *some(TEXT, "at"),
 )
 attempt = table(
     "attempt",
-    Column("id", TEXT, primary_key=True),
-    Column("campaign", WHOLE, ForeignKey("campaign.id"), **need),
-    Column("state", TEXT, **need),
-    known("attempt", "state", ("debited", "committed", "released", "failed", "returned")),
-    Column("debited_at", TEXT, **need),
-    Column("committed_at", TEXT),
-    Column("ended_at", TEXT),
-    Column("tick", WHOLE),
+    key("id"),
+    refers("campaign", "campaign"),
+    *one_of("attempt", "state", "debited", "committed", "released", "failed", "returned"),
+    *some(TEXT, "debited_at"),
+    *perhaps(TEXT, "committed_at", "ended_at"),
+    *perhaps(WHOLE, "tick"),
     CheckConstraint(
         "(state = 'debited' OR state = 'returned') OR committed_at IS NOT NULL", name="attempt_commit_point"
     ),
@@ -284,87 +245,79 @@ attempt = table(
 )
 commit_log = table(
     "commit_log",  # what cannot be taken back; copied line by line to the file outside
-    Column("tick", WHOLE, primary_key=True, autoincrement=False),
-    Column("line", TEXT, **need),
-    Column("digest", TEXT, **need),
+    key("tick", WHOLE),
+    *some(TEXT, "line", "digest"),
 )
 document = table(
     "document",  # released, certificate, openings (sealed), costs (sealed), report, receipt
-    Column("id", WHOLE, primary_key=True),
-    Column("campaign", WHOLE, ForeignKey("campaign.id"), **need),
-    Column("participation", WHOLE, ForeignKey("participation.id")),
-    Column("kind", TEXT, **need),
-    Column("body", BYTES, **need),
-    Column("at", TEXT, **need),
+    row_id(),
+    refers("campaign", "campaign"),
+    refers("participation", "participation", nullable=True),
+    *some(TEXT, "kind", "at"),
+    *some(BYTES, "body"),
     Index("document_once", "campaign", "kind", text("coalesce(participation, 0)"), unique=True),
 )
 partition = table(
     "partition",  # files of quotes and of spending, by their digests
-    Column("campaign", WHOLE, ForeignKey("campaign.id"), primary_key=True, autoincrement=False),
-    Column("number", WHOLE, primary_key=True, autoincrement=False),
-    Column("kind", TEXT, primary_key=True),
-    Column("path", TEXT, **need),
-    Column("people", WHOLE, **need),
-    Column("payments", WHOLE, **need),
-    Column("sha256", TEXT, **need),
+    key("campaign", WHOLE, "campaign.id"),
+    key("number", WHOLE),
+    key("kind"),
+    *some(TEXT, "path", "sha256"),
+    *some(WHOLE, "people", "payments"),
 )
 token = table(
     "token",
-    Column("hash", TEXT, primary_key=True),
-    Column("kind", TEXT, **need),
-    known("token", "kind", ("login", "session", "api", "invitation")),
-    Column("member", WHOLE, ForeignKey("member.id")),
-    Column("participation", WHOLE, ForeignKey("participation.id")),
-    Column("made_at", TEXT, **need),
-    Column("expires_at", TEXT),
-    Column("revoked_at", TEXT),
+    key("hash"),
+    *one_of("token", "kind", "login", "session", "api", "invitation"),
+    refers("member", "member", nullable=True),
+    refers("participation", "participation", nullable=True),
+    *some(TEXT, "made_at"),
+    *perhaps(TEXT, "expires_at", "revoked_at"),
     CheckConstraint("(member IS NULL) <> (participation IS NULL)", name="token_owner"),
 )
 idempotency = table(
     "idempotency",  # the key's digest, the request's digest under the key, the answer sealed by the key
-    Column("owner", TEXT, primary_key=True),
-    Column("key", TEXT, primary_key=True),
-    Column("request", TEXT, **need),
-    Column("answer", BYTES),
-    Column("at", TEXT, **need),
+    key("owner"),
+    key("key"),
+    *some(TEXT, "request", "at"),
+    *perhaps(BYTES, "answer"),
 )
 event = table(
     "event",
-    Column("number", WHOLE, primary_key=True),
-    Column("campaign", WHOLE, ForeignKey("campaign.id"), **need),
-    Column("participation", WHOLE, ForeignKey("participation.id")),
-    Column("kind", TEXT, **need),
-    Column("at", TEXT, **need),
+    row_id("number"),
+    refers("campaign", "campaign"),
+    refers("participation", "participation", nullable=True),
+    *some(TEXT, "kind", "at"),
     Index("event_of", "participation"),
-    Index(
-        "event_accepted", "campaign", "number", **where("kind = 'accepted'")
-    ),  # sums in batches, in this order
+    # For sums in batches, in this order.
+    Index("event_accepted", "campaign", "number", **where("kind = 'accepted'")),
 )
 job = table(
     "job",  # the one queue: work, mails, hooks, and what a worker opens for a member
-    Column("id", WHOLE, primary_key=True),
-    Column("kind", TEXT, **need),
-    Column("subject", WHOLE, **need),
-    Column("lane", TEXT, **need),
-    known("job", "lane", ("work", "mail", "now")),
-    Column("body", BYTES),
-    Column("answer", BYTES),
-    Column("state", TEXT, **need),
-    known("job", "state", ("waiting", "running", "done", "failed", "unknown")),
-    Column("attempts", WHOLE, **zero),
-    Column("due_at", TEXT, **need),
-    Column("lease_until", TEXT),
-    Column("claim", TEXT),
-    Column("error", TEXT),
+    row_id(),
+    *one_of("job", "lane", "work", "mail", "now"),
+    *one_of("job", "state", "waiting", "running", "done", "failed", "unknown"),
+    *some(TEXT, "kind", "due_at"),
+    *some(WHOLE, "subject"),
+    *perhaps(BYTES, "body", "answer"),
+    *counts("attempts"),
+    *perhaps(TEXT, "lease_until", "claim", "error"),
     CheckConstraint("(claim IS NOT NULL) = (state = 'running')", name="job_claim"),
     UniqueConstraint("kind", "subject", name="job_once"),
     Index("job_due", "lane", "due_at", **where("state = 'waiting' OR state = 'running'")),
 )
+deed = table(
+    "deed",  # who did what: each act of a member, without its values
+    row_id(),
+    refers("member", "member"),
+    *some(TEXT, "act", "at"),
+    *perhaps(WHOLE, "campaign"),
+)
 webhook = table(
     "webhook",
-    Column("id", WHOLE, primary_key=True),
-    Column("url", TEXT, **need),
-    Column("secret", BYTES, **need),
-    Column("campaign", WHOLE, ForeignKey("campaign.id")),
-    Column("sent", WHOLE, **zero),
+    row_id(),
+    *some(TEXT, "url"),
+    *some(BYTES, "secret"),
+    refers("campaign", "campaign", nullable=True),
+    *counts("sent"),
 )

@@ -10,15 +10,16 @@ private keys are wrapped by it with AES-256-GCM, bound to their file's name.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
 import secrets
 import stat
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
-from dpmarket.campaign.log import write_private
+from dpmarket.campaign.log import file_problems, write_private
 from dpmarket.errors import FileProblem
 from dpmarket.files.atomic import flush_to_disk
 
@@ -33,12 +34,6 @@ def new_key(folder: Path, name: str) -> bytes:
     """Make a key pair; the private half goes to a file for its owner only, the public half is returned.
 
     Where there is a master key, the private half is wrapped by it.
-
-    Raises
-    ------
-    FileProblem
-        The file cannot be written, the master key cannot be used, or the package cryptography is missing or
-        too old.
     """
     _suite()
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
@@ -46,37 +41,10 @@ def new_key(folder: Path, name: str) -> bytes:
     private = X25519PrivateKey.generate()
     public = private.public_key().public_bytes_raw()
     path = _path(folder, name, public)
-    content = wrapped(private.private_bytes_raw(), path.name)
-    try:
+    content = _wrapped(private.private_bytes_raw(), path.name)
+    with file_problems(f"cannot write a key to {folder}"):
         write_private(path, content)
         flush_to_disk(folder)
-    except OSError as problem:
-        raise FileProblem(f"cannot write a key to {folder}: {problem.strerror or problem}.") from None
-    return public
-
-
-def keep_operator_key(folder: Path, public: bytes | None) -> bytes:
-    """Return the operator's public key, made if the market has none yet.
-
-    Parameters
-    ----------
-    folder
-        The folder of private keys.
-    public
-        The public half that the database knows; None: there is none, and a pair is made.
-
-    Raises
-    ------
-    FileProblem
-        The database knows a key whose private half is not in the folder. A second one is never made.
-    """
-    if public is None:
-        return new_key(folder, OPERATOR)
-    if not has_key(folder, OPERATOR, public):
-        raise FileProblem(
-            f"the operator's private key is not in {folder}: name the right folder of keys, or put the key "
-            "back from its own copy. Without it payees and contacts cannot be read."
-        )
     return public
 
 
@@ -86,31 +54,12 @@ def has_key(folder: Path, name: str, public: bytes) -> bool:
 
 
 def destroy_key(folder: Path, name: str, public: bytes) -> None:
-    """Destroy the private half of a key: what was sealed to it can never be opened again.
-
-    Raises
-    ------
-    FileProblem
-        It is there and cannot be removed.
-    """
+    """Destroy the private half of a key: what was sealed to it can never be opened again."""
     _destroy(_path(folder, name, public))
 
 
 def destroy_other_keys(folder: Path, name: str, public: bytes | None) -> int:
-    """Destroy all keys of a name but one; return how many there were.
-
-    Parameters
-    ----------
-    folder, name
-        Where, and whose.
-    public
-        The public half of the one that stays; None: none stays.
-
-    Raises
-    ------
-    FileProblem
-        One cannot be removed.
-    """
+    """Destroy all keys of a name but one; return how many there were."""
     kept = None if public is None else _path(folder, name, public)
     others = [path for path in folder.glob(f"{name}-*.key") if path != kept]
     for path in others:
@@ -184,17 +133,21 @@ def _info(purpose: tuple[str, ...]) -> bytes:
 
 
 def _destroy(path: Path) -> None:
-    try:
+    refusal = f"cannot destroy the key {path.name}"
+    with file_problems(refusal), contextlib.suppress(FileNotFoundError):  # another worker was quicker
         with path.open("r+b") as file:
-            file.write(bytes(path.stat().st_size))
-            file.flush()
-            os.fsync(file.fileno())
+            _overwrite(file)
         path.unlink()
         flush_to_disk(path.parent)
-    except FileNotFoundError:
-        return
-    except OSError as problem:
-        raise FileProblem(f"cannot destroy the key {path.name}: {problem.strerror or problem}.") from None
+
+
+def _overwrite(file: BinaryIO) -> None:
+    """Write zeros over a file's content, and to the disk."""
+    size = file.seek(0, os.SEEK_END)
+    file.seek(0)
+    file.write(bytes(size))
+    file.flush()
+    os.fsync(file.fileno())
 
 
 def _path(folder: Path, name: str, public: bytes) -> Path:
@@ -203,11 +156,8 @@ def _path(folder: Path, name: str, public: bytes) -> Path:
 
 
 def _read(path: Path) -> bytes:
-    try:
-        content = path.read_bytes()
-    except OSError as problem:
-        raise FileProblem(f"cannot read the key {path.name}: {problem.strerror or problem}.") from None
-    return unwrapped(content, path.name)
+    with file_problems(f"cannot read the key {path.name}"):
+        return _unwrapped(path.read_bytes(), path.name)
 
 
 VARIABLE = "DPMARKET_MASTER_KEY_FILE"
@@ -218,36 +168,28 @@ _NONCE = 12
 
 
 def master_key() -> bytes | None:
-    """Return the master key; None if no file of it is named.
-
-    Raises
-    ------
-    FileProblem
-        The file is missing, is no file, can be read by others, or holds something else.
-    """
+    """Return the master key; None if no file of it is named."""
     named = os.environ.get(VARIABLE)
     if not named:
         return None
     path = Path(named)
-    try:
+    refusal = f"cannot use the master key in {path} ({VARIABLE})"
+    with file_problems(refusal):
         mode = path.stat().st_mode
         if not stat.S_ISREG(mode):
-            raise FileProblem(f"cannot use the master key in {path}: expected a file ({VARIABLE}).")
+            raise FileProblem(f"{refusal}: expected a file.")
         if mode & 0o077:
             raise FileProblem(
-                f"cannot use the master key in {path}: expected a file that only its owner can read (chmod "
-                f"600), found the mode {stat.S_IMODE(mode):o}."
+                f"{refusal}: expected a file that only its owner can read (chmod 600), found the mode "
+                f"{stat.S_IMODE(mode):o}."
             )
         content = path.read_bytes()
-    except OSError as problem:
-        reason = problem.strerror or problem
-        raise FileProblem(f"cannot read the master key in {path}: {reason} ({VARIABLE}).") from None
     if not re.fullmatch(rb"[0-9a-fA-F]{64}\n?", content):
-        raise FileProblem(f"cannot use the master key in {path}: expected 64 hexadecimal digits.")
+        raise FileProblem(f"{refusal}: expected 64 hexadecimal digits.")
     return bytes.fromhex(content.decode().strip())
 
 
-def wrapped(content: bytes, name: str) -> bytes:
+def _wrapped(content: bytes, name: str) -> bytes:
     """Return a private key as it goes to its file: wrapped, or in clear where there is no master key."""
     master = master_key()
     if master is None:
@@ -258,14 +200,8 @@ def wrapped(content: bytes, name: str) -> bytes:
     return _MAGIC + nonce + AESGCM(master).encrypt(nonce, content, name.encode())
 
 
-def unwrapped(content: bytes, name: str) -> bytes:
-    """Return the private key that a file holds.
-
-    Raises
-    ------
-    FileProblem
-        It is wrapped, and there is no master key or another one; or it was changed.
-    """
+def _unwrapped(content: bytes, name: str) -> bytes:
+    """Return the private key that a file holds."""
     if not content.startswith(_MAGIC):
         return content
     master = master_key()
@@ -276,8 +212,7 @@ def unwrapped(content: bytes, name: str) -> bytes:
     from cryptography.exceptions import InvalidTag
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-    start = len(_MAGIC)
-    nonce, sealed = content[start : start + _NONCE], content[start + _NONCE :]
+    nonce, sealed = content[len(_MAGIC) :][:_NONCE], content[len(_MAGIC) + _NONCE :]
     try:
         return AESGCM(master).decrypt(nonce, sealed, name.encode())
     except (InvalidTag, ValueError):
@@ -286,34 +221,20 @@ def unwrapped(content: bytes, name: str) -> bytes:
         ) from None
 
 
-def wrap_folder(folder: Path) -> int:
-    """Wrap all keys of a folder that are in clear, if there is a master key; return how many.
+def wrap_folder(folder: Path) -> None:
+    """Wrap all keys of a folder that are in clear, if there is a master key.
 
     Whenever it is killed, every key is there, once; what was in clear is overwritten.
-
-    Raises
-    ------
-    FileProblem
-        The master key cannot be used, or a key cannot be read or written.
     """
     if master_key() is None:
-        return 0
-    count = 0
+        return
     for path in sorted(folder.glob("*.key")):
-        try:
-            with path.open("r+b") as clear:
-                content = clear.read()
-                if content.startswith(_MAGIC):
-                    continue
-                temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
-                write_private(temporary, wrapped(content, path.name))
-                os.replace(temporary, path)
-                flush_to_disk(folder)
-                clear.seek(0)
-                clear.write(bytes(len(content)))
-                clear.flush()
-                os.fsync(clear.fileno())
-                count += 1
-        except OSError as problem:
-            raise FileProblem(f"cannot wrap the key {path.name}: {problem.strerror or problem}.") from None
-    return count
+        with file_problems(f"cannot wrap the key {path.name}"), path.open("r+b") as clear:
+            content = clear.read()
+            if content.startswith(_MAGIC):
+                continue
+            temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
+            write_private(temporary, _wrapped(content, path.name))
+            os.replace(temporary, path)
+            flush_to_disk(folder)
+            _overwrite(clear)

@@ -7,7 +7,6 @@ people back who left.
 
 from __future__ import annotations
 
-import hashlib
 import re
 import secrets
 from dataclasses import dataclass
@@ -17,22 +16,24 @@ import pydantic
 import sqlalchemy as sa
 
 from dpmarket.campaign import people, schema
-from dpmarket.campaign.acts import (
-    PARTICIPATION,
-    Caller,
-    Participation,
-    Text,
-    Tx,
-    act,
-    campaign_of,
-    lock_campaign,
-    move,
-)
+from dpmarket.campaign.access import issue_token
+from dpmarket.campaign.acts import Caller, Text, act
 from dpmarket.campaign.campaigns import ENDED, describe, rules_of
 from dpmarket.campaign.consent import consent_page
 from dpmarket.campaign.line import refuse_outside
 from dpmarket.campaign.participations import leave
+from dpmarket.campaign.partitions import enter_rows
 from dpmarket.campaign.seal import seal
+from dpmarket.campaign.transaction import (
+    PARTICIPATION,
+    Participation,
+    Tx,
+    campaign_of,
+    lock_campaign,
+    move,
+    require,
+    value,
+)
 from dpmarket.errors import MarketRefusal
 
 MOST_AT_ONCE = 1000
@@ -53,11 +54,6 @@ class Invitation:
     token: str | None
 
 
-def token_hash(token: str) -> str:
-    """Return what the database stores of a token."""
-    return hashlib.sha256(token.encode()).hexdigest()
-
-
 @act("operator")
 def invite(
     tx: Tx,
@@ -72,61 +68,48 @@ def invite(
     With ``mailed``, people whose id is an e-mail address get their link by mail.
     """
     found = campaign_of(tx.c, campaign)
-    if found.channel != "live" or found.state not in ("draft", "open"):
-        raise MarketRefusal("state", "People are invited to live campaigns that have not closed.")
-    if len(ids) > MOST_AT_ONCE:
-        raise MarketRefusal("invalid", f"Invite at most {MOST_AT_ONCE} people at once.")
+    is_invited = found.channel == "live" and found.state in ("draft", "open")
+    require(is_invited, "state", "People are invited to live campaigns that have not closed.")
+    named = _digests(tx, ids)
     pool = "escrow" if group is None else f"escrow/{group}"
     account = schema.account.c
     known = sa.select(account.name).where(account.campaign == campaign, account.name == pool)
-    if tx.c.execute(known).first() is None:
-        raise MarketRefusal("invalid", "This campaign has no such group.")
+    require(tx.c.scalar(known), "invalid", "This campaign has no such group.")
     made = []
-    named = dict(zip(people.person_digests(tx.market_key, ids), ids, strict=True))
     for digest in sorted(named):
         person = people.enter_person(tx, digest)
-        if not tx.c.execute(sa.select(_person.invitable).where(_person.id == person)).scalar_one():
+        if not tx.c.scalar(sa.select(_person.invitable).where(_person.id == person)):
             continue
         new = tx.insert(schema.participation).values(
             campaign=campaign, person=person, state="invited", pool=pool, since=tx.now
         )
-        identity = tx.c.execute(new.on_conflict_do_nothing().returning(_own.id)).scalar()
+        identity = tx.c.scalar(new.on_conflict_do_nothing().returning(_own.id))
         if identity is not None:
             tx.event(campaign, "invited", int(identity))
-            made.append(_invitation(tx, int(identity), named[digest], mailed and is_address(named[digest])))
+            made.append(
+                _invitation(tx, int(identity), named[digest], mailed and people.is_address(named[digest]))
+            )
     order = {name: place for place, name in enumerate(ids)}
     return sorted(made, key=lambda one: order[one.id])
 
 
+def _digests(tx: Tx, ids: list[str]) -> dict[bytes, str]:
+    """Return ids by their digests."""
+    require(len(ids) <= MOST_AT_ONCE, "invalid", f"Name at most {MOST_AT_ONCE} people at once.")
+    return dict(zip(people.person_digests(tx.market_key, ids), ids, strict=True))
+
+
 def _invitation(tx: Tx, identity: int, name: str, mailed: bool) -> Invitation:  # noqa: FBT001
-    values: dict[str, Any] = {"participation": identity}
+    contact = _sealed_to_operator(tx, name, "contact", identity) if mailed else None
+    tx.add(schema.seller, participation=identity, contact=contact)
     if mailed:
-        values["contact"] = _sealed_to_operator(tx, name, "contact", identity)
         tx.job("invitation", identity, tx.now, lane="mail")
-    tx.c.execute(schema.seller.insert(), values)
     return Invitation(name, identity, None if mailed else new_link(tx, identity))
-
-
-def is_address(text: str) -> bool:
-    """Whether a text is an e-mail address.
-
-    Examples
-    --------
-    >>> is_address("zoe@example.org"), is_address("panel 7")
-    (True, False)
-    """
-    return (
-        len(text) <= 254
-        and re.fullmatch(r"[^\s@<>,;:\"()\[\]\\]+@[^\s@<>,;:]+\.[^\s@<>,;:.]+", text) is not None
-    )
 
 
 def new_link(tx: Tx, participation: int) -> str:
     """Return the token of a new link of a seller; it is shown once."""
-    token = secrets.token_urlsafe(32)
-    values = {"kind": "invitation", "participation": participation, "made_at": tx.now}
-    tx.c.execute(schema.token.insert(), {"hash": token_hash(token), **values})
-    return token
+    return issue_token(tx, "invitation", Caller(participation=participation))
 
 
 @act("operator")
@@ -143,47 +126,37 @@ def revoke_links(tx: Tx, caller: Caller, campaign: int, ids: Ids) -> int:
     token = schema.token.c
     for _, me in found:
         mine = sa.and_(token.participation == me.id, token.revoked_at.is_(None))
-        tx.c.execute(schema.token.update().where(mine).values(revoked_at=tx.now))
+        tx.set(schema.token, mine, revoked_at=tx.now)
     return len(found)
 
 
 def _participations(tx: Tx, campaign: int, ids: list[str]) -> list[tuple[str, Participation]]:
     """Return the participations of people in a campaign, by their ids; others are left out."""
-    if len(ids) > MOST_AT_ONCE:
-        raise MarketRefusal("invalid", f"Name at most {MOST_AT_ONCE} people at once.")
-    named = dict(zip(people.person_digests(tx.market_key, ids), ids, strict=True))
-    query = (
-        PARTICIPATION.add_columns(_person.digest)
-        .join(schema.person, _person.id == _own.person)
-        .where(_own.campaign == campaign, _person.digest.in_(list(named)))
-        .order_by(_own.id)
-    )
-    return [(named[bytes(row[-1])], Participation(*row[:-1])) for row in tx.c.execute(query)]
+    named = _digests(tx, ids)
+    query = PARTICIPATION.add_columns(_person.digest).join(schema.person, _person.id == _own.person)
+    theirs = sa.and_(_own.campaign == campaign, _person.digest.in_(list(named)))
+    rows = tx.c.execute(query.where(theirs).order_by(_own.id))
+    return [(named[bytes(row[-1])], Participation(*row[:-1])) for row in rows]
 
 
 @act("seller")
 def consent(tx: Tx, me: Participation, page: Text, language: str = "en") -> str:
     """Agree to the consent page of this digest; return ``consented``, or ``waiting`` for a lifetime limit."""
     refuse_outside(tx, me, "open")
-    if me.state != "invited":
-        raise MarketRefusal("state", "This seller consented already, or has left.")
+    require(me.state == "invited", "state", "This seller consented already, or has left.")
     shown = consent_page(tx.c, campaign_of(tx.c, me.campaign), language)
-    if not secrets.compare_digest(page.encode(), shown.page.encode()):
-        raise MarketRefusal("invalid", "The page has changed since it was shown; read it again.")
-    tx.c.execute(
-        schema.seller.update()
-        .where(_seller.participation == me.id)
-        .values(language=language, consent_digest=page, consented_at=tx.now)
-    )
+    is_same = secrets.compare_digest(page.encode(), shown.page.encode())
+    require(is_same, "invalid", "The page has changed since it was shown; read it again.")
+    agreed = {"language": language, "consent_digest": page, "consented_at": tx.now}
+    tx.set(schema.seller, _seller.participation == me.id, **agreed)
     return _enter_with_limits(tx, me)
 
 
 def _enter_with_limits(tx: Tx, me: Participation) -> str:
-    values: dict[str, Any]
+    values: dict[str, Any] = {"reason": "cap"}
+    state = "waiting"
     if people.hold_limits(tx, me.person, me.ceiling, me.delta):
         state, values = "consented", {"epsilon_held": me.ceiling}
-    else:
-        state, values = "waiting", {"reason": "cap"}
     move(tx, me, state, since=tx.now, **values)
     tx.event(me.campaign, "consented", me.id)
     return state
@@ -195,28 +168,26 @@ def accept(tx: Tx, me: Participation) -> None:
     _refuse_late(tx, me)
     if me.state == "accepted":
         return
-    if me.state != "quoted":
-        raise MarketRefusal("state", "Only sellers with a quote can accept.")
-    if me.until is not None and me.until <= tx.now:
-        raise MarketRefusal("expired", "The time to accept this quote is over.")
+    require(me.state == "quoted", "state", "Only sellers with a quote can accept.")
+    is_late = me.until is not None and me.until <= tx.now
+    require(not is_late, "expired", "The time to accept this quote is over.")
     move(tx, me, "accepted", tx.new_event(me.campaign, "accepted", me.id), until=None)
 
 
 def _refuse_late(tx: Tx, me: Participation) -> None:
     """Refuse what comes after the campaign has closed; online, quotes outlive the time to choose."""
-    if me.campaign_state not in ("open", "offered"):
-        raise MarketRefusal("state", "The campaign has closed.")
-    if me.deliver_until is not None and tx.now >= me.deliver_until:
-        raise MarketRefusal("expired", "The campaign has closed.")
+    require(me.campaign_state in ("open", "offered"), "state", "The campaign has closed.")
+    is_late = me.deliver_until is not None and tx.now >= me.deliver_until
+    require(not is_late, "expired", "The campaign has closed.")
 
 
 @act("seller")
 def decline(tx: Tx, me: Participation) -> None:
     """Decline to take part, or a quote; it can be undone until the campaign closes."""
-    if me.state not in ("invited", "consented", "waiting", "reserved", "quoted"):
-        raise MarketRefusal("state", "Only sellers who have not accepted can decline.")
-    if me.campaign_state not in ("draft", "open", "offered", "unpaid"):
-        raise MarketRefusal("state", "The campaign has closed.")
+    can = me.state in ("invited", "consented", "waiting", "reserved", "quoted")
+    require(can, "state", "Only sellers who have not accepted can decline.")
+    is_open = me.campaign_state in ("draft", "open", "offered", "unpaid")
+    require(is_open, "state", "The campaign has closed.")
     leave(tx, me, "declined")
 
 
@@ -224,10 +195,8 @@ def decline(tx: Tx, me: Participation) -> None:
 def undo(tx: Tx, me: Participation) -> str:
     """Take "no, thank you" back while the campaign is open: room and limits as at first; return the state."""
     refuse_outside(tx, me, "open")
-    if me.state != "declined":
-        raise MarketRefusal("state", "Only sellers who declined can undo that.")
-    query = sa.select(_seller.consented_at).where(_seller.participation == me.id)
-    if tx.c.execute(query).scalar() is not None:
+    require(me.state == "declined", "state", "Only sellers who declined can undo that.")
+    if tx.c.scalar(sa.select(_seller.consented_at).where(_seller.participation == me.id)) is not None:
         return _enter_with_limits(tx, me)
     move(tx, me, "invited", since=tx.now)
     tx.event(me.campaign, "undone", me.id)
@@ -238,11 +207,10 @@ def undo(tx: Tx, me: Participation) -> str:
 def deliver(tx: Tx, me: Participation, record: bytes) -> None:
     """Send a record, encoded by the public rules, sealed to the campaign's key; a second one replaces it."""
     _refuse_late(tx, me)
-    if me.state not in ("accepted", "delivered"):
-        raise MarketRefusal("state", "Only sellers who accepted can send a record.")
-    width = rules_of(campaign_of(tx.c, me.campaign)).get("record_bytes")
-    if width is not None and len(record) != width:
-        raise MarketRefusal("invalid", "The record is not encoded by the campaign's rules.")
+    can = me.state in ("accepted", "delivered")
+    require(can, "state", "Only sellers who accepted can send a record.")
+    width = rules_of(campaign_of(tx.c, me.campaign)).get("record_bytes", len(record))
+    require(len(record) == width, "invalid", "The record is not encoded by the campaign's rules.")
     put_sealed(tx, me, "record", record)
     if me.state == "accepted":
         move(tx, me, "delivered")
@@ -253,77 +221,87 @@ def put_sealed(tx: Tx, me: Participation, kind: str, content: bytes) -> None:
     """Seal something of a seller's to the campaign's key, in place of what was there."""
     if me.public_key is None:
         raise MarketRefusal("early", "The campaign has no key yet.")
-    body = seal(bytes(me.public_key), content, kind, str(me.campaign), str(me.id))
-    put = tx.insert(schema.sealed).values(participation=me.id, kind=kind, body=body, at=tx.now)
-    again = {"body": body, "at": tx.now}
+    again = {"body": seal(bytes(me.public_key), content, kind, str(me.campaign), str(me.id)), "at": tx.now}
+    put = tx.insert(schema.sealed).values(participation=me.id, kind=kind, **again)
     tx.c.execute(put.on_conflict_do_update(index_elements=["participation", "kind"], set_=again))
 
 
 @act("seller")
 def withdraw(tx: Tx, me: Participation, no_invitations: bool = False) -> None:  # noqa: FBT001, FBT002
     """Leave a campaign before its training; the record is deleted."""
-    if me.campaign_state == "training":
-        raise MarketRefusal("state", "The training runs; it cannot be stopped, and you are paid.")
-    if me.campaign_state in ENDED or me.state not in schema.ACTIVE:
-        raise MarketRefusal("state", "This participation has ended.")
+    runs = me.campaign_state == "training"
+    require(not runs, "state", "The training runs; it cannot be stopped, and you are paid.")
+    can = me.campaign_state not in ENDED and me.state in schema.ACTIVE
+    require(can, "state", "This participation has ended.")
     leave(tx, me, "withdrawn")
     if no_invitations:
-        tx.c.execute(schema.person.update().where(_person.id == me.person).values(invitable=0))
-    digest = tx.c.execute(sa.select(_person.digest).where(_person.id == me.person)).scalar_one()
-    found = campaign_of(tx.c, me.campaign)
-    tx.commit_point(
-        "withdrawn",
-        campaign=describe(found),
-        people=[bytes(digest).hex()],
-        no_invitations=no_invitations,
-    )
+        end_invitations(tx, me)
+    digest = bytes(value(tx.c, sa.select(_person.digest).where(_person.id == me.person))).hex()
+    _log_withdrawn(tx, me.campaign, [digest], no_invitations=no_invitations)
+
+
+def _log_withdrawn(tx: Tx, campaign: int, digests: list[str], *, no_invitations: bool) -> None:
+    described = describe(campaign_of(tx.c, campaign))
+    tx.commit_point("withdrawn", campaign=described, people=digests, no_invitations=no_invitations)
 
 
 @act("seller")
 def end_invitations(tx: Tx, me: Participation) -> None:
     """Ask for no further invitations; what was sold stays sold."""
-    tx.c.execute(schema.person.update().where(_person.id == me.person).values(invitable=0))
+    tx.set(schema.person, _person.id == me.person, invitable=0)
+
+
+def stop_mails(tx: Tx, caller: Caller) -> None:
+    """Forget a seller's address: no further mail about this campaign, and no further invitation."""
+    mine = schema.seller.update().where(_seller.participation == caller.participation)
+    tx.c.execute(mine.values(contact=None))
+    own = sa.select(_own.person).where(_own.id == caller.participation).scalar_subquery()
+    tx.c.execute(schema.person.update().where(_person.id == own).values(invitable=0))
 
 
 @act("operator")
 def withdraw_people(tx: Tx, caller: Caller, campaign: int, ids: Ids) -> int:
     """Take people out of a campaign before its training, by their ids; return how many left now."""
     found = lock_campaign(tx, campaign)
-    if found.state in ("training", *ENDED):
-        raise MarketRefusal("state", "The training has begun or the campaign has ended.")
+    is_over = found.state in ("training", *ENDED)
+    require(not is_over, "state", "The training has begun or the campaign has ended.")
     left = []
-    for digest in sorted(set(people.person_digests(tx.market_key, ids))):
-        query = PARTICIPATION.join(schema.person, _person.id == _own.person).where(
-            _person.digest == digest, _own.campaign == campaign
-        )
-        row = tx.c.execute(query).one_or_none()
-        if row is not None and row.state in schema.ACTIVE:
-            leave(tx, Participation(*row), "withdrawn")
+    digests = set(people.person_digests(tx.market_key, ids))
+    enter_rows(tx, found, digests)
+    for digest in sorted(digests):
+        me = participation_by(tx, campaign, digest)
+        if me is not None and me.state in schema.ACTIVE:
+            leave(tx, me, "withdrawn")
             left.append(digest.hex())
     for first in range(0, len(left), MOST_AT_ONCE):
-        some = left[first : first + MOST_AT_ONCE]
-        tx.commit_point("withdrawn", campaign=describe(found), people=some, no_invitations=False)
+        _log_withdrawn(tx, campaign, left[first : first + MOST_AT_ONCE], no_invitations=False)
     return len(left)
+
+
+def participation_by(tx: Tx, campaign: int, digest: bytes) -> Participation | None:
+    """Return the participation of a person in a campaign, by digest; None if there is none."""
+    query = PARTICIPATION.join(schema.person, _person.id == _own.person)
+    row = tx.c.execute(query.where(_person.digest == digest, _own.campaign == campaign)).one_or_none()
+    return None if row is None else Participation(*row)
 
 
 @act("seller")
 def set_payee(tx: Tx, me: Participation, payee: Text) -> None:
     """Name the account that a payment goes to, until it is in a payout; check digits of an IBAN must fit."""
-    if me.payout is not None:
-        raise MarketRefusal("state", "The payment is on its way; the payee can no longer be changed.")
-    if looks_like_iban(payee) and not is_iban(payee):
-        raise MarketRefusal("invalid", "This IBAN has a typing error: its check digits do not fit.")
+    is_owed = me.payout is None
+    require(is_owed, "state", "The payment is on its way; the payee can no longer be changed.")
+    fits = is_iban(payee) or not looks_like_iban(payee)
+    require(fits, "invalid", "This IBAN has a typing error: its check digits do not fit.")
     body = _sealed_to_operator(tx, payee, "payee", me.id)
-    tx.c.execute(schema.seller.update().where(_seller.participation == me.id).values(payee=body))
+    tx.set(schema.seller, _seller.participation == me.id, payee=body)
 
 
 @act("seller")
 def set_contact(tx: Tx, me: Participation, contact: Text) -> None:
     """Name the e-mail address that mails go to, sealed to the operator's key."""
-    if not is_address(contact):
-        raise MarketRefusal("invalid", "Expected an e-mail address.")
+    require(people.is_address(contact), "invalid", "Expected an e-mail address.")
     body = _sealed_to_operator(tx, contact, "contact", me.id)
-    tx.c.execute(schema.seller.update().where(_seller.participation == me.id).values(contact=body))
+    tx.set(schema.seller, _seller.participation == me.id, contact=body)
 
 
 def _sealed_to_operator(tx: Tx, text: str, kind: str, participation: int) -> bytes:

@@ -8,13 +8,7 @@ from dpmarket.errors import InvalidInput
 
 
 def time_text(moment: datetime) -> str:
-    """Return a moment as text.
-
-    Raises
-    ------
-    InvalidInput
-        The moment has no time zone, or lies outside of the years 1 to 9999 in UTC.
-    """
+    """Return a moment as text."""
     if moment.tzinfo is None:
         raise InvalidInput("expected a time with its zone, such as datetime.now(UTC).")
     try:

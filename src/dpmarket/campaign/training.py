@@ -28,14 +28,16 @@ import pydantic
 import sqlalchemy as sa
 
 from dpmarket.arrays import FloatArray
-from dpmarket.campaign import people, schema
-from dpmarket.campaign.acts import WORKER, Caller, Campaign, Tx, act, campaign_of, lock_campaign, step
+from dpmarket.campaign import money, schema
+from dpmarket.campaign.acts import WORKER, Caller, act
 from dpmarket.campaign.campaigns import describe, end_campaign
 from dpmarket.campaign.database import Market
-from dpmarket.campaign.participations import count, end_all, of, pay_all, selling_state, units_of
+from dpmarket.campaign.participations import end_all, of, pay_all, selling, selling_state, units_of
+from dpmarket.campaign.partitions import CHANNEL, enter_spending, filed_people
 from dpmarket.campaign.seal import Opener, destroy_key
 from dpmarket.campaign.staging import stage
-from dpmarket.errors import FileProblem, MarketRefusal
+from dpmarket.campaign.transaction import Campaign, Tx, campaign_of, lock_campaign, require, step
+from dpmarket.errors import FileProblem
 
 _own, _person, _attempt = schema.participation.c, schema.person.c, schema.attempt.c
 _sealed, _document = schema.sealed.c, schema.document.c
@@ -43,34 +45,27 @@ _sealed, _document = schema.sealed.c, schema.document.c
 
 @dataclass(frozen=True, eq=False)
 class Sellers:
-    """The people whose epsilon a training spends, in the order of their digests.
-
-    Attributes
-    ----------
-    participations, digests, names
-        Row ids, keyed digests of ids, and of files the ids.
-    epsilons, payments, pools
-        What each was promised, in epsilon and minor units, and from which escrow.
-    """
+    """The people whose epsilon a training spends, in the order of their digests."""
 
     participations: list[int]
-    digests: list[bytes]
-    names: list[str | None]
-    epsilons: FloatArray
-    payments: list[int]
-    pools: list[str]
+    digests: list[bytes]  # keyed, of ids
+    names: list[str | None]  # of files: the ids
+    epsilons: FloatArray  # as promised
+    payments: list[int]  # in minor units
+    pools: list[str]  # of escrow
 
     def to_frame(self) -> pl.DataFrame:
         """Return the snapshot that a repair needs."""
-        kinds = {"digest": pl.Binary, "name": pl.String, "epsilon": pl.Float64, "payment": pl.Int64}
-        columns = {
-            "digest": self.digests,
-            "name": self.names,
-            "epsilon": self.epsilons,
-            "payment": self.payments,
-            "pool": self.pools,
-        }
-        return pl.DataFrame(columns, schema={**kinds, "pool": pl.String})
+        return snapshot(self.digests, self.names, self.epsilons, self.payments, self.pools)
+
+
+def snapshot(
+    digests: list[bytes], names: Any, epsilons: Any, payments: Any = 0, pools: Any = "escrow"
+) -> pl.DataFrame:
+    """Return people, what each spends and is paid, as a repair reads it."""
+    columns = {"name": names, "epsilon": epsilons, "payment": payments, "pool": pools}
+    kinds = {"digest": pl.Binary, "name": pl.String, "epsilon": pl.Float64, "payment": pl.Int64}
+    return pl.DataFrame({"digest": digests, **columns}, schema={**kinds, "pool": pl.String})
 
 
 class RecordSource(Protocol):
@@ -91,18 +86,10 @@ class RecordSource(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """What a release came to.
+    """What a release came to."""
 
-    Attributes
-    ----------
-    document
-        The released model or statistics, as bytes.
-    epsilons, weights
-        What each seller really spent, at most what was promised, and with which weight.
-    """
-
-    document: bytes
-    epsilons: FloatArray
+    document: bytes  # the released model or statistics
+    epsilons: FloatArray  # what each seller really spent, at most what was promised
     weights: FloatArray
 
 
@@ -174,7 +161,7 @@ def released(market: Market, campaign: int) -> bytes | None:
     """Return a campaign's released document; None if there is none."""
     with market.look() as c:
         query = sa.select(_document.body).where(_document.campaign == campaign, _document.kind == "released")
-        found = c.execute(query).scalar()
+        found = c.scalar(query)
     return None if found is None else bytes(found)
 
 
@@ -184,34 +171,33 @@ def _refuse_absent(market: Market, campaign: int, source: RecordSource) -> None:
     if there is None:
         return
     with market.look() as c:
-        selling = of(campaign, selling_state(campaign_of(c, campaign).channel))
         query = sa.select(_person.digest).join(schema.participation, _own.person == _person.id)
-        absent = sum(bytes(one) not in there for one in c.execute(query.where(selling)).scalars())
-    if absent:
-        raise MarketRefusal(
-            "invalid",
-            f"The records lack {absent} sellers. Find their records, or let these sellers lapse "
-            "(withdraw --absent-from).",
-        )
+        digests = c.scalars(query.where(selling(campaign_of(c, campaign))))
+        absent = sum(bytes(one) not in there for one in digests)
+    require(
+        not absent,
+        "invalid",
+        f"The records lack {absent} sellers. Find their records, or let these sellers lapse "
+        "(withdraw --absent-from).",
+    )
 
 
 def sellers_of(c: sa.Connection, found: Campaign) -> Sellers:
     """Return the people whose epsilon a campaign would spend now."""
-    query = (
-        sa.select(_own.id, _person.digest, _person.name, _own.epsilon, _own.payment, _own.pool)
-        .join(schema.person, _person.id == _own.person)
-        .where(of(found.id, selling_state(found.channel)))
-        .order_by(_person.digest)
+    filed = filed_people(c, found.id)
+    if filed is not None:
+        own = filed.filter(pl.col("state") == "accepted")
+        who, listed, owed = (own.get_column(one).to_list() for one in ("digest", "name", "payment"))
+        promised = own.get_column("epsilon").to_numpy()
+        return Sellers([0] * len(who), who, listed, promised, owed, [money.ESCROW] * len(who))
+    columns = (_own.id, _person.digest, _person.name, _own.epsilon, _own.payment, _own.pool)
+    query = sa.select(*columns).join(schema.person, _person.id == _own.person)
+    rows = c.execute(query.where(selling(found)).order_by(_person.digest)).all()
+    ids, digests, names, epsilons, payments, pools = (
+        (list(one) for one in zip(*rows, strict=True)) if rows else ([] for _ in columns)
     )
-    rows = c.execute(query).all()
-    columns: list[tuple[Any, ...]] = list(zip(*rows, strict=True)) if rows else [()] * 6
     return Sellers(
-        list(columns[0]),
-        [bytes(one) for one in columns[1]],
-        list(columns[2]),
-        np.array(columns[3], dtype=float),
-        list(columns[4]),
-        list(columns[5]),
+        ids, [bytes(one) for one in digests], names, np.array(epsilons, dtype=float), payments, pools
     )
 
 
@@ -219,16 +205,14 @@ def sellers_of(c: sa.Connection, found: Campaign) -> Sellers:
 def debit(tx: Tx, caller: Caller, campaign: int, attempt: str) -> Sellers:
     """Begin a training: from now on nobody leaves; return its sellers."""
     found = lock_campaign(tx, campaign)
-    if found.state != state_before(found):
-        raise MarketRefusal("state", f"The campaign is {found.state}; it cannot be trained now.")
+    can = found.state == state_before(found)
+    require(can, "state", f"The campaign is {found.state}; it cannot be trained now.")
     sellers = sellers_of(tx.c, found)
-    if not sellers.participations:
-        raise MarketRefusal("state", "Nobody sells: there is nothing to train on.")
+    require(sellers.participations, "state", "Nobody sells: there is nothing to train on.")
     if found.channel != "live":
         others = [state for state in schema.ACTIVE if state != selling_state(found.channel)]
         end_all(tx, found, of(campaign, *others), "expired")
-    values = {"id": attempt, "campaign": campaign, "state": "debited", "debited_at": tx.now}
-    tx.c.execute(schema.attempt.insert(), values)
+    tx.add(schema.attempt, id=attempt, campaign=campaign, state="debited", debited_at=tx.now)
     step(tx, campaign, (found.state,), state="training")
     tx.event(campaign, "training")
     return sellers
@@ -238,26 +222,34 @@ def debit(tx: Tx, caller: Caller, campaign: int, attempt: str) -> Sellers:
 def commit(tx: Tx, caller: Caller, campaign: int, attempt: str, sellers: SellersAsTheyAre) -> int:
     """Pass the commit point: from now on epsilon is spent and sellers are paid; return its tick."""
     found = lock_campaign(tx, campaign)
-    named = tx.snapshot(attempt, sellers.to_frame())
-    _move_attempt(tx, attempt, ("debited",), state="committed", committed_at=tx.now)
+    named = tx.log.write_snapshot(attempt, sellers.to_frame())
+    _move_attempt(tx, attempt, "debited", state="committed", committed_at=tx.now)
     tick = tx.commit_point("spend", campaign=describe(found), attempt=attempt, snapshot=named)
-    tx.c.execute(schema.attempt.update().where(_attempt.id == attempt).values(tick=tick))
+    tx.set(schema.attempt, _attempt.id == attempt, tick=tick)
     return tick
 
 
 @act("worker")
 def return_(tx: Tx, caller: Caller, campaign: int, attempt: str) -> None:
     """Return an attempt that drew no noise: the campaign is as it was before the debit."""
+    was = return_attempt(tx, campaign, attempt)
+    if was is not None:
+        tx.event(campaign, "returned")
+    if was == "committed":
+        described = describe(campaign_of(tx.c, campaign))
+        tx.commit_point("return", campaign=described, attempt=attempt)
+
+
+def return_attempt(tx: Tx, campaign: int, attempt: str) -> str | None:
+    """Return an attempt that goes on, and its campaign; return what it was, None if it had ended."""
     found = lock_campaign(tx, campaign)
-    was = tx.c.execute(sa.select(_attempt.state).where(_attempt.id == attempt)).scalar()
+    was = tx.c.scalar(sa.select(_attempt.state).where(_attempt.id == attempt))
     if was not in ("debited", "committed"):
-        return
-    _move_attempt(tx, attempt, (was,), state="returned", ended_at=tx.now)
+        return None
+    _move_attempt(tx, attempt, was, state="returned", ended_at=tx.now)
     if found.state == "training":
         step(tx, campaign, ("training",), state=state_before(found))
-    tx.event(campaign, "returned")
-    if was == "committed":
-        tx.commit_point("return", campaign=describe(found), attempt=attempt)
+    return str(was)
 
 
 def state_before(found: Campaign) -> str:
@@ -273,30 +265,20 @@ def enter_release(
 ) -> None:
     """Enter a release: its document, what everybody spent, and what everybody is owed."""
     found = lock_campaign(tx, campaign)
-    used = np.asarray(result.epsilons, dtype=float)
-    if used.shape != sellers.epsilons.shape or not (used <= sellers.epsilons * (1.0 + 1e-12)).all():
-        raise MarketRefusal("invalid", "The release spent more epsilon than was promised.")
-    rows = pl.DataFrame(
-        {
-            "id": pl.Series(sellers.participations, dtype=pl.Int64),
-            "used": used,
-            "weight": np.asarray(result.weights, dtype=float),
-        }
-    )
-    staged = stage(tx, "staged_use", "id", rows)
-    tx.c.execute(
-        schema.participation.update()
-        .where(_own.id == staged.c.id, _own.campaign == campaign)
-        .values(epsilon_used=staged.c.used, weight=staged.c.weight)
-    )
-    selling = of(campaign, selling_state(found.channel))
-    tx.c.execute(
-        schema.document.insert(),
-        {"campaign": campaign, "kind": "released", "body": result.document, "at": tx.now},
-    )
+    used, weights = (np.asarray(one, dtype=float) for one in (result.epsilons, result.weights))
+    within = used.shape == sellers.epsilons.shape and (used <= sellers.epsilons * (1.0 + 1e-12)).all()
+    require(within, "invalid", "The release spent more epsilon than was promised.")
+    if found.channel == CHANNEL:
+        enter_spending(tx, found, sellers.names, used, weights)
+    else:
+        ids = pl.Series(sellers.participations, dtype=pl.Int64)
+        staged = stage(tx, "staged_use", "id", pl.DataFrame({"id": ids, "used": used, "weight": weights}))
+        mine = sa.and_(_own.id == staged.c.id, _own.campaign == campaign)
+        tx.set(schema.participation, mine, epsilon_used=staged.c.used, weight=staged.c.weight)
+    tx.add(schema.document, campaign=campaign, kind="released", body=result.document, at=tx.now)
     spent = units_of(tx, _own.epsilon_used)
     # At least one unit: a row that spends epsilon spends delta, and says so.
-    _end_training(tx, found, attempt, "released", sa.case((spent < 1, 1), else_=spent), selling)
+    _end_training(tx, found, attempt, "released", sa.case((spent < 1, 1), else_=spent))
 
 
 @act("worker")
@@ -304,29 +286,21 @@ def fail(tx: Tx, caller: Caller, campaign: int, attempt: str) -> None:
     """Enter that a training failed after noise: epsilon is spent as promised, and sellers are paid."""
     found = lock_campaign(tx, campaign)
     if found.state == "training":
-        selling = of(campaign, selling_state(found.channel))
-        _end_training(tx, found, attempt, "failed", units_of(tx, _own.epsilon), selling)
+        _end_training(tx, found, attempt, "failed", units_of(tx, _own.epsilon))
 
 
-def _end_training(tx: Tx, found: Campaign, attempt: str, state: str, charge: Any, selling: Any) -> None:
-    pay_all(tx, found, selling, charge)
-    own = sa.select(_own.id).where(_own.campaign == found.id)
-    tx.c.execute(schema.sealed.delete().where(_sealed.participation.in_(own)))
-    _move_attempt(tx, attempt, ("committed",), state=state, ended_at=tx.now)
-    step(tx, found.id, ("training",), state=state, reason=None if state == "released" else "noise")
-    tx.event(found.id, state)
-    tx.job("ended", found.id, tx.now, lane="mail")
+def _end_training(tx: Tx, found: Campaign, attempt: str, state: str, charge: Any) -> None:
+    _move_attempt(tx, attempt, "committed", state=state, ended_at=tx.now)
+    pay_all(tx, found, selling(found), charge)
+    end_campaign(tx, found, state, None if state == "released" else "noise")
     if found.channel == "live":
-        tx.job("sweep_key", found.id, tx.now)
         tx.job("certify", found.id, tx.now)
 
 
-def _move_attempt(tx: Tx, attempt: str, before: tuple[str, ...], **values: Any) -> None:
-    changed = tx.c.execute(
-        schema.attempt.update().where(_attempt.id == attempt, _attempt.state.in_(before)).values(**values)
-    )
-    if changed.rowcount != 1:
-        raise MarketRefusal("state", "Another process ended this training.")
+def _move_attempt(tx: Tx, attempt: str, before: str, **values: Any) -> None:
+    mine = sa.and_(_attempt.id == attempt, _attempt.state == before)
+    done = tx.set(schema.attempt, mine, **values) == 1
+    require(done, "state", "Another process ended this training.")
 
 
 def recover(market: Market, campaign: int | None = None) -> list[tuple[int, str]]:
@@ -334,45 +308,27 @@ def recover(market: Market, campaign: int | None = None) -> list[tuple[int, str]
 
     The database alone decides: a ``debited`` attempt returns, a ``committed`` one failed after noise.
     """
-    query = sa.select(_attempt.id, _attempt.campaign, _attempt.state).where(
-        sa.or_(_attempt.state == "debited", _attempt.state == "committed")
-    )
-    if campaign is not None:
-        query = query.where(_attempt.campaign == campaign)
+    going_on = sa.or_(_attempt.state == "debited", _attempt.state == "committed")
+    query = sa.select(_attempt.id, _attempt.campaign).where(going_on)
     with market.look() as c:
-        running = c.execute(query).all()
+        rows = c.execute(query if campaign is None else query.where(_attempt.campaign == campaign)).all()
     ended = []
-    for row in running:
+    for row in rows:
         with market.alive(row.id) as free:
             if not free:
                 continue
             with market.look() as c:  # it may have ended before its lock was free
-                state = c.execute(sa.select(_attempt.state).where(_attempt.id == row.id)).scalar()
+                state = c.scalar(sa.select(_attempt.state).where(_attempt.id == row.id))
             if state in ("debited", "committed"):
                 market.run(return_ if state == "debited" else fail, WORKER, row.campaign, row.id)
                 ended.append((int(row.campaign), "returned" if state == "debited" else "failed"))
     return ended
 
 
-@act("worker")
-def cancel_empty(tx: Tx, caller: Caller, campaign: int) -> str:
-    """End a closed campaign that everybody has left; return its state."""
-    found = lock_campaign(tx, campaign)
-    if found.state == "closed" and count(tx.c, of(campaign, selling_state(found.channel))) == 0:
-        end_campaign(tx, found, "cancelled", "nobody")
-        return "cancelled"
-    return found.state
-
-
 class SealedRecords:
     """Records of a live campaign: sealed rows, and the key that opens them.
 
-    Parameters
-    ----------
-    market, campaign
-        Whose.
-    decode
-        Turns opened rows into records; a row that does not open is None: the public zero row.
+    ``decode`` turns opened rows into records; a row that does not open is None: the public zero row.
     """
 
     def __init__(self, market: Market, campaign: int, decode: Callable[[list[bytes | None]], Any]) -> None:
@@ -389,13 +345,12 @@ class SealedRecords:
         if self._market.keys is None:
             raise FileProblem("no private keys are here: a worker has them.")
         opener = Opener(self._market.keys, str(self._campaign), self._public)
-        query = (
-            sa.select(_sealed.participation, _sealed.body)
-            .join(schema.participation, _own.id == _sealed.participation)
-            .where(_own.campaign == self._campaign, _sealed.kind == "record")
+        query = sa.select(_sealed.participation, _sealed.body).join(
+            schema.participation, _own.id == _sealed.participation
         )
+        mine = query.where(_own.campaign == self._campaign, _sealed.kind == "record")
         with self._market.look() as c:
-            bodies = {int(who): bytes(body) for who, body in c.execute(query)}
+            bodies = {int(who): bytes(body) for who, body in c.execute(mine)}
         opened = [
             opener.open(bodies.get(who, b""), "record", str(self._campaign), str(who))
             for who in sellers.participations
@@ -406,42 +361,3 @@ class SealedRecords:
         """Destroy the campaign's private key."""
         if self._market.keys is not None:
             destroy_key(self._market.keys, str(self._campaign), self._public)
-
-
-class TableRecords:
-    """Records of a file campaign: a table with a column of ids.
-
-    Parameters
-    ----------
-    key
-        The market's key.
-    table
-        The records, one or more rows for each person.
-    id_column
-        Which column has the ids.
-    """
-
-    def __init__(self, key: bytes, table: pl.DataFrame, id_column: str = "id") -> None:
-        ids = table.get_column(id_column).cast(pl.String).to_list()
-        digests = pl.Series("digest", people.person_digests(key, ids), dtype=pl.Binary)
-        self._table = table.with_columns(digests)
-
-    def people(self) -> set[bytes] | None:
-        """Return the digests of everybody in the table."""
-        return set(self._table.get_column("digest").to_list())
-
-    def read(self, sellers: Sellers) -> Any:
-        """Return the rows of these sellers, with a column ``seller``: the place of each in their order."""
-        order = pl.DataFrame(
-            {"digest": pl.Series(sellers.digests, dtype=pl.Binary), "seller": range(len(sellers.digests))}
-        )
-        return order.join(self._table, on="digest", maintain_order="left").drop("digest")
-
-    def destroy(self) -> None:
-        """Do nothing: a file's owner has the records anyway."""
-
-
-def market_key(market: Market) -> bytes:
-    """Return the key of digests of ids."""
-    with market.look() as c:
-        return bytes(c.execute(sa.select(schema.market.c.key)).scalar_one())

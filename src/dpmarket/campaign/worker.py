@@ -14,18 +14,9 @@ from datetime import datetime, timedelta
 
 import sqlalchemy as sa
 
-from dpmarket.campaign import schema
+from dpmarket.campaign import campaigns, schema
 from dpmarket.campaign.access import set_operator_key, tidy_tokens
-from dpmarket.campaign.acts import WORKER, Campaign, Tx, campaign_of
-from dpmarket.campaign.campaigns import (
-    ENDED,
-    cancel_deserted,
-    close,
-    end_reports,
-    key_missing,
-    refuse_training,
-    set_key,
-)
+from dpmarket.campaign.acts import WORKER
 from dpmarket.campaign.database import Market
 from dpmarket.campaign.idempotency import tidy_answers
 from dpmarket.campaign.jobs import (
@@ -34,76 +25,44 @@ from dpmarket.campaign.jobs import (
     PerhapsSent,
     claim_job,
     end_job,
-    fail_job,
-    lose_job,
     put_off_job,
     renew_job,
     tidy_jobs,
 )
 from dpmarket.campaign.line import tidy_line
 from dpmarket.campaign.quoting import Decide, clear_campaign
-from dpmarket.campaign.seal import (
-    OPERATOR,
-    destroy_key,
-    destroy_other_keys,
-    has_key,
-    keep_operator_key,
-    new_key,
-)
+from dpmarket.campaign.seal import OPERATOR, destroy_key, destroy_other_keys, has_key, new_key
 from dpmarket.campaign.times import time_text
-from dpmarket.campaign.training import RecordSource, Release, cancel_empty, recover, train
+from dpmarket.campaign.training import RecordSource, Release, recover, train
+from dpmarket.campaign.transaction import Campaign, Tx, campaign_of
 from dpmarket.campaign.unseal import answer_unseal
-from dpmarket.errors import (
-    DpmarketError,
-    FileProblem,
-    Infeasible,
-    InvalidInput,
-    MarketRefusal,
-    NotConverged,
-)
+from dpmarket.errors import DpmarketError, FileProblem, Infeasible, InvalidInput, MarketRefusal, NotConverged
 
 _of = schema.campaign.c
+Handler = Callable[[Market, Job], bytes | None]
 
 
 @dataclass(frozen=True)
 class Methods:
-    """What a worker needs to know that the market does not: functions of a campaign's public rules.
+    """What a worker needs to know that the market does not: functions of a campaign's public rules."""
 
-    Attributes
-    ----------
-    decide
-        The mechanism of an offline campaign.
-    records
-        Where a campaign's records come from.
-    release
-        What draws the noise.
-    others
-        Functions for further kinds of jobs: mails, certificates.
-    """
-
-    decide: Callable[[Market, Campaign], Decide]
+    decide: Callable[[Market, Campaign], Decide]  # the mechanism of an offline campaign
     records: Callable[[Market, Campaign], RecordSource]
-    release: Callable[[Campaign], Release]
-    others: Mapping[str, Callable[[Market, Job], bytes | None]] = field(default_factory=dict)
+    release: Callable[[Campaign], Release]  # what draws the noise
+    others: Mapping[str, Handler] = field(default_factory=dict)  # further kinds of jobs: mails, certificates
 
 
 LANES = ("now", "work", "mail")
+KINDS = ("key", "unseal", "end_reports", "clear", "close", "train", "sweep_key")
 
 
 def work(
     market: Market, methods: Methods, lanes: Sequence[str] = LANES, kinds: Sequence[str] | None = None
 ) -> list[Job]:
-    """Do everything that is due; return the jobs that were begun.
+    """Do everything of some lanes and kinds that is due; return the jobs that were begun.
 
     A job that cannot be done is entered as failed, with the class of its error; one that lacked a file or the
-    database is due again later.
-
-    Parameters
-    ----------
-    market, methods
-        Where, and how.
-    lanes, kinds
-        Which jobs; None: all kinds that are known here. Others wait for a worker that knows them.
+    database is due again later. Kinds that are not known here wait for a worker that knows them.
     """
     begun = []
     if "work" in lanes and kinds is None:
@@ -116,42 +75,43 @@ def work(
                 answer = _do(market, methods, job)
         except MarketRefusal as refusal:
             # In another state than expected: somebody else has done it, or it can no longer be done.
-            done = refusal.kind in ("state", "unknown")
-            _ = end_job(market, job) if done else put_off_job(market, job, refusal.kind, market.clock())
-        except PerhapsSent as problem:
-            lose_job(market, job, type(problem).__name__)
-        except FileProblem as problem:
-            if job.lane == "mail" and job.attempts >= MOST_MAIL_ATTEMPTS:
-                fail_job(market, job, type(problem).__name__)
+            if refusal.kind in ("state", "unknown"):
+                end_job(market, job)
             else:
-                put_off_job(market, job, type(problem).__name__, market.clock())
+                put_off_job(market, job, refusal.kind, market.clock())
+        except PerhapsSent as problem:
+            end_job(market, job, state="unknown", error=type(problem).__name__)
         except DpmarketError as problem:
-            fail_job(market, job, type(problem).__name__)
+            passes = job.lane != "mail" or job.attempts < MOST_MAIL_ATTEMPTS
+            if isinstance(problem, FileProblem) and passes:
+                put_off_job(market, job, type(problem).__name__, market.clock())
+            else:
+                end_job(market, job, state="failed", error=type(problem).__name__)
         else:
             end_job(market, job, answer)
     return begun
 
 
-KINDS = ("key", "unseal", "end_reports", "clear", "close", "train", "sweep_key")
-
-
 def _do(market: Market, methods: Methods, job: Job) -> bytes | None:
-    if job.kind in methods.others:
-        return methods.others[job.kind](market, job)
-    if job.kind == "unseal":
-        return answer_unseal(market, job)
-    if job.kind == "key":
-        make_key(market, job.subject)
-    elif job.kind == "end_reports":
-        market.run(end_reports, WORKER, job.subject)
-    elif job.kind == "close":
-        market.run(close, WORKER, job.subject)
-    elif job.kind == "sweep_key":
-        _sweep_key(market, _campaign(market, job.subject))
-    elif job.kind == "clear":
-        clear_campaign(market, job.subject, methods.decide(market, _campaign(market, job.subject)))
-    elif market.run(cancel_empty, WORKER, job.subject) == "closed":
-        _train(market, methods, job.subject)
+    campaign = job.subject
+    match job.kind:
+        case "unseal":
+            return answer_unseal(market, job)
+        case "key":
+            make_key(market, campaign)
+        case "end_reports":
+            market.run(campaigns.end_reports, WORKER, campaign)
+        case "clear":
+            clear_campaign(market, campaign, methods.decide(market, _campaign(market, campaign)))
+        case "close":
+            market.run(campaigns.close, WORKER, campaign)
+        case "train":
+            if market.run(campaigns.cancel_deserted, WORKER, campaign) == "closed":
+                _train(market, methods, campaign)
+        case "sweep_key":
+            _sweep_key(market, _campaign(market, campaign))
+        case _:
+            return methods.others[job.kind](market, job)
     return None
 
 
@@ -162,14 +122,14 @@ def _train(market: Market, methods: Methods, campaign: int) -> None:
     except (InvalidInput, Infeasible, NotConverged):
         # Before the commit point it would be refused again for ever: sellers are paid, and epsilon is free.
         if _campaign(market, campaign).state == "closed":
-            market.run(refuse_training, WORKER, campaign)
+            market.run(campaigns.refuse_training, WORKER, campaign)
         raise
 
 
 def make_key(market: Market, campaign: int) -> None:
     """Make a campaign's key pair, if it has none."""
     if market.keys is not None and _campaign(market, campaign).public_key is None:
-        market.run(set_key, WORKER, campaign, new_key(market.keys, str(campaign)))
+        market.run(campaigns.set_key, WORKER, campaign, new_key(market.keys, str(campaign)))
         _sweep_key(market, _campaign(market, campaign))
 
 
@@ -181,10 +141,10 @@ def sweep(market: Market) -> None:
     with market.look() as c:
         rows = c.execute(sa.select(_of.id, _of.state).where(_of.state.in_(("open", "unpaid")))).all()
     for campaign, state in rows:
-        market.run(tidy_line if state == "open" else cancel_deserted, WORKER, campaign)
+        market.run(tidy_line if state == "open" else campaigns.cancel_deserted, WORKER, campaign)
 
 
-ANSWERS_KEPT = TOKENS_KEPT = timedelta(days=30)
+KEPT = timedelta(days=30)
 """For so long a repeated request is answered as before, and ended sign-ins are known."""
 
 
@@ -192,12 +152,9 @@ def tidy(market: Market) -> int:
     """Delete old answers of repeated requests, ended tokens and forgotten requests; return how many rows."""
 
     def delete(tx: Tx) -> int:
-        moment = tx.moment
-        return (
-            tidy_answers(tx, time_text(moment - ANSWERS_KEPT))
-            + tidy_tokens(tx, time_text(moment - TOKENS_KEPT))
-            + tidy_jobs(tx, time_text(moment - tx.terms.job))
-        )
+        before = time_text(tx.moment - KEPT)
+        jobs = tidy_jobs(tx, time_text(tx.moment - tx.terms.job))
+        return tidy_answers(tx, before) + tidy_tokens(tx, before) + jobs
 
     return int(market.transact(delete))
 
@@ -205,29 +162,29 @@ def tidy(market: Market) -> int:
 def keep_keys(market: Market) -> None:
     """Make the operator's key once, destroy keys that are no longer needed, and note missing ones."""
     assert market.keys is not None
+    public = market.operator_key()
     with market.look() as c:
-        public = c.execute(sa.select(schema.market.c.operator_key)).scalar()
-        rows = c.execute(sa.select(_of.id).where(_of.channel == "live")).scalars().all()
-        campaigns = [campaign_of(c, identity) for identity in rows]
+        rows = c.scalars(sa.select(_of.id).where(_of.channel == "live")).all()
+        found = [campaign_of(c, identity) for identity in rows]
     if public is None:
-        made = keep_operator_key(market.keys, None)
+        made = new_key(market.keys, OPERATOR)
         if market.run(set_operator_key, WORKER, made) != made:
             destroy_key(market.keys, OPERATOR, made)  # another worker was quicker
     elif not has_key(market.keys, OPERATOR, bytes(public)):
-        return  # the wrong folder says nothing about campaigns
-    for found in campaigns:
-        if found.state in ENDED:
-            _sweep_key(market, found)
-        elif found.public_key is not None:
-            there = has_key(market.keys, str(found.id), found.public_key)
-            if not there or found.key_missed_at is not None:
-                market.run(key_missing, WORKER, found.id, not there)
+        return  # the wrong folder says nothing about campaigns, and a second key is never made
+    for one in found:
+        if one.state in campaigns.ENDED:
+            _sweep_key(market, one)
+        elif one.public_key is not None:
+            there = has_key(market.keys, str(one.id), one.public_key)
+            if not there or one.key_missed_at is not None:
+                market.run(campaigns.key_missing, WORKER, one.id, not there)
 
 
 def _sweep_key(market: Market, found: Campaign) -> None:
     """Destroy all keys of a campaign but the one it uses; all of them once it has ended."""
     if market.keys is not None:
-        keep = None if found.state in ENDED else found.public_key
+        keep = None if found.state in campaigns.ENDED else found.public_key
         destroy_other_keys(market.keys, str(found.id), keep)
 
 

@@ -1,7 +1,7 @@
 """Let an outsider check one purchase: commitments, a certificate, receipts, signatures, and their verifier.
 
 :func:`certify` makes a certificate from an outcome and a model. :mod:`~dpmarket.certificates.verifier` checks
-it with code of its own; the folder runs when it is copied away, with the standard library and numpy.
+it with code of its own; the folder runs when it is copied away, with Python alone.
 """
 
 import lazy_loader

@@ -1,7 +1,6 @@
 from .certificate import Certificate as Certificate
 from .certificate import Money as Money
 from .certificate import Sellers as Sellers
-from .certificate import Split as Split
 from .certificate import make_certificate as make_certificate
 from .description import CertifiedStatistic as CertifiedStatistic
 from .description import announce_rules as announce_rules

@@ -15,7 +15,6 @@ from binascii import hexlify
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal
-from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -25,13 +24,14 @@ from dpmarket.arrays import BoolArray, FloatArray, IntArray, read_only
 from dpmarket.certificates.canonical import canonical, digest_of
 from dpmarket.certificates.commitments import VALUES, Lines, Tree, commit, fresh_salts
 from dpmarket.certificates.description import rules_digest
-from dpmarket.certificates.verifier.certificate import refusals
-from dpmarket.certificates.verifier.statements import LIMITS
+from dpmarket.certificates.verifier.lines import LINE_CHECKS
+from dpmarket.certificates.verifier.public import Public
+from dpmarket.certificates.verifier.reading import MOST_BODY, parsed
+from dpmarket.certificates.verifier.verdicts import FAILS, LIMITS, Broken
 from dpmarket.errors import InvalidInput, NotCertifiable
 from dpmarket.version import __version__
 
 CERTIFICATE, RECEIPT, OPENINGS = "dpmarket.certificate/3", "dpmarket.receipt/3", "dpmarket.openings/3"
-_HISTOGRAMS = b"dpmarket-histograms-3"
 _SAMPLE = 50  # lines that the verifier looks at before a certificate is handed out
 
 
@@ -106,33 +106,6 @@ class Money:
         return {"currency": self.currency, "minor_units": self.minor_units}
 
 
-@dataclass(frozen=True, eq=False)
-class Split:
-    """What an auditor needs to follow cross-pricing: histograms, and the nonce of the sellers' digest.
-
-    Attributes
-    ----------
-    histograms
-        Reports of each part and group in each cell of the public grid, shape (parts, groups, cells).
-    nonce
-        The key of the sellers' digest; None where the salt is not bound to the sellers.
-    """
-
-    histograms: FloatArray
-    nonce: bytes | None = None
-
-    def to_list(self) -> list[list[dict[str, list[int]]]]:
-        """Return cells that are not empty, with their counts, of each part and group."""
-        filled = [[np.flatnonzero(group) for group in part] for part in self.histograms]
-        return [
-            [
-                {"cells": k.tolist(), "counts": [int(n) for n in group[k]]}
-                for k, group in zip(*both, strict=True)
-            ]
-            for both in zip(filled, self.histograms, strict=True)
-        ]
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class Certificate:
     """A certificate with all that its owner needs to hand out receipts. ``bytes(certificate)`` is the file.
@@ -145,8 +118,8 @@ class Certificate:
         Every seller's line and salt. Confidential; not part of the file.
     tree
         Commitments to the lines.
-    secrets
-        Further openings: histograms with their salt, and a nonce. Confidential.
+    nonce
+        The key of the digest of the sellers, which an auditor gets; None where there is none. Confidential.
 
     Examples
     --------
@@ -166,7 +139,7 @@ class Certificate:
     body: bytes
     lines: Lines
     tree: Tree
-    secrets: Mapping[str, Any]
+    nonce: bytes | None
 
     @property
     def digest(self) -> str:
@@ -208,7 +181,7 @@ class Certificate:
                 "group": lines.groups.tolist(),
                 "rules": list(lines.rules),
                 "salt": [lines.salt(k) for k in range(len(lines))],
-                "secrets": dict(self.secrets),
+                "secrets": {"nonce": None if self.nonce is None else self.nonce.hex()},
             }
         ) + b"\n"  # fmt: skip
 
@@ -234,7 +207,7 @@ def make_certificate(
     *,
     rules: str | None = None,
     quoted_at: str | None = None,
-    split: Split | None = None,
+    nonce: bytes | None = None,
 ) -> Certificate:
     """Return the certificate of a purchase and its release.
 
@@ -255,8 +228,8 @@ def make_certificate(
         :func:`~dpmarket.certificates.description.announce_rules`; None: no rules were announced.
     quoted_at
         When the first quote was given: ISO 8601, with the distance from UTC; None: not stated.
-    split
-        What an auditor needs of a cross-priced market; None for others.
+    nonce
+        The key of the digest of the sellers that the salt of a cross-priced market is bound to; None: none.
 
     Returns
     -------
@@ -290,11 +263,10 @@ def make_certificate(
         salts=fresh_salts(len(sellers.ids)),
     )
     tree = commit(lines)
-    described, secrets = _committed(market, split)
     body = canonical(
         {
             "schema": CERTIFICATE,
-            "market": described,
+            "market": dict(market),
             "release": dict(release),
             "money": money.to_dict(),
             "totals": _totals(lines, has_delta=bool(market["delta"])),
@@ -304,31 +276,26 @@ def make_certificate(
             "limits": list(LIMITS),
         }
     )
-    made = Certificate(body, lines, tree, secrets)
+    made = Certificate(body, lines, tree, nonce)
     _refuse_unverifiable(made)
     return made
-
-
-def _committed(market: Mapping[str, Any], split: Split | None) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return a market with the commitment to its histograms, and what opens it."""
-    secrets: dict[str, Any] = {"histograms": None, "salt": None, "nonce": None}
-    described = dict(market)
-    if market["split"] is not None:
-        described["split"] = {**market["split"], "histograms": None}
-    if split is not None and market["split"] is not None:
-        salt, counts = fresh_salts(1), split.to_list()
-        nonce = None if split.nonce is None else split.nonce.hex()
-        secrets = {"histograms": counts, "salt": salt.hex(), "nonce": nonce}
-        described["split"]["histograms"] = sha256(_HISTOGRAMS + salt + canonical(counts)).hexdigest()
-    return described, secrets
 
 
 def _refuse_unverifiable(made: Certificate) -> None:
     """Refuse what the verifier refuses: the public part, and lines of a sample with the largest payments."""
     chosen = np.argsort(-made.lines.values[:, 1], kind="stable")[:_SAMPLE]
-    wrong = refusals(made.body, [made.lines.line(int(k)) for k in chosen])
+    wrong: list[str] = []
+    try:
+        public = Public(parsed(made.body, "certificate", MOST_BODY))
+        wrong = [f"{one.name}: {one.detail}" for one in public.checks(None) if one.verdict == FAILS]
+        lines = [made.lines.line(int(k)) for k in chosen] if not wrong else []
+        wrong += [
+            name for name, check in LINE_CHECKS.items() for line in lines if check(public, line) is False
+        ]
+    except Broken as problem:
+        wrong = [str(problem)]
     if wrong:
-        raise NotCertifiable(f"expected a certificate that verifies: {wrong[0].name}: {wrong[0].detail}.")
+        raise NotCertifiable(f"expected a certificate that verifies: {wrong[0]}.")
 
 
 def _totals(lines: Lines, *, has_delta: bool) -> dict[str, Any]:

@@ -100,10 +100,12 @@ def describe_model(
         "encoder": None if encoder is None else dict(encoder),
     }
     found = {key: value for key, value in description.items() if key != "release"}
+    # Verifiers derive what follows from the loss, the norm and the rows.
+    terms = {key: value for key, value in description["release"].items() if key != "constants"}
     family = "descent" if "coefficients" in found else "norm"
     if family == "norm":
         found["cells"] = [[str(cell) for cell in row] for row in found["cells"]]
-    return {"family": family, "terms": description["release"], "model": model, **found}
+    return {"family": family, "terms": terms, "model": model, **found}
 
 
 @dataclass(frozen=True)
@@ -183,7 +185,8 @@ def announce_rules(
     """Return the text of rules to be agreed to: what a certificate will have to state, as far as it is fixed.
 
     Verifiers compare every part that is announced here with the certificate's, so that a part which follows
-    from reports (a planned payment weight, prices of parts, the salt) is left out by the caller.
+    from reports (a planned payment weight, prices of parts, the salt) is left out by the caller. What depends
+    on how many sellers there are is ``{"by_sellers": [[0, one], [50, another]]}``: here from 50 sellers on.
 
     Parameters
     ----------

@@ -82,7 +82,8 @@ def read_certificate(source: Path, openings: Path) -> Certificate:
             salts=bytes.fromhex("".join(opened["salt"])),
         )
         body = data[len(b'{"body":') : data.index(b',\n"commitments"')]
-        certificate = Certificate(body, lines, commit(lines), opened["secrets"])
+        nonce = opened["secrets"]["nonce"]
+        certificate = Certificate(body, lines, commit(lines), None if nonce is None else bytes.fromhex(nonce))
         stated = (opened["schema"], opened["certificate"])
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError, InvalidInput):
         raise FileProblem(f"expected a certificate in {source} and its openings in {openings}.") from None

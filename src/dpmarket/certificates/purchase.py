@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dpmarket import checks
 from dpmarket.arrays import FloatArray
-from dpmarket.certificates.certificate import Certificate, Money, Sellers, Split, make_certificate
+from dpmarket.certificates.certificate import Certificate, Money, Sellers, make_certificate
 from dpmarket.certificates.description import (
     CertifiedStatistic,
     describe_market,
@@ -128,9 +128,7 @@ def certify(
         parts=None if salt is None else split_ids(ids, salt),
         groups=groups,
     )
-    histograms = market.get("histograms")
-    split = None if histograms is None else Split(np.asarray(histograms))
-    return make_certificate(sellers, described, release, Money(minor_units, currency), split=split)
+    return make_certificate(sellers, described, release, Money(minor_units, currency))
 
 
 def _release(

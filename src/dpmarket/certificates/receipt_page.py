@@ -1,8 +1,9 @@
 """Make the page on which a seller checks a receipt in a browser, with nothing installed.
 
-The page is one file. Its scripts are a second verifier, written for browsers: they share nothing with the
-program but the sentences about what is not promised. Every copy of one version is the same, byte by byte, so
-that whoever does not trust the buyer compares its SHA-256, or takes it from somebody else.
+The page is one file. Its scripts are a second verifier, written for browsers: they share with the program
+nothing but its tables, the parts of a certificate and the sentences of the checks. Every copy of one version
+is the same, byte by byte, so that sellers who do not trust the buyer compare its SHA-256, or take it from
+somebody else.
 """
 
 from __future__ import annotations
@@ -13,19 +14,18 @@ import html
 import json
 from importlib import resources
 
-from dpmarket.certificates.verifier.statements import LIMITS
+from dpmarket.certificates.verifier.verdicts import LIMITS, TABLES
 from dpmarket.version import __version__
 
 _SCRIPTS = (
     "1-sha256.js",
     "2-fractions.js",
-    "3-canonical.js",
-    "4-layout.js",
+    "3-reading.js",
+    "4-gaussian.js",
     "5-release.js",
-    "6-gaussian.js",
-    "7-market.js",
-    "8-checks.js",
-    "9-page.js",
+    "6-market.js",
+    "7-checks.js",
+    "8-page.js",
 )
 
 
@@ -44,7 +44,7 @@ def receipt_page() -> bytes:
     (True, False)
     """
     script = "\n" + "\n".join(_part(name) for name in _SCRIPTS)
-    script = script.replace("@LIMITS@", json.dumps(LIMITS, indent=2))
+    script = script.replace("@TABLES@", json.dumps(TABLES, ensure_ascii=False).replace("<", "\\u003c"))
     style = "\n" + _part("page.css")
     sentences = "\n".join(f"<li>{html.escape(sentence)}</li>" for sentence in LIMITS)
     page = _part("page.html")

@@ -44,6 +44,7 @@ app.command(epilog="Example: dpmarket init --set objective.budget=500 --set sell
 app.command(epilog="Example: dpmarket quote reports.csv -o quotes.csv")(campaign.quote)
 app.command(epilog='Example: dpmarket withdraw "Zoë K."')(campaign.withdraw)
 app.command(epilog="Example: dpmarket train data.csv -o model.json")(campaign.train)
+app.command(epilog="Example: dpmarket repartition 'records/*.parquet' -o by-person")(campaign.repartition)
 app.command(epilog="Example: dpmarket predict model.json data.csv -o predictions.csv")(campaign.predict)
 app.command(epilog="Example: dpmarket payouts -o payouts.csv")(market.payouts)
 app.command(epilog='Example: dpmarket statement "seller 7"')(market.statement)

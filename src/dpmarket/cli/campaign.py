@@ -7,10 +7,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dpmarket.cli.arguments import RULES, DatabaseOption, ForceFlag, JsonFlag, QuietFlag, RulesOption
+from dpmarket.cli.arguments import (
+    RULES,
+    DaskOption,
+    OfCampaign,
+    Spoken,
+    Written,
+    WrittenOfCampaign,
+    together,
+)
 
 if TYPE_CHECKING:
-    from dpmarket.campaign.file_campaign import Quoting, Training
+    from dpmarket.campaign.file_campaign import Training
+    from dpmarket.campaign.file_quotes import Quoting
     from dpmarket.cli.render import Voice
 
 _ENOUGH = 10  # sellers whose median tells little about each
@@ -22,7 +31,9 @@ _REASONS = {
 }
 
 
+@together
 def init(
+    given: Written,
     rules: Annotated[Path, typer.Argument(help="Where to write the rules file.")] = RULES,
     settings: Annotated[
         list[str] | None,
@@ -43,18 +54,14 @@ def init(
         Path | None, typer.Option("--service", help="Make a service's folder and its first operator instead.")
     ] = None,
     name: Annotated[str, typer.Option("--name", help="With --service: the operator's name.")] = "operator",
-    as_json: JsonFlag = False,
-    quiet: QuietFlag = False,
-    force: ForceFlag = False,
 ) -> None:
     """Write a rules file with every key and a comment to each, ready to be edited."""
     if service is not None:
         from dpmarket.cli.serve import init_service
 
-        init_service(service, name, as_json)
+        init_service(service, name, given.as_json)
         return
     from dpmarket.campaign.rules.template import rules_template, sample_template
-    from dpmarket.cli.render import Voice
     from dpmarket.files import write_bytes
 
     values = dict(map(_setting, settings or ()))
@@ -63,10 +70,10 @@ def init(
         text = rules_template(values)
     else:
         text, taken = sample_template(sample, values)
-    write_bytes(rules, text.encode(), overwrite=force)
+    write_bytes(rules, text.encode(), overwrite=given.force)
     rows = [("rules file", str(rules)), *((f"column {name!r}", words) for name, words in taken.items())]
     data = {"rules": str(rules), "columns": taken}
-    Voice(as_json, quiet, str(rules)).tell("New rules", rows, data, "Edit the file before you quote.")
+    given.voice(rules).tell("New rules", rows, data, "Edit the file before you quote.")
 
 
 def _setting(text: str) -> tuple[str, Any]:
@@ -82,7 +89,9 @@ def _setting(text: str) -> tuple[str, Any]:
         return path.strip(), value
 
 
+@together
 def quote(
+    given: WrittenOfCampaign,
     reports: Annotated[
         Path,
         typer.Argument(help="CSV or Parquet file with seller ids and reported costs; - for stdin."),
@@ -105,11 +114,7 @@ def quote(
             help="List sellers who were not quoted, and why, in this file; left out: beside the quotes.",
         ),
     ] = None,
-    rules: RulesOption = RULES,
-    database: DatabaseOption = None,
-    as_json: JsonFlag = False,
-    quiet: QuietFlag = False,
-    force: ForceFlag = False,
+    dask: DaskOption = None,
 ) -> None:
     """Quote every seller an epsilon and a payment; a truthful report was everybody's best report.
 
@@ -117,15 +122,20 @@ def quote(
     written again. Reported costs are confidential: they are neither printed nor stored. Quotes tell much
     about them: keep them confidential.
     """
-    from dpmarket.campaign.file_campaign import quote_file
-    from dpmarket.cli.render import Voice
+    from dpmarket.campaign.file_quotes import quote_file
 
     if (output is None) != dry_run:
         raise typer.BadParameter("name an output with -o, or ask for a --dry-run.")
-    voice = Voice(as_json, quiet, str(output))
+    voice = given.voice(output)
+    if dask is not None:
+        if output is None or not_quoted is not None or given.force:
+            raise typer.BadParameter("expected -o FOLDER, a new one, and neither --not-quoted nor --force.")
+        _quote_many(given, voice, reports, output, dask, confirmed=yes)
+        return
     with voice.progress() as progress:
         done = quote_file(
-            rules, reports, output, overwrite=force, confirmed=yes, progress=progress, database=database,
+            given.rules, reports, output, overwrite=given.force, confirmed=yes, progress=progress,
+            database=given.database,
             not_quoted=not_quoted,
         )  # fmt: skip
     _tell_quotes(voice, done, output)
@@ -135,6 +145,7 @@ def _tell_quotes(voice: Voice, done: Quoting, output: Path | None) -> None:
     import numpy as np
 
     from dpmarket.campaign.rules.amounts import money_text
+    from dpmarket.campaign.rules.decision import is_cross_priced
     from dpmarket.campaign.rules.pricing import errors_of
 
     bought, rules = done.epsilons > 0.0, done.rules
@@ -152,7 +163,7 @@ def _tell_quotes(voice: Voice, done: Quoting, output: Path | None) -> None:
         "minor_units": units,
         "currency": currency,
         "is_new": done.is_new,
-        "state": None if done.campaign is None else done.campaign.state,
+        "state": done.state,
         "delta": rules.delta,
         "not_quoted": done.left_out,
         "costs_outside_distribution": {"below": done.below, "above": done.above},
@@ -188,12 +199,70 @@ def _tell_quotes(voice: Voice, done: Quoting, output: Path | None) -> None:
             "guess about them can become 95% sure."
         )
     notes = ["Nothing was entered: this was a dry run."] if output is None else []
+    if output is None and is_cross_priced(rules, bought.size):
+        notes.append(
+            "Parts of the sellers are drawn by the rules and the list of sellers: quotes can differ."
+        )
     if output is not None and str(output) != "-":
         notes.append(f"The quotes are in {output}.")
     if done.not_quoted is not None and output is not None:
         notes.append(f"Sellers who were not quoted are listed in {done.not_quoted}.")
     title = "Quotes: a truthful report was everybody's best report"
     voice.tell(title, rows, data, "\n".join(notes))
+
+
+def _quote_many(
+    given: OfCampaign, voice: Voice, reports: Path, output: Path, where: str, *, confirmed: bool
+) -> None:
+    from dataclasses import asdict
+
+    from dpmarket.campaign.rules.amounts import money_text
+    from dpmarket.campaign.rules.rules_file import read_rules
+    from dpmarket.distributed.purchases import quote_files
+
+    with voice.progress() as progress:
+        done = quote_files(
+            given.rules,
+            reports,
+            output,
+            where,
+            confirmed=confirmed,
+            progress=progress,
+            database=given.database,
+        )
+    money = read_rules(given.rules).money
+    rows = [
+        ("sellers", f"{done.sellers:,}"),
+        ("bought from", f"{done.bought_from:,} ({done.bought_from / max(done.sellers, 1):.1%})"),
+        ("total epsilon", f"{done.total_epsilon:,.6g}"),
+        ("to pay, rounded up", money_text(done.total_payment, money.minor_units, money.currency)),
+        ("costs below and above the distribution", f"{done.below:,} and {done.above:,}"),
+        *((f"not quoted: {_REASONS[name]}", f"{count:,}") for name, count in done.left_out.items()),
+        ("files of quotes", f"{done.files:,}"),
+    ]
+    note = f"The quotes are in {output}; they stay the campaign's: keep the folder."
+    if not done.is_new:
+        note = "Everybody was quoted before; the folder of quotes is as it was written."
+    voice.tell("Quotes: a truthful report was everybody's best report", rows, asdict(done), note)
+
+
+@together
+def repartition(
+    given: Spoken,
+    files: Annotated[Path, typer.Argument(help="Parquet files: a pattern in quotes, or a folder.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Write the files into this new folder.")],
+    column: Annotated[str, typer.Option("--column", help="The column of ids.")] = "seller",
+    number: Annotated[
+        int, typer.Option("--files", min=0, help="How many files; 0: as many as there are.")
+    ] = 0,
+    dask: Annotated[str, typer.Option("--dask", help="The Dask scheduler's address, or local.")] = "local",
+) -> None:
+    """Write many Parquet files anew, all rows of one person into one file."""
+    from dpmarket.distributed.repartition import repartition as write_by_person
+
+    made = write_by_person(files, output, column, files=number, where=dask)
+    rows = [("files", f"{made:,}"), ("folder", str(output))]
+    given.voice(output).tell("Files by person", rows, {"files": made})
 
 
 def _budget_rows(done: Quoting) -> list[tuple[str, str]]:
@@ -209,7 +278,9 @@ def _budget_rows(done: Quoting) -> list[tuple[str, str]]:
     return [("budget", f"{amount}, {budget_words(done.rules)}")]
 
 
+@together
 def withdraw(
+    given: OfCampaign,
     sellers: Annotated[
         list[str] | None, typer.Argument(help="Ids of sellers who withdraw; these or --absent-from.")
     ] = None,
@@ -222,27 +293,24 @@ def withdraw(
     everybody: Annotated[
         bool, typer.Option("--everybody", help="End the campaign before its training: nobody sells.")
     ] = False,
-    rules: RulesOption = RULES,
-    database: DatabaseOption = None,
-    as_json: JsonFlag = False,
-    quiet: QuietFlag = False,
 ) -> None:
     """Take sellers out before training: they are not paid, and nobody else's epsilon or payment changes."""
     from dpmarket.campaign.file_campaign import cancel_campaign, withdraw_absent, withdraw_sellers
-    from dpmarket.cli.render import Voice
 
     if sum((bool(sellers), absent_from is not None, everybody)) != 1:
         raise typer.BadParameter("name sellers, a data file with --absent-from, or --everybody.")
     if absent_from is not None:
-        count = withdraw_absent(rules, absent_from, database=database)
+        count = withdraw_absent(given.rules, absent_from, database=given.database)
     elif everybody:
-        count = cancel_campaign(rules, database=database)
+        count = cancel_campaign(given.rules, database=given.database)
     else:
-        count = withdraw_sellers(rules, sellers or (), database=database)
-    Voice(as_json, quiet).tell("Withdrawals", [("withdrawn now", str(count))], {"withdrawn": count})
+        count = withdraw_sellers(given.rules, sellers or (), database=given.database)
+    given.voice().tell("Withdrawals", [("withdrawn now", str(count))], {"withdrawn": count})
 
 
+@together
 def train(
+    given: WrittenOfCampaign,
     data: Annotated[
         Path,
         typer.Argument(help="CSV or Parquet file with ids and records; - for stdin."),
@@ -250,22 +318,24 @@ def train(
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Write what is released to this .json file; - for stdout.")
     ],
-    rules: RulesOption = RULES,
-    database: DatabaseOption = None,
-    as_json: JsonFlag = False,
-    quiet: QuietFlag = False,
-    force: ForceFlag = False,
+    dask: DaskOption = None,
 ) -> None:
     """Spend the campaign once: train a model, or release statistics, within everybody's epsilon.
 
     Epsilons are debited before a record is read. A second run hands out the same model.
     """
     from dpmarket.campaign.file_campaign import train_file
-    from dpmarket.cli.render import Voice
 
-    voice = Voice(as_json, quiet, str(output))
+    voice = given.voice(output)
     with voice.progress() as progress:
-        done = train_file(rules, data, output, overwrite=force, progress=progress, database=database)
+        source = given.rules, data, output
+        more: Any = {"overwrite": given.force, "progress": progress, "database": given.database}
+        if dask is None:
+            done = train_file(*source, **more)
+        else:
+            from dpmarket.distributed.purchases import train_files
+
+            done = train_files(*source, dask, **more)
     _tell_training(voice, done, str(output))
 
 
@@ -311,29 +381,35 @@ def _tell_training(voice: Voice, done: Training, output: str) -> None:
     voice.tell(new if done.is_new else f"The {what} that this campaign bought already", rows, told, note)
 
 
+@together
 def predict(
+    given: Written,
     model: Annotated[Path, typer.Argument(help="Model file that 'dpmarket train' wrote.")],
     data: Annotated[Path, typer.Argument(help="CSV or Parquet file with the features; - for stdin.")],
     output: Annotated[
         Path,
         typer.Option("--output", "-o", help="Write predictions to this .csv or .parquet file; - for stdout."),
     ] = Path("-"),
-    as_json: JsonFlag = False,
-    quiet: QuietFlag = False,
-    force: ForceFlag = False,
+    interval: Annotated[
+        float | None,
+        typer.Option(
+            help="Add the ends of an interval for each prediction: how often it holds, such as 0.9. Rough "
+            "if the rules had no training.intervals."
+        ),
+    ] = None,
 ) -> None:
     """Predict the label, or the number, of every row of a table."""
     from dpmarket.campaign.rules.prediction import predict_file
     from dpmarket.campaign.rules.released import read_model
-    from dpmarket.cli.render import Voice, number
+    from dpmarket.cli.render import number
     from dpmarket.files import refuse_same
 
     refuse_same(output, model, data)
-    voice = Voice(as_json, quiet, str(output))
+    voice = given.voice(output)
     with voice.progress() as progress:
         progress("Predicting", 0.0)
         found = read_model(model)
-        done = predict_file(found, data, output, overwrite=force)
+        done = predict_file(found, data, output, interval=interval, overwrite=given.force)
     by_label = dict(zip(map(str, found.labels), done.counts, strict=True))
     rows = [
         ("rows", f"{done.rows:,}"),

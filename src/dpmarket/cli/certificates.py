@@ -8,46 +8,44 @@ from typing import Annotated
 
 import typer
 
-from dpmarket.cli.arguments import RULES, DatabaseOption, ForceFlag, JsonFlag, QuietFlag, RulesOption
+from dpmarket.cli.arguments import Spoken, Written, WrittenOfCampaign, together
 
 CertificateFile = Annotated[Path, typer.Argument(help="The certificate that 'dpmarket certify' wrote.")]
 
 
+@together
 def commit(
+    given: WrittenOfCampaign,
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Write the rules to this .json file; publish it.")
     ] = Path("commitment.json"),
-    rules: RulesOption = RULES,
-    database: DatabaseOption = None,
-    as_json: JsonFlag = False,
-    quiet: QuietFlag = False,
-    force: ForceFlag = False,
 ) -> None:
     """Fix a campaign's rules before anybody reports: a file, its digest and the time, to be published.
 
     Publish the file, or at least the digest, where others store it with its date, before the first report
     comes in. The certificate names it, and 'verify --commitment' checks that nothing was changed.
     """
-    from dpmarket.campaign.file_campaign import commit_file
+    from dpmarket.campaign.file_quotes import commit_file
     from dpmarket.campaign.place import place_of
     from dpmarket.certificates import rules_digest
-    from dpmarket.cli.render import Voice
     from dpmarket.files import refuse_existing, refuse_same, refuse_unwritable, write_bytes
 
-    refuse_same(output, *place_of(rules, database).files)
+    refuse_same(output, *place_of(given.rules, given.database).files)
     refuse_unwritable(output)
-    if not force:
+    if not given.force:
         refuse_existing(output)
-    text, committed_at = commit_file(rules, database=database)
-    write_bytes(output, text.encode() + b"\n", overwrite=force)
+    text, committed_at = commit_file(given.rules, database=given.database)
+    write_bytes(output, text.encode() + b"\n", overwrite=given.force)
     digest = rules_digest(text)
     rows = [("digest", digest), ("time", committed_at), ("written to", str(output))]
     data = {"digest": digest, "committed_at": committed_at, "commitment": str(output)}
     note = f"Publish {output}, or at least its digest, before anybody reports."
-    Voice(as_json, quiet, str(output)).tell("Rules fixed", rows, data, note)
+    given.voice(output).tell("Rules fixed", rows, data, note)
 
 
+@together
 def certify(
+    given: WrittenOfCampaign,
     output: Annotated[Path, typer.Option("--output", "-o", help="Write the certificate to this .json file.")],
     openings: Annotated[
         Path,
@@ -64,11 +62,6 @@ def certify(
             "with .sig after its name.",
         ),
     ] = None,
-    rules: RulesOption = RULES,
-    database: DatabaseOption = None,
-    as_json: JsonFlag = False,
-    quiet: QuietFlag = False,
-    force: ForceFlag = False,
 ) -> None:
     """Certify what was quoted, paid and spent, and the model, for others to verify.
 
@@ -77,33 +70,34 @@ def certify(
     from dpmarket.campaign.file_campaign import certify_file
     from dpmarket.campaign.place import place_of
     from dpmarket.certificates import sign, write_certificate
-    from dpmarket.cli.render import Voice
     from dpmarket.files import refuse_existing, refuse_same, write_bytes
 
     signature = output.with_name(output.name + ".sig")
     for path in (output, signature, openings):
-        refuse_same(path, *place_of(rules, database).files, *([key] if key else []))
-    if not force:
+        refuse_same(path, *place_of(given.rules, given.database).files, *([key] if key else []))
+    if not given.force:
         for path in (output, *([signature] if key else [])):
             refuse_existing(path)
     refuse_existing(openings)
-    voice = Voice(as_json, quiet)
+    voice = given.voice()
     with voice.progress() as progress:
         progress("Certifying", 0.1)
-        certificate = certify_file(rules, database=database)
+        certificate = certify_file(given.rules, database=given.database)
         signed = None if key is None else sign(certificate, key)
         progress("Writing the certificate", 0.6)
-        write_certificate(certificate, output, openings, overwrite=force)
+        write_certificate(certificate, output, openings, overwrite=given.force)
     rows = [("sellers", f"{len(certificate.lines):,}"), ("digest", certificate.digest)]
     if signed is not None:
-        write_bytes(signature, signed, overwrite=force)
+        write_bytes(signature, signed, overwrite=given.force)
         rows.append(("signature", str(signature)))
     data = {"sellers": len(certificate.lines), "digest": certificate.digest, "certificate": str(output)}
     note = f"The certificate is in {output}. Keep {openings} secret: it opens every line."
     voice.tell("Certified", rows, data, note)
 
 
+@together
 def receipts(
+    given: Written,
     certificate: Annotated[
         Path | None, typer.Argument(help="The certificate that 'dpmarket certify' wrote.")
     ] = None,
@@ -125,9 +119,6 @@ def receipts(
             help="Write the page on which sellers check their receipts in a browser, an .html file.",
         ),
     ] = None,
-    as_json: JsonFlag = False,
-    quiet: QuietFlag = False,
-    force: ForceFlag = False,
 ) -> None:
     """Write every seller's receipt, with which they can check their own line of the certificate.
 
@@ -141,39 +132,40 @@ def receipts(
 
     from dpmarket.campaign.certificate import write_receipts_folder, write_receipts_table
     from dpmarket.certificates import read_certificate, receipt_page
-    from dpmarket.cli.render import Voice
     from dpmarket.errors import InvalidInput
     from dpmarket.files import refuse_existing, refuse_same, write_bytes
 
-    voice = Voice(as_json, quiet)
+    voice = given.voice()
     rows: list[tuple[str, str]] = []
     data: dict[str, object] = {}
-    given = [file for file in (certificate, openings, output) if file is not None]
-    if len(given) not in (0, 3) or (not given and page is None):
+    files = [file for file in (certificate, openings, output) if file is not None]
+    if len(files) not in (0, 3) or (not files and page is None):
         raise InvalidInput("expected a certificate, its openings and --output, or --page alone.")
     if page is not None:
-        refuse_same(page, *given)
-        if not force:
+        refuse_same(page, *files)
+        if not given.force:
             refuse_existing(page)
     if certificate is not None and openings is not None and output is not None:
         with voice.progress() as progress:
             progress("Reading the certificate", 0.0)
             found = read_certificate(certificate, openings)
             if output.suffix.lower() in (".csv", ".parquet"):
-                count = write_receipts_table(found, output, overwrite=force)
+                count = write_receipts_table(found, output, overwrite=given.force)
             else:
                 count = write_receipts_folder(found, output, progress)
         rows, data = [("receipts", f"{count:,}"), ("written to", str(output))], {"receipts": count}
     if page is not None:
         content = receipt_page()
-        write_bytes(page, content, overwrite=force)
+        write_bytes(page, content, overwrite=given.force)
         digest = hashlib.sha256(content).hexdigest()
         rows += [("page", str(page)), ("the page's digest", digest)]
         data |= {"page": str(page), "digest": digest}
     voice.tell("Receipts", rows, data)
 
 
+@together
 def verify(
+    given: Spoken,
     certificate: CertificateFile,
     receipt: Annotated[
         Path | None, typer.Option("--receipt", help="A seller's receipt: checks that one line.")
@@ -216,15 +208,13 @@ def verify(
         Path | None,
         typer.Option("--reports", help="With --openings: the frozen reports, a CSV file of id and cost."),
     ] = None,
-    as_json: JsonFlag = False,
-    quiet: QuietFlag = False,
 ) -> None:
     """Check a certificate without trusting who made it; exit code 1 if any check fails.
 
     What can be checked depends on what is given. The checks share no code with the certifying program.
     """
     from dpmarket.certificates import check_certificate
-    from dpmarket.cli.render import Voice, busy
+    from dpmarket.cli.render import busy
 
     cost = None
     if ask_cost:
@@ -248,22 +238,21 @@ def verify(
     title = f"No check failed; {left} skipped" if left else "No check failed"
     if not result.passed:
         title = "A CHECK FAILED: do not trust this certificate"
-    Voice(as_json, quiet).list(title, lines, result.to_dict())
+    given.voice().list(title, lines, result.to_dict())
     if not result.passed:
         raise typer.Exit(1)
 
 
+@together
 def signing_key(
+    given: Spoken,
     key: Annotated[
         Path, typer.Argument(help="Where to write the secret key; an existing file is never overwritten.")
     ],
-    as_json: JsonFlag = False,
-    quiet: QuietFlag = False,
 ) -> None:
     """Make an Ed25519 key for signing certificates, and tell its public part."""
     from dpmarket.certificates import new_signing_key
-    from dpmarket.cli.render import Voice
 
     public = new_signing_key(key)
     note = f"The secret key is in {key}; publish the public key where sellers can find it."
-    Voice(as_json, quiet).tell("A new key", [("public key", public)], {"public_key": public}, note)
+    given.voice().tell("A new key", [("public key", public)], {"public_key": public}, note)

@@ -7,27 +7,27 @@ from typing import Annotated
 
 import typer
 
-from dpmarket.cli.arguments import JsonFlag, QuietFlag
+from dpmarket.cli.arguments import Spoken, together
 
 
+@together
 def demo(
+    given: Spoken,
     folder: Annotated[
         Path, typer.Argument(help="Folder for all files; an earlier demonstration there is replaced.")
     ] = Path("dpmarket-demo"),
-    as_json: JsonFlag = False,
-    quiet: QuietFlag = False,
 ) -> None:
     """Buy privacy from 456 simulated sellers, train a model, audit everything, and write the report.
 
     The records are public (breast cancer), the costs are drawn with a fixed seed: every run has the same
     market and other noise. It takes some seconds, more in a first run, which compiles.
     """
-    from dpmarket.cli.render import Voice, number, print_table
+    from dpmarket.cli.render import number, print_table
     from dpmarket.report.demo import run_demo
     from dpmarket.report.score import Score
 
-    voice = Voice(as_json, quiet)
-    if not as_json:
+    voice = given.voice()
+    if not given.as_json:
         voice.remark("Some seconds; a first run compiles.")
     with voice.progress() as progress:
         done = run_demo(folder, progress)
@@ -57,7 +57,7 @@ def demo(
         "summary": summary.to_dict(),
     }
     voice.tell("A market for privacy", rows, data)
-    if not (as_json or quiet):
+    if not (given.as_json or given.quiet):
         best = done.plan.prospect
         print_table(
             "What personal prices buy: the same money by simpler rules",

@@ -8,45 +8,42 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dpmarket.cli.arguments import RULES, DatabaseOption, ForceFlag, JsonFlag, QuietFlag, RulesOption
+from dpmarket.cli.arguments import (
+    OfCampaign,
+    OfMarket,
+    Spoken,
+    WrittenOfCampaign,
+    together,
+)
 
 if TYPE_CHECKING:
     from dpmarket.campaign.file_payouts import Bank
 
-PlaceOption = Annotated[
-    Path, typer.Option("--rules", "-m", help="A rules file, a database (.db), or a service's folder.")
-]
 
-
+@together
 def show(
+    given: Spoken,
     file: Annotated[
         Path, typer.Argument(help="Quotes, a model, statistics, rules or a market (.db), told by its ending.")
     ],
-    as_json: JsonFlag = False,
-    quiet: QuietFlag = False,
 ) -> None:
     """Show what a file or a market holds; nothing about single people."""
     from dpmarket.campaign.description import describe
-    from dpmarket.cli.render import Voice
 
     found = describe(file)
-    Voice(as_json, quiet).tell(found.title, found.rows, found.data, found.note or None)
+    given.voice().tell(found.title, found.rows, found.data, found.note or None)
 
 
-def statement(
-    seller: Annotated[str, typer.Argument(help="The seller's id.")],
-    rules: RulesOption = RULES,
-    database: DatabaseOption = None,
-    as_json: JsonFlag = False,
-) -> None:
+@together
+def statement(given: OfCampaign, seller: Annotated[str, typer.Argument(help="The seller's id.")]) -> None:
     """Say what the database knows about one person: epsilon, payment and state, by campaign. Confidential."""
     from dpmarket.campaign.file_campaign import statement_of
     from dpmarket.campaign.rules.amounts import money_text
     from dpmarket.cli.render import number, print_table
     from dpmarket.files import to_json
 
-    lines = statement_of(rules, seller, database=database)
-    if as_json:
+    lines = statement_of(given.rules, seller, database=given.database)
+    if given.as_json:
         typer.echo(to_json({"seller": seller, "campaigns": [vars(line) for line in lines]}), nl=False)
         return
     deltas = sum(line.delta for line in lines)
@@ -68,7 +65,9 @@ def statement(
     )
 
 
+@together
 def payouts(
+    given: WrittenOfCampaign,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", help="Write whom to pay to this .csv or .parquet file; - for stdout."),
@@ -94,11 +93,6 @@ def payouts(
     payer_name: Annotated[str, typer.Option("--payer-name", help="With --bank: the payer.")] = "",
     payer_iban: Annotated[str, typer.Option("--payer-iban", help="With --bank: the payer's IBAN.")] = "",
     day: Annotated[str, typer.Option("--day", help="With --bank: when to pay, such as 2026-03-02.")] = "",
-    rules: RulesOption = RULES,
-    database: DatabaseOption = None,
-    as_json: JsonFlag = False,
-    quiet: QuietFlag = False,
-    force: ForceFlag = False,
 ) -> None:
     """Write whom to pay how much, net of withdrawals, or enter what became of payments.
 
@@ -107,18 +101,20 @@ def payouts(
     """
     from dpmarket.campaign.file_payouts import enter_payout_file, write_payout
     from dpmarket.campaign.rules.amounts import money_text
-    from dpmarket.cli.render import Voice
 
     if sum(given is not None for given in (output, confirmed, returned)) != 1:
         raise typer.BadParameter("give one of --output, --confirmed and --returned.")
-    voice = Voice(as_json, quiet, str(output))
+    voice = given.voice(output)
     if output is None:
         kind = "confirmed" if confirmed is not None else "returned"
-        count = enter_payout_file(rules, confirmed or returned or Path("-"), kind, database=database)
+        source = confirmed or returned or Path("-")
+        count = enter_payout_file(given.rules, source, kind, database=given.database)
         voice.tell("Payments entered", [(f"{kind} now", f"{count:,}")], {kind: count})
         return
     how = None if bank is None else _bank(bank, payer_name, payer_iban, day)
-    made = write_payout(rules, output, overwrite=force, repeat=repeat, bank=how, database=database)
+    made = write_payout(
+        given.rules, output, overwrite=given.force, repeat=repeat, bank=how, database=given.database
+    )
     rows = [
         ("payout", f"{made.payout.number}"),
         ("payments", f"{made.payout.people:,}"),
@@ -140,15 +136,13 @@ def _bank(accounts: Path, name: str, iban: str, day: str) -> Bank:
     return Bank(accounts, BankAccount(name, iban), when)
 
 
+@together
 def check(
+    given: OfMarket,
     files: Annotated[
         list[Path] | None,
         typer.Argument(help="Reports or data: checked against the rules, as quote and train would."),
     ] = None,
-    rules: PlaceOption = RULES,
-    database: DatabaseOption = None,
-    as_json: JsonFlag = False,
-    quiet: QuietFlag = False,
 ) -> None:
     """With files: a dry run of quote and train. Without: keys, books, log, clock and disk of a market.
 
@@ -156,21 +150,20 @@ def check(
     """
     from dpmarket.campaign.checks import findings
     from dpmarket.cli.places import opened_market
-    from dpmarket.cli.render import Voice
 
-    voice = Voice(as_json, quiet)
+    voice = given.voice()
     if files:
-        from dpmarket.campaign.file_check import check_files
+        from dpmarket.campaign.file_campaign import check_files
 
-        rows = check_files(rules, files, database=database)
+        rows = check_files(given.rules, files, database=given.database)
         voice.tell("These files can be used", rows, {"files": dict(rows)})
         return
-    if rules.is_dir():
+    if given.rules.is_dir():
         from dpmarket.web.checkup import check_service
 
-        found = check_service(rules)
+        found = check_service(given.rules)
     else:
-        with opened_market(rules, database) as market:
+        with opened_market(given.rules, given.database) as market:
             found = list(findings(market))
     lines = [f"{one.kind}: {one.found} {one.todo}" for one in found] or ["nothing is wrong"]
     data = {"adds_up": not found, "findings": [vars(one) for one in found]}
@@ -179,7 +172,9 @@ def check(
         raise typer.Exit(1)
 
 
+@together
 def repair(
+    given: OfMarket,
     log_lost: Annotated[
         bool,
         typer.Option(
@@ -190,53 +185,42 @@ def repair(
         Path | None,
         typer.Option("--released", help="The released document of this campaign, which exists elsewhere."),
     ] = None,
-    rules: PlaceOption = RULES,
-    database: DatabaseOption = None,
-    as_json: JsonFlag = False,
-    quiet: QuietFlag = False,
 ) -> None:
     """After a backup was put back: enter what only the log knows. Spent epsilon stays spent, and is paid."""
     from dpmarket.cli.places import repaired
-    from dpmarket.cli.render import Voice
 
-    done = repaired(rules, database, log_lost=log_lost, released=released)
+    done = repaired(given.rules, given.database, log_lost=log_lost, released=released)
     counts = {kind: done.count(kind) for kind in dict.fromkeys(done)}
     rows = [(f"entered: {kind}", f"{number:,}") for kind, number in counts.items()]
-    Voice(as_json, quiet).tell("Repaired", rows or [("entered", "nothing was missing")], {"entered": counts})
+    given.voice().tell("Repaired", rows or [("entered", "nothing was missing")], {"entered": counts})
 
 
+@together
 def backup(
+    given: OfMarket,
     target: Annotated[Path, typer.Argument(help="The new file for the copy.")],
-    rules: PlaceOption = RULES,
-    database: DatabaseOption = None,
-    as_json: JsonFlag = False,
-    quiet: QuietFlag = False,
 ) -> None:
     """Copy the database while it is in use. Private keys and the log are not in the copy."""
     from dpmarket.campaign.backup import back_up
     from dpmarket.cli.places import located
-    from dpmarket.cli.render import Voice
 
-    place = located(rules, database)
+    place = located(given.rules, given.database)
     back_up(place.url, target, place.programs)
     note = "Keep the log and the keys elsewhere: a backup is put back with them as they are then."
-    Voice(as_json, quiet).tell("A backup", [("written to", str(target))], {"backup": str(target)}, note)
+    given.voice().tell("A backup", [("written to", str(target))], {"backup": str(target)}, note)
 
 
+@together
 def restore(
+    given: OfMarket,
     source: Annotated[Path, typer.Argument(help="The copy that 'dpmarket backup' wrote.")],
-    rules: PlaceOption = RULES,
-    database: DatabaseOption = None,
-    as_json: JsonFlag = False,
-    quiet: QuietFlag = False,
 ) -> None:
     """Put a backup back where there is no database, enter what it lacks from the log, and check it."""
     from dpmarket.campaign.backup import restore as put_back
     from dpmarket.cli.places import located
-    from dpmarket.cli.render import Voice
 
-    place = located(rules, database)
+    place = located(given.rules, given.database)
     done = put_back(source, place.url, place.state, place.keys, place.programs)
     counts = {kind: done.count(kind) for kind in dict.fromkeys(done)}
     rows = [("put back", str(place.url)), *((f"entered: {k}", f"{n:,}") for k, n in counts.items())]
-    Voice(as_json, quiet).tell("Put back", rows, {"entered": counts})
+    given.voice().tell("Put back", rows, {"entered": counts})

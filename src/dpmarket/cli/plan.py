@@ -64,6 +64,19 @@ def plan(
     ] = None,
     weight_cap: WeightCapOption = None,
     max_mean_epsilon: MaxMeanEpsilonOption = None,
+    public: Annotated[
+        Path | None,
+        typer.Option(
+            help="A public or pilot table with the rules' columns (never private records): forecast what "
+            "several budgets will buy."
+        ),
+    ] = None,
+    campaigns: Annotated[
+        int, typer.Option(min=2, help="With --public: how many campaigns to simulate for each budget.")
+    ] = 12,
+    plot: Annotated[
+        Path | None, typer.Option(help="With --public: draw the forecast into this .png, .svg or .pdf file.")
+    ] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Plan a purchase: payment weight, expected error, who is bought from, and what simpler rules would give.
@@ -80,15 +93,13 @@ def plan(
     if rules is not None:
         if costs is not None or features is not None or target is not None:
             raise typer.BadParameter("leave out --costs, --features and --target: the rules file says it.")
-        with busy("Planning"):
-            found, warning = _plan_of_file(rules, sellers, budget)
-        if as_json:
-            typer.echo(to_json({**found.to_dict(), "warning": warning}), nl=False)
+        if public is not None:
+            _forecast(rules, public, sellers, budget, campaigns, plot, as_json=as_json)
         else:
-            _print(found, None)
-        if warning is not None:
-            typer.echo(warning, err=True)
+            _plan_rules(rules, sellers, budget, as_json=as_json)
         return
+    if public is not None or plot is not None:
+        raise typer.BadParameter("--public needs --rules, and --plot needs --public.")
     if costs is None or sellers is None or features is None:
         raise typer.BadParameter("say --costs, --sellers and --features, or --rules.")
     if (budget is None) == (target is None):
@@ -130,6 +141,21 @@ def plan(
     _print(found, command)
 
 
+def _plan_rules(rules: Path, sellers: int | None, budget: float | None, *, as_json: bool) -> None:
+    """Print the plan of a rules file."""
+    from dpmarket.cli.render import busy
+    from dpmarket.files import to_json
+
+    with busy("Planning"):
+        found, warning = _plan_of_file(rules, sellers, budget)
+    if as_json:
+        typer.echo(to_json({**found.to_dict(), "warning": warning}), nl=False)
+    else:
+        _print(found, None)
+    if warning is not None:
+        typer.echo(warning, err=True)
+
+
 def _plan_of_file(rules: Path, sellers: int | None, budget: float | None) -> tuple[Plan, str | None]:
     """Plan what a rules file asks for; what is given comes before what it says. Return a warning with it."""
     from dpmarket.campaign.rules.pricing import noise_warning, plan_for
@@ -145,6 +171,53 @@ def _plan_of_file(rules: Path, sellers: int | None, budget: float | None) -> tup
     data["objective"] = {**data["objective"], "budget": budget}
     data["objective"].pop("payment_weight", None)
     return plan_for(planned, sellers, budget), noise_warning(check_rules(data))
+
+
+def _forecast(
+    path: Path,
+    public: Path,
+    sellers: int | None,
+    budget: float | None,
+    campaigns: int,
+    plot: Path | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Forecast what several budgets will buy, and print it."""
+    from dpmarket.campaign.rules.rules_file import read_rules
+    from dpmarket.cli.render import Voice, print_table
+    from dpmarket.files import to_json, write_bytes
+    from dpmarket.report.forecast import BUDGETS, PERSONAL, forecast_rules
+
+    rules = read_rules(path)
+    budgets = None if budget is None else [budget * factor for factor in BUDGETS]
+    numbers = None if sellers is None else [sellers]
+    with Voice(as_json, quiet=False).progress() as progress:
+        found = forecast_rules(
+            rules, public, budgets=budgets, sellers=numbers, campaigns=campaigns, progress=progress
+        )
+    if plot is not None:
+        write_bytes(plot, found.image(plot.suffix), overwrite=True)
+    if as_json:
+        typer.echo(to_json(found.to_dict()), nl=False)
+        return
+    rules_asked = list(dict.fromkeys(one.rule for one in found.predictions))
+    lines: dict[tuple[int, float], dict[str, str]] = {}
+    for one in found.predictions:
+        cells = lines.setdefault((one.sellers, one.budget), {})
+        cells[one.rule] = f"{one.score:.3f} ± {one.standard_error:.3f}"
+    for number in dict.fromkeys(one.sellers for one in found.predictions):
+        rows = [
+            [f"{money:,.6g}", *(cells.get(rule, "") for rule in rules_asked)]
+            for (these, money), cells in lines.items()
+            if these == number
+        ]
+        print_table(
+            f"Forecast of the {found.measure} with {number:,} sellers, on {public.name}",
+            [f"budget ({rules.money.currency})", *rules_asked],
+            rows,
+            found.sentence(number, rules.money.currency, PERSONAL),
+        )
 
 
 def _objective(

@@ -82,10 +82,14 @@ def print_table(
     note: str | None = None,
     to_stderr: bool = False,
 ) -> None:
-    """Print rows under a title; the first column is text, the others are numbers."""
+    """Print rows under a title; the first column is text, the others are numbers.
+
+    Where the terminal is narrow, names break in tables of several columns, and values in tables of two.
+    """
     table = Table(box=box.SIMPLE_HEAD, show_header=any(columns))
     for k, name in enumerate(columns):
-        table.add_column(name, justify="left" if k == 0 else "right", no_wrap=k > 0)
+        breaks = k == 1 if len(columns) == 2 else k == 0
+        table.add_column(name, justify="left" if k == 0 else "right", no_wrap=not breaks, overflow="fold")
     for row in rows:
         table.add_row(*row)
     console = Console(stderr=to_stderr, highlight=False, markup=False, emoji=False, soft_wrap=True)

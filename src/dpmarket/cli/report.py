@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dpmarket.cli.arguments import RULES, DatabaseOption, ForceFlag, JsonFlag, QuietFlag, RulesOption
+from dpmarket.cli.arguments import WrittenOfCampaign, together
 
 if TYPE_CHECKING:
     from dpmarket.report.score import NumberScore, Score
 
 
+@together
 def report(
+    given: WrittenOfCampaign,
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Write the page to this .html file; - for stdout.")
     ],
@@ -38,11 +40,6 @@ def report(
         typer.Option("--certificate", help="The campaign's certificate: verified, and named by its digest."),
     ] = None,
     title: Annotated[str | None, typer.Option("--title", help="The page's heading.")] = None,
-    rules: RulesOption = RULES,
-    database: DatabaseOption = None,
-    as_json: JsonFlag = False,
-    quiet: QuietFlag = False,
-    force: ForceFlag = False,
 ) -> None:
     """Write one self-contained HTML page: what was bought and why, the model's error, audits, parameters.
 
@@ -50,22 +47,22 @@ def report(
     records in --test must be public: an error rate on private ones is a release that nobody was paid for.
     """
     from dpmarket.campaign.rules.amounts import money_text
-    from dpmarket.cli.render import Voice, number
+    from dpmarket.cli.render import number
     from dpmarket.report import report_file
 
-    voice = Voice(as_json, quiet, str(output))
+    voice = given.voice(output)
     with voice.progress() as progress:
         summary = report_file(
-            rules,
+            given.rules,
             output,
             reports=reports,
             test=test,
             groups=groups,
             certificate=certificate,
             title=title,
-            overwrite=force,
+            overwrite=given.force,
             progress=progress,
-            database=database,
+            database=given.database,
         )
     totals, score = summary.totals, summary.score
     rows = [

@@ -2,8 +2,8 @@
 
 Every family is fitted to one half of the pilot and scored by the mean log-likelihood of the other half, both
 ways round. Bounded families take the ends of their support from the half that they are fitted to, one mean
-spacing beyond its reports. So that a report beyond rules no family out, each is scored with a little
-probability, 2/n, spread evenly up to twice the highest cost. The best is then fitted to all reports.
+spacing beyond its reports; a little probability, 2/n, is spread evenly up to twice the highest cost, so that
+a report beyond rules no family out. The best is then fitted to all reports.
 """
 
 from __future__ import annotations

@@ -6,9 +6,8 @@ never fall, linear in between. Reports below the first knot count as that knot; 
 reserve price, sell nothing. Truthfulness needs some public non-decreasing table, not the exact one: how close
 it is to the distribution decides only how much of the optimum is reached.
 
-:meth:`VirtualCost.of` evaluates psi at points spaced half by cost and half by probability, irons them
-(isotonic regression weighted by probability mass is ironing: the slopes of the convex hull of the integrated
-virtual cost in quantile space), and keeps the few knots that describe the result within the tolerance.
+:meth:`VirtualCost.of` evaluates psi at points spaced half by cost and half by probability, irons them by
+isotonic regression weighted by probability mass, and keeps the few knots that describe the result.
 """
 
 from __future__ import annotations

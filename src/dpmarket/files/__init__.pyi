@@ -10,7 +10,7 @@ from .atomic import write_folder as write_folder
 from .bounded import parse_json as parse_json
 from .bounded import parse_toml as parse_toml
 from .columns import ColumnProblem as ColumnProblem
-from .columns import bytes_of_texts as bytes_of_texts
+from .columns import dates_of as dates_of
 from .columns import find as find
 from .columns import number_column as number_column
 from .columns import numbers_of as numbers_of
@@ -20,16 +20,11 @@ from .documents import read_toml as read_toml
 from .documents import to_json as to_json
 from .documents import write_json as write_json
 from .formulas import csv_text as csv_text
-from .keys import positions_in as positions_in
-from .keys import repeated as repeated
 from .packages import packaged_file as packaged_file
 from .packages import packaged_member as packaged_member
 from .tables import column_names as column_names
 from .tables import csv_columns as csv_columns
-from .tables import parquet_bytes as parquet_bytes
 from .tables import read_table as read_table
-from .tables import table_from_bytes as table_from_bytes
 from .tables import table_kind as table_kind
-from .tables import table_to_bytes as table_to_bytes
 from .tables import write_table as write_table
 from .tables import writing_table as writing_table

@@ -24,25 +24,13 @@ def is_standard_stream(path: str | os.PathLike[str]) -> bool:
 
 
 def refuse_existing(target: str | os.PathLike[str]) -> None:
-    """Refuse a target that exists, before work is done that would have nowhere to go.
-
-    Raises
-    ------
-    FileProblem
-        The target exists. ``-`` never does.
-    """
+    """Refuse a target that exists, before work is done that would have nowhere to go."""
     if not is_standard_stream(target) and Path(target).exists():
         raise FileProblem(f"{target} exists; name another file, or say that it may be overwritten (--force).")
 
 
 def refuse_unwritable(target: str | os.PathLike[str]) -> None:
-    """Refuse a target whose folder is missing or cannot be written, before work is done for nothing.
-
-    Raises
-    ------
-    FileProblem
-        With what is wrong. ``-`` can always be written.
-    """
+    """Refuse a target whose folder is missing or cannot be written, before work is done for nothing."""
     path = Path(target)
     if is_standard_stream(target):
         return
@@ -91,11 +79,6 @@ def atomic_path(
 
     Who may read the file is ``mode``, less what the umask forbids, and less what an old file forbade. The
     temporary file is at no time open to more people than the target.
-
-    Raises
-    ------
-    FileProblem
-        The target's folder is missing or not writable, or the target exists and may not be overwritten.
     """
     path = Path(target)
     refuse_unwritable(path)
@@ -127,13 +110,7 @@ def atomic_path(
 
 
 def write_bytes(target: str | os.PathLike[str], data: bytes, *, overwrite: bool = True) -> None:
-    """Write ``data`` to ``target``, atomically; ``-`` is the standard output.
-
-    Raises
-    ------
-    FileProblem
-        As for :func:`atomic_path`.
-    """
+    """Write ``data`` to ``target``, atomically; ``-`` is the standard output."""
     if is_standard_stream(target):
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
@@ -143,13 +120,7 @@ def write_bytes(target: str | os.PathLike[str], data: bytes, *, overwrite: bool 
 
 
 def private_bytes(target: str | os.PathLike[str], data: bytes, *, overwrite: bool = False) -> None:
-    """Write ``data`` to a file that only its owner may read, atomically, whoever could read an old one.
-
-    Raises
-    ------
-    FileProblem
-        As for :func:`atomic_path`; by default an existing file is refused.
-    """
+    """Write ``data`` to a file that only its owner may read, atomically, whoever could read an old one."""
     with atomic_path(target, overwrite=overwrite, mode=PRIVATE) as temporary:
         temporary.write_bytes(data)
 
@@ -165,11 +136,6 @@ def write_folder(target: str | os.PathLike[str], files: Iterable[tuple[str, byte
         The new folder; the one that it lies in must exist.
     files
         Names and contents, taken one at a time, so that not all need be in memory.
-
-    Raises
-    ------
-    FileProblem
-        The folder exists or cannot be written. Nothing of it is left then.
     """
     path = Path(target)
     if not path.parent.is_dir():
@@ -203,11 +169,6 @@ def read_bytes(source: str | os.PathLike[str], most: int | None = None) -> bytes
         The file.
     most
         How many bytes it may have; None: as many as it has. Of a larger one no more is read.
-
-    Raises
-    ------
-    FileProblem
-        There is no such file, it cannot be read, or it is larger than that.
     """
     size = -1 if most is None else most + 1
     try:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from dpmarket.arrays import BoolArray, FloatArray, IntArray
@@ -17,25 +16,12 @@ from dpmarket.errors import FileProblem
 from dpmarket.files.atomic import is_standard_stream
 
 _SHOWN = 3
-_BLOCK = 65_536
 _DECIMAL_COMMA = r"^\s*[+-]?\d+,\d+\s*$"
 
 
 @dataclass(frozen=True)
 class ColumnProblem:
-    """One kind of problem in a column: what it is, in how many rows, and the first few of them.
-
-    Attributes
-    ----------
-    column
-        The column's name.
-    words
-        What is wrong, without a value of the table.
-    count
-        In how many rows.
-    rows
-        Positions of the first three, from 0.
-    """
+    """One kind of problem in a column: in words without a value, in how many rows, and the first of them."""
 
     column: str
     words: str
@@ -64,19 +50,7 @@ def find(column: str, words: str, offends: BoolArray, rows: IntArray | None = No
 
 
 def refuse(table: pl.DataFrame, source: str | os.PathLike[str], problems: Sequence[ColumnProblem]) -> None:
-    """Raise ``FileProblem`` with all problems, if there are any.
-
-    Parameters
-    ----------
-    table, source
-        What was looked at, and its file: they decide how rows are counted.
-    problems
-        What was found; with none, nothing happens.
-
-    Raises
-    ------
-    FileProblem
-        ``details`` has a sentence for every problem.
+    """Raise ``FileProblem`` with a sentence for every problem of a file's table, if there are any.
 
     Examples
     --------
@@ -101,12 +75,9 @@ def numbers_of(
 ) -> tuple[FloatArray, list[ColumnProblem]]:
     """Return a column as float64, NaN where there is no finite number, and what was found instead.
 
-    Parameters
-    ----------
-    rows
-        Positions of the rows to look at; None: all. Other rows are not looked at.
+    Only ``rows``, positions in the file, are looked at; None: all.
     """
-    column = _selected(table, name, rows)
+    column = table.get_column(name) if rows is None else table.get_column(name).gather(rows)
     if column.dtype == pl.Float64 and column.null_count() == 0:
         values = column.to_numpy()
         if np.isfinite(values.min(initial=0.0)) and np.isfinite(values.max(initial=0.0)):
@@ -135,13 +106,29 @@ def numbers_of(
     return values, problems
 
 
+def dates_of(texts: pl.Series) -> tuple[pl.Series, bool]:
+    """Return texts as dates, all in one form, null where there is none; and whether the day comes first.
+
+    Read are dates such as 2020-12-31, and 31.12.2020, 31-12-2020 or 31/12/2020 where all texts are such, the
+    last only if a day above 12 shows that the month does not come first.
+
+    Examples
+    --------
+    >>> dates_of(pl.Series(["31.12.2020", None]))[0].to_list()
+    [datetime.date(2020, 12, 31), None]
+    """
+    for form in ("%d.%m.%Y", "%d-%m-%Y", "%d/%m/%Y"):
+        found = texts.str.to_date(form, strict=False)
+        is_whole = found.null_count() == texts.null_count() < len(texts)
+        if is_whole and texts.str.to_date("%m/%d/%Y", strict=False).null_count() > texts.null_count():
+            return found, True
+    return texts.str.to_date("%Y-%m-%d", strict=False), False
+
+
 def number_column(table: pl.DataFrame, name: str, source: str | os.PathLike[str]) -> FloatArray:
     """Return a column as float64, refusing missing values and text by line number, never by value.
 
-    Raises
-    ------
-    FileProblem
-        Cells that are empty or no numbers. NaN and infinities in a column of numbers pass.
+    NaN and infinities in a column of numbers pass.
     """
     column = table.get_column(name)
     if column.dtype.is_numeric() and column.null_count() == 0:
@@ -149,27 +136,6 @@ def number_column(table: pl.DataFrame, name: str, source: str | os.PathLike[str]
     values, problems = numbers_of(table, name)
     refuse(table, source, problems)
     return values
-
-
-def bytes_of_texts(table: pl.DataFrame, name: str) -> Iterator[tuple[npt.NDArray[np.uint8], IntArray]]:
-    """Give a column's texts in blocks: their bytes in UTF-8 one after the other, and where each ends.
-
-    Examples
-    --------
-    >>> table = pl.DataFrame({"who": ["ab", "c"]})
-    >>> [(bytes(data), ends.tolist()) for data, ends in bytes_of_texts(table, "who")]
-    [(b'abc', [2, 3])]
-    """
-    column = table.get_column(name).cast(pl.String).fill_null("")
-    for first in range(0, len(column), _BLOCK):
-        part = column.slice(first, _BLOCK)
-        data = np.frombuffer(part.str.join("").cast(pl.Binary).item(), dtype=np.uint8)
-        yield data, np.cumsum(part.str.len_bytes().to_numpy(), dtype=np.int64)
-
-
-def _selected(table: pl.DataFrame, name: str, rows: IntArray | None) -> pl.Series:
-    column = table.get_column(name)
-    return column if rows is None else column.gather(rows)
 
 
 def _numbering(table: pl.DataFrame, source: str | os.PathLike[str]) -> tuple[str, int]:

@@ -33,15 +33,7 @@ def to_json(data: object) -> str:
 
 
 def write_json(target: str | os.PathLike[str], data: object, *, overwrite: bool = True) -> None:
-    """Write plain data to a JSON file, atomically; ``-`` is the standard output.
-
-    Raises
-    ------
-    InvalidInput
-        NaN or infinity in the data.
-    FileProblem
-        The file cannot be written, or exists and may not be overwritten.
-    """
+    """Write plain data to a JSON file, atomically; ``-`` is the standard output."""
     write_bytes(target, to_json(data).encode(), overwrite=overwrite)
 
 
@@ -54,11 +46,6 @@ def read_json(source: str | os.PathLike[str], most: int = LARGEST_JSON) -> Any:
         The file.
     most
         How many bytes it may have.
-
-    Raises
-    ------
-    FileProblem
-        No such file, no JSON, or more than any such file needs: the message says where, and quotes nothing.
     """
     try:
         return parse_json(read_bytes(source, most))
@@ -67,13 +54,7 @@ def read_json(source: str | os.PathLike[str], most: int = LARGEST_JSON) -> Any:
 
 
 def read_toml(source: str | os.PathLike[str]) -> dict[str, Any]:
-    """Read a TOML file, in UTF-8; ``-`` is the standard input.
-
-    Raises
-    ------
-    FileProblem
-        No such file, no TOML, or more than any such file needs; the message says where.
-    """
+    """Read a TOML file, in UTF-8; ``-`` is the standard input."""
     try:
         return parse_toml(read_bytes(source, LARGEST_TOML))
     except InvalidInput as problem:

@@ -17,17 +17,12 @@ from __future__ import annotations
 import io
 from typing import BinaryIO
 
-import numpy as np
 import polars as pl
-
-from dpmarket.files.columns import bytes_of_texts
 
 _BEGINNING = r"(?:[\t\r\n]|\s*[=+\-@\x{ff1d}\x{ff0b}\x{ff0d}\x{ff20}])"
 _RUN, _MADE_HARMLESS = "^'*" + _BEGINNING, "^'+" + _BEGINNING
 # Where columns are separated otherwise, a text with such a separator would be cut, and its second half run.
-_SEPARATORS = [b";", b"\t", b"|"]
-_RISKY = np.zeros(256, dtype=bool)  # first bytes of what is run, and of blanks and apostrophes
-_RISKY[[*range(33), *b"'=+-@", *range(128, 256)]] = True
+_SEPARATORS = r"[;\t|]"
 
 
 def harmless(texts: pl.Series) -> pl.Series:
@@ -39,9 +34,7 @@ def harmless(texts: pl.Series) -> pl.Series:
     ['ann', "'=1+1", "''=1+1", "'tis", "'-"]
     """
     found = texts.str.contains(_RUN).fill_null(value=False)
-    return (
-        texts.to_frame("t").select(_prefixed(found)).to_series().alias(texts.name) if found.any() else texts
-    )
+    return _changed(texts, found, pl.lit("'") + pl.col("t"))
 
 
 def as_meant(texts: pl.Series) -> pl.Series:
@@ -55,21 +48,23 @@ def as_meant(texts: pl.Series) -> pl.Series:
     if not texts.str.starts_with("'").any():
         return texts
     found = texts.str.contains(_MADE_HARMLESS).fill_null(value=False)
+    return _changed(texts, found, pl.col("t").str.slice(1))
+
+
+def _changed(texts: pl.Series, found: pl.Series, instead: pl.Expr) -> pl.Series:
     if not found.any():
         return texts
-    shorter = pl.when(found).then(pl.col("t").str.slice(1)).otherwise(pl.col("t"))
-    return texts.to_frame("t").select(shorter).to_series().alias(texts.name)
+    column = pl.when(found).then(instead).otherwise(pl.col("t"))
+    return texts.to_frame("t").select(column).to_series().alias(texts.name)
 
 
 def write_csv(target: BinaryIO, table: pl.DataFrame) -> None:
     """Write a table as CSV in UTF-8 with a header row, its texts made harmless."""
-    texts = [column for column in table.columns if table.schema[column] in (pl.String, pl.Enum)]
-    looked = {column: _looked_at(table.get_column(column)) for column in texts}
-    risky = [column for column, (may_run, _) in looked.items() if may_run]
-    table = table.with_columns([harmless(table.get_column(column).cast(pl.String)) for column in risky])
-    cut = any(has_separator for _, has_separator in looked.values())
+    texts = [name for name in table.columns if table.schema[name] in (pl.String, pl.Enum)]
+    table = table.with_columns([harmless(table.get_column(name).cast(pl.String)) for name in texts])
+    is_cut = any(table.get_column(name).str.contains(_SEPARATORS).any() for name in texts)
     target.write(table.clear().write_csv().encode())
-    table.write_csv(target, include_header=False, quote_style="non_numeric" if cut else "necessary")
+    table.write_csv(target, include_header=False, quote_style="non_numeric" if is_cut else "necessary")
 
 
 def csv_text(table: pl.DataFrame) -> bytes:
@@ -83,18 +78,3 @@ def csv_text(table: pl.DataFrame) -> bytes:
     buffer = io.BytesIO()
     write_csv(buffer, table)
     return buffer.getvalue()
-
-
-def _looked_at(texts: pl.Series) -> tuple[bool, bool]:
-    """Return whether the rule can apply to a text, by its first byte, and whether one has a separator."""
-    may_run = has_separator = False
-    for data, ends in bytes_of_texts(texts.drop_nulls().to_frame("t"), "t"):
-        starts = np.concatenate(([0], ends[:-1]))[np.diff(ends, prepend=0) > 0]
-        may_run = may_run or bool(_RISKY[data[starts]].any())
-        whole = data.tobytes()
-        has_separator = has_separator or any(one in whole for one in _SEPARATORS)
-    return may_run, has_separator
-
-
-def _prefixed(found: pl.Series) -> pl.Expr:
-    return pl.when(found).then(pl.lit("'") + pl.col("t")).otherwise(pl.col("t"))

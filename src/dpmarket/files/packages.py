@@ -11,45 +11,16 @@ from dpmarket.files.atomic import read_bytes
 
 
 def packaged_file(package: str, path: str, extra: str) -> bytes:
-    """Return the bytes of a file inside an installed package.
+    """Return the bytes of a file inside an installed package, which dpmarket's ``extra`` installs.
 
     The package's own code does not run: some packages write into the home folder when imported, others take
     seconds.
-
-    Parameters
-    ----------
-    package
-        Name of the top-level package.
-    path
-        Path inside it, with forward slashes.
-    extra
-        The extra of dpmarket that installs the package, named in the message if it is missing.
-
-    Raises
-    ------
-    FileProblem
-        If the package is not installed (the message says how to get it), or has no such file.
     """
     return read_bytes(_folder(package, extra) / path)
 
 
 def packaged_member(package: str, archive: str, member: str, extra: str) -> bytes:
-    """Return the bytes of a member of a tar archive inside an installed package; nothing is unpacked to disk.
-
-    Parameters
-    ----------
-    package, extra
-        As for :func:`packaged_file`.
-    archive
-        Path of the archive inside the package.
-    member
-        Path of the member inside the archive.
-
-    Raises
-    ------
-    FileProblem
-        As for :func:`packaged_file`, and if the archive cannot be read or lacks the member.
-    """
+    """Return the bytes of a member of a tar archive inside an installed package; nothing is unpacked."""
     path = _folder(package, extra) / archive
     try:
         with tarfile.open(path) as bundle:

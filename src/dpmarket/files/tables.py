@@ -34,29 +34,26 @@ def read_table(
     numbers: Sequence[str] = (),
     if_there: Sequence[str] = (),
 ) -> pl.DataFrame:
-    """Read a .csv or .parquet file, all columns or the named ones.
+    """Read a .csv or .parquet file, all columns or the named ones, in this order.
 
     Parameters
     ----------
     source
         The file; ``-`` is the standard input, CSV or Parquet as its first bytes say.
-    columns
-        The columns to read, in this order; None: all.
+    columns, if_there
+        The columns to read, None: all; and those of them that may be missing.
     texts
         Columns kept as the text that stands in the file (``007`` stays ``007``), without the apostrophe that
         keeps spreadsheets from running it.
     numbers
         Columns of numbers. Cells that are none are left for :func:`~dpmarket.files.columns.numbers_of` to
         find.
-    if_there
-        Those of ``columns`` that may be missing.
 
     Raises
     ------
     FileProblem
-        No such file, another ending, not a table, no rows, a column is missing, or one of ``texts`` is no
-        text. The message never contains a value of the table, nor a column's name that was not asked for:
-        without a header row, that would be a value.
+        The message never contains a value of the table, nor a column's name that was not asked for: without
+        a header row, that would be a value.
     """
     place, kind = _open(source)
     name = "the standard input" if is_standard_stream(source) else str(source)
@@ -93,13 +90,7 @@ def read_table(
 
 
 def column_names(source: str | os.PathLike[str]) -> list[str]:
-    """Return the names of a file's columns, in order.
-
-    Raises
-    ------
-    FileProblem
-        No such file, or no table.
-    """
+    """Return the names of a file's columns, in order."""
     place, kind = _open(source)
     _refuse_unreadable(place, kind, str(source))
     try:
@@ -109,13 +100,7 @@ def column_names(source: str | os.PathLike[str]) -> list[str]:
 
 
 def csv_columns(data: bytes) -> dict[str, list[str]]:
-    """Return the columns of CSV text with a header row, every cell as text, by the header's names.
-
-    Raises
-    ------
-    FileProblem
-        If the text is no such table. The message has no cell of it.
-    """
+    """Return the columns of CSV text with a header row, every cell as text, by the header's names."""
     try:
         table = pl.read_csv(io.BytesIO(data), infer_schema=False)
     except (pl.exceptions.PolarsError, OSError, UnicodeDecodeError):
@@ -129,20 +114,6 @@ def write_table(target: str | os.PathLike[str], table: pl.DataFrame, *, overwrit
     Tables are about individuals: only the file's owner may read it. ``-`` is the standard output, as CSV. In
     CSV, texts that a spreadsheet would run get an apostrophe in front (:mod:`dpmarket.files.formulas`), which
     :func:`read_table` takes off again.
-
-    Parameters
-    ----------
-    target
-        The ending decides: ``.csv`` or ``.parquet``.
-    table
-        What is written.
-    overwrite
-        Whether an existing file is replaced; without it, it is refused.
-
-    Raises
-    ------
-    FileProblem
-        Another ending, a file that exists, or one that cannot be written.
     """
     with writing_table(target, table, overwrite=overwrite):
         pass
@@ -150,40 +121,21 @@ def write_table(target: str | os.PathLike[str], table: pl.DataFrame, *, overwrit
 
 @contextlib.contextmanager
 def writing_table(
-    target: str | os.PathLike[str],
-    table: pl.DataFrame,
-    *,
-    overwrite: bool = True,
-    parquet: bytes | None = None,
+    target: str | os.PathLike[str], table: pl.DataFrame, *, overwrite: bool = True
 ) -> Iterator[Callable[[], None]]:
     """Write a table as :func:`write_table` does while a block runs, and show it when the block has succeeded.
 
     The table goes to a temporary file meanwhile. The target appears, or the standard output is written, at
     the end of the block; if the block raises, nothing does. What is given waits until all of the table is in
     the temporary file, or raises because it does not fit there.
-
-    Parameters
-    ----------
-    target, table, overwrite
-        As for :func:`write_table`.
-    parquet
-        What :func:`parquet_bytes` made of the same table, if somebody needed it before.
     """
     kind = ".csv" if is_standard_stream(target) else table_kind(target)
     if is_standard_stream(target):
         yield lambda: None
         write_bytes(target, csv_text(table))
         return
-
-    def write(path: Path) -> None:
-        if kind == ".csv":
-            with path.open("wb") as file:
-                write_csv(file, table)
-        else:
-            path.write_bytes(parquet_bytes(table) if parquet is None else parquet)
-
     with atomic_path(target, overwrite=overwrite, mode=PRIVATE) as temporary, ThreadPoolExecutor(1) as thread:
-        writing = thread.submit(write, temporary)
+        writing = thread.submit(_write, temporary, kind, table)
 
         def finished() -> None:
             writing.result()
@@ -192,44 +144,18 @@ def writing_table(
         finished()
 
 
-def parquet_bytes(table: pl.DataFrame) -> bytes:
-    """Return a table as a Parquet file."""
-    buffer = io.BytesIO()
-    # The lowest level takes little more than half the time of the usual one, and files are about as small.
-    # Statistics help those who look for some rows; these tables are read whole.
-    table.write_parquet(buffer, compression_level=1, statistics=False)
-    return buffer.getvalue()
-
-
-def table_to_bytes(table: pl.DataFrame) -> bytes:
-    """Turn a table into Parquet for keeping inside a database: rather in little time than in little space."""
-    buffer = io.BytesIO()
-    table.write_parquet(buffer, compression="lz4", statistics=False)
-    return buffer.getvalue()
-
-
-def table_from_bytes(data: bytes) -> pl.DataFrame:
-    """Turn what :func:`table_to_bytes` or :func:`parquet_bytes` made into the table again.
-
-    Raises
-    ------
-    FileProblem
-        The data are damaged.
-    """
-    try:
-        return pl.read_parquet(io.BytesIO(data))
-    except (pl.exceptions.PolarsError, OSError, ValueError):
-        raise FileProblem("cannot understand a table that was kept: it is damaged.") from None
+def _write(path: Path, kind: str, table: pl.DataFrame) -> None:
+    with path.open("wb") as file:
+        if kind == ".csv":
+            write_csv(file, table)
+        else:
+            # The lowest level takes little more than half the time of the usual one, and files are about as
+            # small. Statistics help those who look for some rows; these tables are read whole.
+            table.write_parquet(file, compression_level=1, statistics=False)
 
 
 def table_kind(path: str | os.PathLike[str]) -> str:
-    """Return ``.csv`` or ``.parquet``, whichever a path ends in.
-
-    Raises
-    ------
-    FileProblem
-        Another ending, or a name that is no text.
-    """
+    """Return ``.csv`` or ``.parquet``, whichever a path ends in; refuses other endings."""
     try:
         os.fspath(path).encode()
     except UnicodeEncodeError:

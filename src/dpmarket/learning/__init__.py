@@ -1,9 +1,8 @@
-"""Private linear models, public scaling, and reference learners to compare with.
+"""Private linear models, public scaling and encoding.
 
 :mod:`~dpmarket.learning.linear` has classifiers and regressions with a privacy budget for every person;
 :class:`~dpmarket.learning.scaling.PublicScaler` brings features into its range without reading a bound from
 the data. :func:`~dpmarket.learning.minimiser.minimise` is the minimiser underneath, with a proved accuracy.
-:mod:`~dpmarket.learning.reference` has other ways to keep the same budgets, to compare with.
 """
 
 import lazy_loader

@@ -1,4 +1,3 @@
-from . import reference as reference
 from .columns import Categories as Categories
 from .columns import Dates as Dates
 from .columns import Numbers as Numbers
@@ -13,7 +12,9 @@ from .linear import PrivateLogisticRegression as PrivateLogisticRegression
 from .linear import PrivateQuantileRegressor as PrivateQuantileRegressor
 from .minimiser import Minimum as Minimum
 from .minimiser import minimise as minimise
-from .reference import Learner as Learner
 from .rows import Rows as Rows
 from .scaling import PublicScaler as PublicScaler
 from .sums import LocalSums as LocalSums
+from .torch_factory import torch_factory as torch_factory
+from .torch_models import PrivateTorchClassifier as PrivateTorchClassifier
+from .torch_models import PrivateTorchRegressor as PrivateTorchRegressor

@@ -7,6 +7,7 @@ column into numbers between -1 and 1 or into a choice among public levels, and c
 from __future__ import annotations
 
 import datetime
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
@@ -14,7 +15,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from dpmarket import checks
-from dpmarket.arrays import BoolArray, FloatArray, IntArray
+from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.errors import InvalidInput
 
 
@@ -27,8 +28,29 @@ class Coded(NamedTuple):
     gaps: int  # how many values are missing where nothing is declared for gaps
 
 
+class _Bounded:
+    """What columns of numbers and of dates share: a public meaning of gaps, and numbers in [-1, 1]."""
+
+    missing_category: bool
+    has_number: ClassVar[bool] = True
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """Names of the columns of 0 and 1 that go with the number."""
+        return ("missing",) if self.missing_category else ()
+
+    def _limited(self, values: FloatArray, low: float, high: float, missing: float | None) -> Coded:
+        outside, gaps = int(((values < low) | (values > high)).sum()), np.isnan(values)
+        middle = low + (high - low) / 2.0
+        filled = np.where(gaps, middle if missing is None else missing, values)
+        mapped = (np.clip(filled, low, high) - low) * (2.0 / (high - low)) - 1.0
+        levels = np.where(gaps, 0, -1).astype(np.int64) if self.missing_category else None
+        refused = 0 if self.missing_category or missing is not None else int(gaps.sum())
+        return Coded(np.clip(mapped, -1.0, 1.0), levels, outside, refused)
+
+
 @dataclass(frozen=True)
-class Numbers:
+class Numbers(_Bounded):
     """A column of numbers with public bounds.
 
     Parameters
@@ -51,35 +73,25 @@ class Numbers:
     high: float
     missing: float | None = None
     missing_category: bool = False
-    has_number: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        low, high = checks.finite("low", self.low), checks.finite("high", self.high)
-        if not low < high or not np.isfinite(high - low):
-            raise InvalidInput(f"expected low < high, got low={low!r}, high={high!r}.")
-        if self.missing is not None:
-            object.__setattr__(self, "missing", checks.finite("missing", self.missing))
-        _one_meaning(self.missing, self.missing_category)
-        object.__setattr__(self, "low", low)
-        object.__setattr__(self, "high", high)
-
-    @property
-    def levels(self) -> tuple[str, ...]:
-        """Names of the columns of 0 and 1 that go with the number."""
-        return ("missing",) if self.missing_category else ()
+        for name in ("low", "high") if self.missing is None else ("low", "high", "missing"):
+            object.__setattr__(self, name, checks.finite(name, getattr(self, name)))
+        if not self.low < self.high or not np.isfinite(self.high - self.low):
+            raise InvalidInput(f"expected low < high, got low={self.low!r}, high={self.high!r}.")
+        _one_meaning(self)
 
     def coded(self, values: Any) -> Coded:
         """Return numbers in [-1, 1]; see :class:`Coded`."""
-        numbers, gaps = _numbers_of(values)
-        return _bounded(numbers, gaps, self.low, self.high, self.missing, category=self.missing_category)
+        return self._limited(_numbers_of(values), self.low, self.high, self.missing)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the declaration as plain data."""
-        return _without_defaults({"low": self.low, "high": self.high}, self)
+        return {"low": self.low, "high": self.high} | _about_gaps(self)
 
 
 @dataclass(frozen=True)
-class Dates:
+class Dates(_Bounded):
     """A column of dates with public bounds.
 
     Parameters
@@ -101,34 +113,26 @@ class Dates:
     last: Any
     missing: Any = None
     missing_category: bool = False
-    has_number: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        for name in ("first", "last", "missing"):
-            value = getattr(self, name)
-            if value is not None or name != "missing":
-                object.__setattr__(self, name, _date(name, value))
+        for name in ("first", "last") if self.missing is None else ("first", "last", "missing"):
+            object.__setattr__(self, name, _date(name, getattr(self, name)))
         if not self.first < self.last:
             raise InvalidInput(f"expected first < last, got first={self.first}, last={self.last}.")
-        _one_meaning(self.missing, self.missing_category)
-
-    @property
-    def levels(self) -> tuple[str, ...]:
-        """Names of the columns of 0 and 1 that go with the number."""
-        return ("missing",) if self.missing_category else ()
+        _one_meaning(self)
 
     def coded(self, values: Any) -> Coded:
         """Return numbers in [-1, 1], proportional to days; see :class:`Coded`."""
-        days, gaps = _days_of(values)
+        days = [math.nan if _is_gap(value) else _date("values", value).toordinal() for value in values]
         low, high = float(self.first.toordinal()), float(self.last.toordinal())
         missing = None if self.missing is None else float(self.missing.toordinal())
-        return _bounded(days, gaps, low, high, missing, category=self.missing_category)
+        return self._limited(np.array(days, dtype=np.float64), low, high, missing)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the declaration as plain data."""
-        plain = {"first": self.first.isoformat(), "last": self.last.isoformat()}
-        found = _without_defaults(plain, self)
-        return found | ({"missing": self.missing.isoformat()} if self.missing is not None else {})
+        dates = {name: getattr(self, name) for name in ("first", "last", "missing")}
+        plain = {name: value.isoformat() for name, value in dates.items() if value is not None}
+        return _about_gaps(self) | plain
 
 
 @dataclass(frozen=True)
@@ -168,7 +172,7 @@ class Categories:
             raise InvalidInput(f"expected categories that differ, none of them missing, got {len(levels)}.")
         if self.missing is not None and _plain(self.missing) not in levels:
             raise InvalidInput("expected missing to be one of the categories; or use missing_category.")
-        _one_meaning(self.missing, self.missing_category)
+        _one_meaning(self)
         object.__setattr__(self, "categories", levels)
 
     @property
@@ -196,10 +200,8 @@ class Categories:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the declaration as plain data."""
-        plain: dict[str, Any] = {"categories": list(self.categories)}
-        if self.other:
-            plain["other"] = True
-        return _without_defaults(plain, self)
+        other = {"other": True} if self.other else {}
+        return {"categories": list(self.categories)} | other | _about_gaps(self)
 
 
 @dataclass(frozen=True)
@@ -229,7 +231,7 @@ class YesNo:
     def __post_init__(self) -> None:
         if self.missing is not None and not isinstance(self.missing, bool | np.bool_):
             raise InvalidInput("expected missing to be True, False or None.")
-        _one_meaning(self.missing, self.missing_category)
+        _one_meaning(self)
 
     @property
     def levels(self) -> tuple[str, ...]:
@@ -253,7 +255,7 @@ class YesNo:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the declaration as plain data."""
-        return _without_defaults({"boolean": True}, self)
+        return {"boolean": True} | _about_gaps(self)
 
 
 _WORDS = dict.fromkeys(("true", "yes", "1"), True) | dict.fromkeys(("false", "no", "0"), False)
@@ -291,50 +293,30 @@ def column_from(name: str, declared: Any) -> Column:
     )
 
 
-def _one_meaning(missing: Any, missing_category: Any) -> None:
-    if not isinstance(missing_category, bool | np.bool_):
+def _one_meaning(column: Any) -> None:
+    if not isinstance(column.missing_category, bool | np.bool_):
         raise InvalidInput("expected missing_category to be True or False.")
-    if missing is not None and missing_category:
+    if column.missing is not None and column.missing_category:
         raise InvalidInput("expected one meaning of a gap: missing or missing_category, not both.")
 
 
-def _without_defaults(plain: dict[str, Any], column: Any) -> dict[str, Any]:
-    if column.missing is not None:
-        plain["missing"] = column.missing
-    if column.missing_category:
-        plain["missing_category"] = True
-    return plain
+def _about_gaps(column: Any) -> dict[str, Any]:
+    missing = {} if column.missing is None else {"missing": column.missing}
+    return missing | ({"missing_category": True} if column.missing_category else {})
 
 
-def _bounded(
-    numbers: FloatArray, gaps: BoolArray, low: float, high: float, missing: float | None, *, category: bool
-) -> Coded:
-    outside = int(((numbers < low) | (numbers > high)).sum())
-    middle = low + (high - low) / 2.0
-    filled = np.where(gaps, middle if missing is None else missing, numbers)
-    mapped = (np.clip(filled, low, high) - low) * (2.0 / (high - low)) - 1.0
-    levels = np.where(gaps, 0, -1).astype(np.int64) if category else None
-    refused = 0 if category or missing is not None else int(gaps.sum())
-    return Coded(np.clip(mapped, -1.0, 1.0), levels, outside, refused)
-
-
-def _numbers_of(values: Any) -> tuple[FloatArray, BoolArray]:
+def _numbers_of(values: Any) -> FloatArray:
+    """Return floats, NaN for gaps."""
     if isinstance(values, np.ndarray) and values.dtype.kind in "fiub":
         numbers = values.astype(np.float64)
     else:
         try:
-            numbers = np.array([np.nan if _is_gap(value) else float(value) for value in values])
+            numbers = np.array([math.nan if _is_gap(value) else float(value) for value in values])
         except (TypeError, ValueError):
             raise InvalidInput("expected numbers, found something else.") from None
     if bool(np.isinf(numbers).any()):
         raise InvalidInput("expected finite numbers, found infinite ones.")
-    return numbers, np.isnan(numbers)
-
-
-def _days_of(values: Any) -> tuple[FloatArray, BoolArray]:
-    gaps = np.array([_is_gap(value) for value in values], dtype=np.bool_)
-    days = [np.nan if gap else _date("values", v).toordinal() for v, gap in zip(values, gaps, strict=True)]
-    return np.array(days, dtype=np.float64), gaps
+    return numbers
 
 
 def _date(name: str, value: Any) -> datetime.date:

@@ -12,7 +12,7 @@ only, also in its last bit. Hessian and model together cost a person the sum of 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -164,6 +164,16 @@ class NoisyHessian:
         if plan.clip is not None:
             gradients = gradients + np.eye(d) * (squares / d)[:, None, None]
         return hessians, gradients
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any], loss: Loss, norm: NoiseNorm) -> NoisyHessian:
+        """Return the release of a model with this loss and norm that :meth:`to_dict` described."""
+        clip = None if data["clip"] is None else float(data["clip"])
+        share, total, unit = float(data["share"]), int(data["weight_total"]), Fraction(data["unit"])
+        plan = HessianPlan(loss, norm, share, total, unit, clip)
+        if plan.coefficients > _MOST_COEFFICIENTS or plan.size != len(data["cells"]) or not total * unit > 0:
+            raise InvalidInput("expected a noisy Hessian of this model.")
+        return cls(plan, tuple(int(cell) for cell in data["cells"]))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the release as plain data, ready for JSON."""

@@ -1,17 +1,17 @@
-r"""Training by noisy gradient descent, for linear models with any loss.
+r"""Training by noisy gradient descent: the steps, and the whole gradients of linear models with any loss.
 
-The privacy is that of :class:`~dpmarket.privacy.descent.Descent`; this module computes each person's gradient
-in whole cells. It must be a function of that person's records and of earlier releases **only**, also in its
-last bit: outputs are summed column by column, every operation acts on one record at a time, and a person's
-records are added in their order. (A matrix product of a library may round a row differently when other rows
-are added or removed.) A gradient that is not a number counts as 0.
+The privacy is that of :class:`~dpmarket.privacy.descent.Descent`; :func:`noisy_descent` steps for any model
+whose gradients are whole. A person's gradient in whole cells must be a function of that person's records and
+of earlier releases **only**, also in its last bit: outputs are summed column by column, every operation acts
+on one record at a time, and a person's records are added in their order. (A matrix product of a library may
+round a row differently when other rows are added or removed.) A gradient that is not a number counts as 0.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -19,11 +19,27 @@ from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.privacy.descent import CELLS, Descent
 from dpmarket.privacy.loss import Loss
 from dpmarket.privacy.noise import Bits
+from dpmarket.progress import Progress
 
 _MOMENTUM = 0.9
 _CLIP = 0.5
 _RIDGE = 1e-3
 _BLOCK = 1 << 20
+
+
+class Gradients(Protocol):
+    """Whole gradients of people who take part, wherever their records are."""
+
+    @property
+    def total(self) -> int:
+        """The sum of all weights, those of people without a record included: public."""
+
+    @property
+    def n_coefficients(self) -> int:
+        """Coefficients of one output."""
+
+    def whole_gradient(self, loss: Loss, w: FloatArray, clip: float) -> FloatArray:
+        """Return ``sum_i A_i q_i``, exactly: whole numbers in float64, shape (outputs, n)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +57,15 @@ class People:
     def n_coefficients(self) -> int:
         """Coefficients of one output."""
         return int(self.features.shape[1]) + (self.constant is not None)
+
+    def whole_gradient(self, loss: Loss, w: FloatArray, clip: float) -> FloatArray:
+        """Return ``sum_i A_i q_i``, exactly: whole numbers in float64, shape (outputs, n)."""
+        total = np.zeros(w.size)
+        for columns, labels, starts, weights in self.blocks(loss.outputs):
+            cells = cells_of(columns, labels, starts, loss, w, clip)
+            # Whole numbers whose sums stay below 2^53: exact in any order.
+            total += weights @ cells
+        return total.reshape(w.shape)
 
     def blocks(self, outputs: int) -> Iterator[tuple[FloatArray, FloatArray, IntArray, FloatArray]]:
         """Yield columns of rows, labels, starts and weights of some people at a time."""
@@ -62,26 +87,59 @@ class People:
             first = last
 
 
-def descend(people: People, loss: Loss, descent: Descent, stream: Bits) -> FloatArray:
-    """Return coefficients of shape (outputs, n): the mean over the second half of the steps.
+@dataclass(frozen=True)
+class Pace:
+    """How a descent moves: public constants, each a function of no record."""
+
+    clip: float  # length to which a person's gradient is shortened
+    step: float
+    ridge: float  # pulls every coefficient towards 0
+    momentum: float = _MOMENTUM
+
+
+def noisy_descent(
+    gradient: Callable[[FloatArray], FloatArray],
+    start: FloatArray,
+    total: int,
+    pace: Pace,
+    descent: Descent,
+    *,
+    stream: Bits,
+    progress: Progress | None = None,
+) -> FloatArray:
+    """Return the mean of the coefficients over the second half of the steps.
+
+    ``gradient`` gives the whole sum of everybody's weighted gradients at coefficients shaped as ``start``;
+    ``total`` is the sum of all weights.
+    """
+    unit = pace.clip / (CELLS * float(total))
+    w, velocity, mean = start, np.zeros(start.shape), np.zeros(start.shape)
+    for turn in range(descent.steps):
+        noise = descent.noise(stream, w.size)
+        sums = gradient(w)
+        noisy = np.array([float(int(a) + b) for a, b in zip(sums.ravel().tolist(), noise, strict=True)])
+        velocity = pace.momentum * velocity + (noisy.reshape(w.shape) * unit + pace.ridge * w)
+        w = w - pace.step * velocity
+        if turn >= descent.steps // 2:
+            mean += w
+        if progress is not None:
+            progress(turn + 1, descent.steps)
+    return np.asarray(mean / (descent.steps - descent.steps // 2))
+
+
+def descend(people: Gradients, loss: Loss, descent: Descent, stream: Bits) -> FloatArray:
+    """Return coefficients of shape (outputs, n).
 
     Clip, step, momentum and ridge are public constants: a gradient is clipped at half of the loss's reach,
     steps are a quarter of the curvature's inverse, and a small ridge keeps coefficients bounded.
     """
-    shape = (loss.outputs, people.n_coefficients)
-    clip = gradient_clip(loss)
-    step = _step(loss)
-    unit = clip / (CELLS * float(people.total))
-    w, velocity, mean = np.zeros(shape), np.zeros(shape), np.zeros(shape)
-    for turn in range(descent.steps):
-        noise = descent.noise(stream, w.size)
-        sums = whole_gradient(people, loss, w, clip)
-        noisy = np.array([float(int(a) + b) for a, b in zip(sums.ravel().tolist(), noise, strict=True)])
-        velocity = _MOMENTUM * velocity + (noisy.reshape(shape) * unit + _RIDGE * loss.curvature * w)
-        w = w - step * velocity
-        if turn >= descent.steps // 2:
-            mean += w
-    return np.asarray(mean / (descent.steps - descent.steps // 2))
+    start = np.zeros((loss.outputs, people.n_coefficients))
+    pace = Pace(gradient_clip(loss), _step(loss), _RIDGE * loss.curvature)
+
+    def gradient(w: FloatArray) -> FloatArray:
+        return people.whole_gradient(loss, w, pace.clip)
+
+    return noisy_descent(gradient, start, people.total, pace, descent, stream=stream)
 
 
 def gradient_clip(loss: Loss) -> float:
@@ -126,16 +184,6 @@ def responses(descent: Descent, loss: Loss, curvatures: FloatArray) -> tuple[Flo
     return effects.sum(axis=0), np.sqrt((effects**2).sum(axis=0))
 
 
-def whole_gradient(people: People, loss: Loss, w: FloatArray, clip: float) -> FloatArray:
-    """Return ``sum_i A_i q_i``, exactly: whole numbers in float64, shape (outputs, n)."""
-    total = np.zeros(w.size)
-    for columns, labels, starts, weights in people.blocks(loss.outputs):
-        cells = cells_of(columns, labels, starts, loss, w, clip)
-        # Whole numbers whose sums stay below 2^53: exact in any order.
-        total += weights @ cells
-    return total.reshape(w.shape)
-
-
 def cells_of(
     columns: FloatArray, labels: FloatArray, starts: IntArray, loss: Loss, w: FloatArray, clip: float
 ) -> FloatArray:
@@ -156,7 +204,13 @@ def cells_of(
             products = np.where(np.isfinite(products), products, 0.0)
             gradients[:, k * w.shape[1] + j] = products
             squares += products * products
-    norms = np.sqrt(squares)
-    factors = CELLS / np.maximum(norms, clip) * (1.0 - 1e-9)
-    # Truncation shortens, and 1e-9 is more than rounding adds to a norm of up to a million coefficients.
-    return np.asarray(np.trunc(gradients * factors[:, None]))
+    return shortened(gradients, squares, clip)
+
+
+def shortened(gradients: FloatArray, squares: FloatArray, clip: float) -> FloatArray:
+    """Return rows, whose squared lengths are given, shortened to ``clip`` and truncated to whole cells."""
+    factors = CELLS / np.maximum(np.sqrt(squares), clip) * (1.0 - 1e-9)
+    cells = np.trunc(gradients * factors[:, None])
+    # Whole squares add up exactly: what is too long in spite of the 1e-9 counts as nothing.
+    cells[(cells * cells).sum(axis=1) > float(CELLS**2)] = 0.0
+    return np.asarray(cells)

@@ -28,7 +28,7 @@ from dpmarket import checks
 from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.errors import InvalidInput
 from dpmarket.learning.curvature import Split, release_hessian, split_epsilons
-from dpmarket.learning.descent import gradient_clip
+from dpmarket.learning.descent import descend, gradient_clip
 from dpmarket.learning.intervals import IntervalsMixin
 from dpmarket.learning.labels import numbers_of, read_classes
 from dpmarket.learning.messages import refuse_arguments, validated
@@ -41,12 +41,12 @@ from dpmarket.learning.people import (
 )
 from dpmarket.learning.rows import Rows, clipping_scales
 from dpmarket.learning.spread import released
-from dpmarket.learning.training import Charge, Records, people_of, train, train_by_descent
+from dpmarket.learning.training import AnyRecords, Charge, Records, train, train_by_descent
 from dpmarket.numerics import exact_sum
 from dpmarket.privacy.account import PrivacyAccount
 from dpmarket.privacy.descent import Descent
 from dpmarket.privacy.loss import Loss, Softmax, hinge_loss, log_cosh_loss, logistic_loss, quantile_loss
-from dpmarket.privacy.noise import NoiseSource, SecureNoise, SeededNoise
+from dpmarket.privacy.noise import Bits, NoiseSource, SecureNoise, SeededNoise
 from dpmarket.privacy.noise_norm import NoiseNorm, suggested_constant
 from dpmarket.privacy.release import Release, default_l2, shrinkage_correction, usable_epsilons
 
@@ -113,8 +113,7 @@ class _PrivateLinearModel(IntervalsMixin, BaseEstimator):  # type: ignore[misc]
     description_
         Everything public about the release, as plain data: what a certificate states.
     certifiable_
-        Whether the noise source says that its noise is secret, nothing public was read from the labels, and
-        no Hessian was released besides, which certificates do not state.
+        Whether the noise source says that its noise is secret, and nothing public was read from the labels.
     effective_people_
         As many people with equal weights would have the same sampling error. Public.
     hessian_
@@ -197,24 +196,54 @@ class _PrivateLinearModel(IntervalsMixin, BaseEstimator):  # type: ignore[misc]
             If the operating system gives no random bits.
         """
         refuse_arguments("fit", unknown)
+        fitted = self._unfitted()
+        fitted._fit(X, y, epsilons, people, account, intervals)
+        self.__dict__ = fitted.__dict__
+        return self
+
+    def _unfitted(self) -> Self:
+        """Return a copy to fit: nothing of an earlier fit stays, and all of it if this one is refused."""
+        fitted = copy.copy(self)
+        for name in [name for name in vars(self) if name.endswith("_")]:
+            delattr(fitted, name)
+        return fitted
+
+    def _fit(
+        self,
+        X: Any,
+        y: Any,
+        epsilons: ArrayLike | Mapping[Any, float] | None,
+        people: ArrayLike | None,
+        account: PrivacyAccount | None,
+        intervals: float | None,
+    ) -> None:
         source = self._settings()
         refuse_other_index(X, epsilons, people)
         X, y, kept, promised, holding = self._taking_part(X, y, epsilons, people)
         x, y = validated(self, X, y, accept_sparse="csr", y_numeric=isinstance(self, RegressorMixin))
         loss, labels = self._read_labels(y)
         records = Records(x, labels, kept, holding)
-        split = None if intervals is None else self._split(intervals, loss, x.shape[1], promised, source)
+        self._fit_records(records, loss, promised, holding, source, account, intervals)
+
+    def _fit_records(
+        self, records: AnyRecords, loss: Loss, promised: FloatArray, holding: Holding, source: NoiseSource,
+        account: PrivacyAccount | None, intervals: float | None = None,
+    ) -> None:  # fmt: skip
+        """Release a model of checked records, wherever they are; intervals need them in memory."""
+        features = records.n_features
+        split = None if intervals is None else self._split(intervals, loss, features, promised, source)
         charge = self._charging(account, holding, split)
         promised = promised if split is None else split.left
         if self.delta is None:
             self._fit_objective(records, loss, promised, source, charge)
         else:
             self._fit_descent(records, loss, promised, source, charge)
-        self._release_hessian(split, records, source)
+        if split is not None:
+            assert isinstance(records, Records)
+            self._release_hessian(split, records, source)
         self.people_ = holding.people
         self.effective_people_ = 1.0 / float(self.loss_weights_ @ self.loss_weights_)
-        self.certifiable_ = bool(source.certifiable) and self._declared() and split is None
-        return self
+        self.certifiable_ = bool(source.certifiable) and self._declared()
 
     def published(self) -> Self:
         """Return a copy without ``people_`` and everybody's epsilon and weights, for other people's eyes."""
@@ -306,19 +335,18 @@ class _PrivateLinearModel(IntervalsMixin, BaseEstimator):  # type: ignore[misc]
         clip = None if self.delta is None else gradient_clip(loss)
         return split_epsilons(loss, self._norm(features), share, epsilons, clip=clip)
 
-    def _release_hessian(self, split: Split | None, records: Records, source: NoiseSource) -> None:
+    def _release_hessian(self, split: Split, records: Records, source: NoiseSource) -> None:
         """Release the Hessian at the released coefficients; its owners were charged with the model."""
-        self.__dict__.pop("hessian_", None)
-        if split is not None:
-            norm = split.plan.norm
-            people = people_of(records, split.weights, norm.constant)
-            self.hessian_ = release_hessian(split.plan, people, released(self, norm), source.bits())  # type: ignore[attr-defined]
-            self.epsilons_: FloatArray = split.total(self.epsilons_)
+        norm = split.plan.norm
+        people = records.people(split.weights, norm.constant)
+        self.hessian_ = release_hessian(split.plan, people, released(self, norm), source.bits())  # type: ignore[attr-defined]
+        self.epsilons_: FloatArray = split.total(self.epsilons_)
+        self.description_ = {**self.description_, "intervals": self.hessian_.to_dict()}  # type: ignore[has-type]
 
     def _fit_objective(
-        self, records: Records, loss: Loss, promised: FloatArray, source: NoiseSource, charge: Charge
+        self, records: AnyRecords, loss: Loss, promised: FloatArray, source: NoiseSource, charge: Charge
     ) -> None:
-        norm, reserve = self._norm(records.features.shape[1]), float(self.numerical_epsilon)
+        norm, reserve = self._norm(records.n_features), float(self.numerical_epsilon)
         l2 = self.l2
         if l2 is None:
             total = exact_sum(usable_epsilons(promised, reserve))
@@ -338,18 +366,23 @@ class _PrivateLinearModel(IntervalsMixin, BaseEstimator):  # type: ignore[misc]
         self.description_ = found.to_dict()
 
     def _fit_descent(
-        self, records: Records, loss: Loss, promised: FloatArray, source: NoiseSource, charge: Charge
+        self, records: AnyRecords, loss: Loss, promised: FloatArray, source: NoiseSource, charge: Charge
     ) -> None:
-        norm = self._norm(records.features.shape[1])
+        norm = self._norm(records.n_features)
         delta = checks.strictly_between("delta", self.delta, 0.0, 1.0)
         plan = Descent.for_epsilons(promised, delta, loss.outputs * norm.n_coefficients)
-        found = train_by_descent(records, loss, norm.constant, plan, source, charge)
+        people = records.people(plan[1], norm.constant)
+
+        def run(bits: Bits) -> FloatArray:
+            return descend(people, loss, plan[0], bits)
+
+        found = train_by_descent(run, plan, source, charge)
         self.descent_, self.whole_weights_ = found.descent, found.whole_weights
         values = found.coefficients
         # What all outputs of a softmax have in common changes no probability.
         self._keep(values if len(values) == 1 else values - values.mean(axis=0), norm.constant)
         self.loss_weights_, self.epsilons_, self.delta_ = found.loss_weights, found.epsilons, delta
-        self.description_ = found.to_dict()
+        self.description_ = found.to_dict(loss.to_dict())
 
     def _keep(self, values: FloatArray, constant: float | None) -> None:
         """Keep coefficients of shape (outputs, n) in the usual attributes."""
@@ -469,7 +502,10 @@ numerical_epsilon, noise_source
             raise InvalidInput(
                 f"Only binary classification is supported: expected two classes, got {len(self.classes_)}."
             )
-        return hinge_loss(self.width), numbers_of(self.classes_, y)
+        return self._loss(), numbers_of(self.classes_, y)
+
+    def _loss(self) -> Loss:
+        return hinge_loss(self.width)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -8,29 +8,43 @@ noise, a minimiser with a proof, the grid (:func:`train`); or, with a delta, a n
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from dpmarket.arrays import FloatArray, IntArray, read_only
 from dpmarket.errors import InvalidInput
-from dpmarket.learning.descent import People, descend
+from dpmarket.learning.descent import Gradients, People
 from dpmarket.learning.minimiser import check_attainable, minimise
 from dpmarket.learning.people import Holding
 from dpmarket.learning.rows import Rows, clipping_scales, rounding_scales
-from dpmarket.learning.sums import LocalSums, largest_noise
+from dpmarket.learning.sums import LocalSums, Sums, largest_noise
 from dpmarket.numerics import exact_sum
 from dpmarket.privacy.descent import Descent
 from dpmarket.privacy.grid import ReleasePlan, round_to_grid
 from dpmarket.privacy.loss import Loss
-from dpmarket.privacy.noise import NoiseSource
+from dpmarket.privacy.noise import Bits, NoiseSource
 from dpmarket.privacy.noise_norm import NoiseNorm
 from dpmarket.privacy.release import Release
 
 Charge = Callable[[FloatArray], None]
 """Charges these epsilons, or distances mu of a descent, person by person, before noise is drawn."""
+
+
+class AnyRecords(Protocol):
+    """Checked records of people who take part, in memory or on many machines: all that training asks."""
+
+    @property
+    def n_features(self) -> int:
+        """Number of features, without the constant."""
+
+    def sums(self, release: Release, person_weights: FloatArray, *, clip: bool) -> Sums:
+        """Return the loss's sums over these records; rows longer than 1 are shortened with ``clip``."""
+
+    def people(self, whole: IntArray, constant: float | None) -> Gradients:
+        """Return the records of people with a whole weight above 0, by person."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +60,27 @@ class Records:
         """Return the position of each record's owner among the people."""
         owners = self.holding.owners
         return self.kept if owners is None else np.asarray(owners[self.kept])
+
+    @property
+    def n_features(self) -> int:
+        """Number of features, without the constant."""
+        return int(self.features.shape[1])
+
+    def sums(self, release: Release, person_weights: FloatArray, *, clip: bool) -> Sums:
+        """Return the loss's sums over these records; rows longer than 1 are shortened with ``clip``."""
+        norm, weights = release.norm, record_weights(self, person_weights)
+        rows = Rows(self.features, self.labels, weights, constant=norm.constant)
+        shorten = clipping_scales if clip else rounding_scales
+        return LocalSums(replace(rows, scales=shorten(rows, norm)).active(), release.loss, norm.row_bound_2)
+
+    def people(self, whole: IntArray, constant: float | None) -> People:
+        """Return the records of people with a whole weight above 0, sorted by person."""
+        owners = self.owners()
+        order = np.argsort(owners, kind="stable")
+        order = order[whole[owners[order]] > 0]
+        present, starts = np.unique(owners[order], return_index=True)
+        features, labels = self.features[order], self.labels[order]
+        return People(features, labels, starts, whole[present], int(whole.sum()), constant)
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +119,7 @@ class Trained:
 
 
 def train(
-    records: Records,
+    records: AnyRecords,
     release: Release,
     epsilons: FloatArray,
     numerical_epsilon: float,
@@ -102,14 +137,7 @@ def train(
     weights = release.weights(epsilons, numerical_epsilon)
     total = _total(weights.loss_weights)
     plan = release.grid_plan(numerical_epsilon, weights.noise_rate, total)
-    rows = Rows(
-        records.features,
-        records.labels,
-        record_weights(records, weights.loss_weights),
-        constant=norm.constant,
-    )
-    shorten = clipping_scales if clip else rounding_scales
-    sums = LocalSums(replace(rows, scales=shorten(rows, norm)).active(), loss, norm.row_bound_2)
+    sums = records.sums(release, weights.loss_weights, clip=clip)
     noise_norm = largest_noise(loss.outputs, norm.n_coefficients, weights.noise_rate)
     check_attainable(sums.errors, release.l2, noise_norm, plan.gradient_bound, 2.0**52 * plan.grid)
     spent = release.epsilons(weights.loss_weights, weights.noise_rate)
@@ -126,11 +154,10 @@ def train(
 
 @dataclass(frozen=True, eq=False)
 class Descended:
-    """A released model of a fit with a delta; coefficients of shape (outputs, n), the constant's last."""
+    """A released model of a fit with a delta: coefficients of shape (outputs, n), and all that is public."""
 
     coefficients: FloatArray
     descent: Descent
-    loss: Loss
     whole_weights: IntArray
     epsilons: FloatArray
 
@@ -139,47 +166,34 @@ class Descended:
         """The weight of each person as a share of all."""
         return read_only(self.whole_weights / float(self.whole_weights.sum()))
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return what is public about the release as plain data, ready for JSON."""
+    def to_dict(self, loss: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what is public about the release and its loss as plain data, ready for JSON."""
         return {
             "release": self.descent.to_dict(),
-            "loss": self.loss.to_dict(),
+            "loss": dict(loss),
             "weight_total": int(self.whole_weights.sum()),
             "coefficients": self.coefficients.tolist(),
         }
 
 
 def train_by_descent(
-    records: Records,
-    loss: Loss,
-    constant: float | None,
+    descend: Callable[[Bits], FloatArray],
     plan: tuple[Descent, IntArray],
     source: NoiseSource,
     charge: Charge,
 ) -> Descended:
-    """Fit and release a model by noisy descent; records of a person are averaged before clipping.
+    """Fit and release a model by noisy descent.
 
-    Rows may have any length. ``plan`` has the descent and whole weights of all people, from
-    :meth:`~dpmarket.privacy.descent.Descent.for_epsilons`.
+    ``descend`` computes coefficients with a stream of noise; ``plan`` has the descent and whole weights of
+    all people, from :meth:`~dpmarket.privacy.descent.Descent.for_epsilons`.
     """
     bits = getattr(source, "bits", None)
     if not callable(bits):
         raise InvalidInput("expected a noise_source with a method bits, which a delta needs.")
     descent, whole = plan
-    people = people_of(records, whole, constant)
     spent = descent.epsilons(whole)
     charge(descent.mu(whole))
-    return Descended(descend(people, loss, descent, bits()), descent, loss, whole, spent)
-
-
-def people_of(records: Records, whole: IntArray, constant: float | None) -> People:
-    """Return the records of people with a whole weight above 0, sorted by person."""
-    owners = records.owners()
-    order = np.argsort(owners, kind="stable")
-    order = order[whole[owners[order]] > 0]
-    present, starts = np.unique(owners[order], return_index=True)
-    features, labels = records.features[order], records.labels[order]
-    return People(features, labels, starts, whole[present], int(whole.sum()), constant)
+    return Descended(descend(bits()), descent, whole, spent)
 
 
 def record_weights(records: Records, person_weights: FloatArray) -> FloatArray:

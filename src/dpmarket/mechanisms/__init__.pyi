@@ -14,5 +14,4 @@ from .plan import budget_for_error as budget_for_error
 from .price_schedule import PriceSchedule as PriceSchedule
 from .price_schedule import paper_schedule as paper_schedule
 from .price_schedule import population_schedule as population_schedule
-from .price_schedule import population_schedules as population_schedules
 from .price_schedule import posted_price as posted_price

@@ -1,9 +1,8 @@
 """The cheapest k: one epsilon from each of the k lowest reports, at the price of the next one.
 
-A uniform-price procurement auction, the simplest rule that reads the others' reports. Each of the k sellers
-with the lowest reports sells the same epsilon and is paid for it at the (k+1)-th lowest report, or at the
-reserve price if there is none below it. That is the report up to which they would still sell, so truth is the
-best report and nobody loses by taking part.
+A uniform-price procurement auction. Each seller with one of the k lowest reports sells the same epsilon, and
+is paid for it at the (k+1)-th lowest report, or at the reserve price if there is none below it: up to that
+report they would still sell. So truth is the best report and nobody loses by taking part.
 """
 
 from __future__ import annotations

@@ -6,26 +6,18 @@ weight re-planned from them so that the part's share of the budget is spent. No 
 so truth is each seller's best report exactly, without leaving anybody out one by one; and since prices follow
 what people really report, the budget is met even where the announced distribution is wrong.
 
-Conditions of this guarantee, enforced here where code can enforce them:
+The guarantee needs one id per person, a salt that is drawn after the list of reports is frozen (or follows
+from it), budgets of parts by counts that include refused reports, and :data:`LEAST_SELLERS` sellers.
 
-- one person, one id: duplicate ids are refused (that ids are verified people is the campaign's task);
-- the salt is drawn after the list of reports is frozen: :meth:`CrossPricedMechanism.run` draws it itself, or
-  takes the one of :func:`bound_salt`, which nobody can draw again unnoticed;
-- a part's share of the budget is its share of the sellers, refused reports included: never what they report;
-- at least :data:`LEAST_SELLERS` sellers: the exact mechanism is for fewer.
-
-Only histograms of costs on a public grid leave a part, and sums of parts are histograms again, so parts may
-be spread over many machines. Schedules tell about the other parts' costs: they are not private. A verifier
-needs the histograms, not everybody's cost.
+Only histograms of costs on a public grid leave a part, so parts may be spread over many machines. Schedules
+tell about the other parts' costs: they are not private. To price again, histograms are enough.
 """
 
 from __future__ import annotations
 
 import hashlib
-import hmac
 import math
 import secrets
-import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -51,12 +43,13 @@ LEAST_SELLERS = 50
 """With fewer sellers the other parts say too little."""
 GRID = 2048
 """Cells of the public grid of costs."""
+SPENT = 1e-5
+"""How closely prices meet a budget, relative to it."""
 _LEAST_SALT, _SALT = 16, 32  # bytes
 # Where few sellers are paid, a part with more of them than the others is priced by others with fewer, at
 # higher prices. At fixed proportions the budget would be overspent by k/(k - 1) over the number who are paid;
 # measured, as schedules respond, by about this.
 _FEEDBACK = 0.6
-_SPENT = 1e-5  # relative: how closely a budget is met
 _SEARCHES = 80
 
 
@@ -131,16 +124,10 @@ class CrossPricedMechanism:
     """
 
     def __init__(
-        self,
-        costs: CostDistribution | VirtualCost | None,
-        objective: AnyObjective,
-        budget: float,
-        *,
-        epsilon_cost: EpsilonCost | None = None,
-        groups: Sequence[Group] | None = None,
-        coverage: Coverage = "hard",
-        minor_unit: float | None = None,
-    ) -> None:
+        self, costs: CostDistribution | VirtualCost | None, objective: AnyObjective, budget: float, *,
+        epsilon_cost: EpsilonCost | None = None, groups: Sequence[Group] | None = None,
+        coverage: Coverage = "hard", minor_unit: float | None = None,
+    ) -> None:  # fmt: skip
         self.objective = objective
         self.coverage = check_coverage(coverage)
         self.epsilon_cost = check_terms(objective, epsilon_cost)
@@ -210,13 +197,9 @@ class CrossPricedMechanism:
         everybody = histograms.sum(axis=0)
         priced = [self.price_part(everybody - histograms[p], sellers) for p in range(PARTS)]
         deviations = np.max([market.share_deviations for _, market in priced], axis=0)
-        return CrossPrices(
-            salt,
-            tuple(market.schedules for _, market in priced),
-            tuple(weight for weight, _ in priced),
-            tuple(deviations.tolist()),
-            histograms,
-        )
+        weights, markets = zip(*priced, strict=True)
+        schedules = tuple(market.schedules for market in markets)
+        return CrossPrices(salt, schedules, weights, tuple(deviations.tolist()), histograms)
 
     def price_part(self, others: FloatArray, sellers: float) -> tuple[float, PricedMarket]:
         """Return the payment weight and the prices of a part, from the other parts' histograms.
@@ -242,56 +225,22 @@ def split(names: Sequence[str], salt: bytes) -> IntArray:
     """Return the part of each id: a hash with a salt that nobody knew when reports were made."""
     if not _LEAST_SALT <= len(salt) <= 64:
         raise InvalidInput(f"expected a salt of {_LEAST_SALT} to 64 bytes.")
-    salted = hashlib.sha256(b"dpmarket-part-1" + salt)
-
-    def part(name: str) -> int:
+    salted, digests = hashlib.sha256(b"dpmarket-part-1" + salt), bytearray()
+    for name in names:
         state = salted.copy()
         state.update(name.encode())
-        return int.from_bytes(state.digest()[:8], "big") % PARTS
-
-    return np.fromiter(map(part, names), dtype=np.int64, count=len(names))
-
-
-def sellers_digest(nonce: bytes, ids: Sequence[str]) -> str:
-    """Return the keyed digest of the frozen list of sellers, which says nothing about them without the nonce.
-
-    The nonce is drawn with the rules, which announce its SHA-256: nothing about the digest is left to choose
-    once the list is frozen. No cost goes into it, so that no report moves its seller to another part.
-    """
-    keyed = hmac.new(nonce, b"dpmarket-sellers-1", hashlib.sha256)
-    for name in sorted(each.encode() for each in ids):
-        keyed.update(struct.pack(">I", len(name)) + name)
-    return keyed.hexdigest()
-
-
-def bound_salt(rules_digest: str, sellers: str) -> bytes:
-    """Return the salt that follows from the digests of the rules and of the frozen list of sellers.
-
-    A buyer who wants another one has to change the rules that sellers agreed to, or who sells.
-
-    >>> len(bound_salt("00" * 32, sellers_digest(bytes(32), ["ann"])))
-    32
-    """
-    content = b"dpmarket-salt-1" + bytes.fromhex(rules_digest) + bytes.fromhex(sellers)
-    return hashlib.sha256(content).digest()
+        digests += state.digest()[:8]
+    return (np.frombuffer(digests, dtype=">u8") % PARTS).astype(np.int64)
 
 
 def price_for_budget(
-    bins: Sequence[CostBins],
-    objective: AnyObjective,
-    epsilon_cost: EpsilonCost,
-    budget: float,
-    minor_unit: float | None = None,
-    *,
-    feedback: float = 0.0,
-    coverage: float = math.inf,
-) -> tuple[float, PricedMarket]:
+    bins: Sequence[CostBins], objective: AnyObjective, epsilon_cost: EpsilonCost, budget: float,
+    minor_unit: float | None = None, *, feedback: float = 0.0, coverage: float = math.inf,
+) -> tuple[float, PricedMarket]:  # fmt: skip
     """Return the payment weight at which a market of bins spends a budget, and its prices.
 
-    The search starts from the objective's own payment weight. Rounding up to the minor unit costs half of it
-    on average; ``feedback`` is the relative overspending to be expected, times the effective number of
-    sellers who are paid, ``coverage`` the weight of soft quotas. Less is spent where bounds on epsilon leave
-    no more to buy.
+    Rounding up to the minor unit costs half of it on average; ``feedback`` is the relative overspending to be
+    expected, times the effective number of sellers who are paid.
     """
     found: dict[float, PricedMarket] = {}
 
@@ -308,44 +257,42 @@ def price_for_budget(
 
 
 def weight_for_budget(
-    spent: Callable[[float], float], budget: float, start: float, tolerance: float = _SPENT
+    spent: Callable[[float], float], budget: float, start: float, tolerance: float = SPENT
 ) -> float:
     """Return a payment weight at which ``spent`` meets a budget from below, up to a relative tolerance.
 
     What is spent falls with the payment weight, perhaps in steps. Refuses a budget below everything tried.
     """
-    # Payments fall about like a power of the weight: secants of logarithms, kept within a bracket.
-    points: dict[float, float] = {}
-    low, high = -math.inf, math.inf  # logarithms of weights that spend too much, and not too much
-    at, stride = math.log(start), math.log(4.0)
-    for _ in range(_SEARCHES):
-        points[at] = gap = math.log(max(spent(math.exp(at)), 1e-300) / budget)
-        low, high = (low, at) if gap <= 0.0 else (at, high)
-        is_met = -tolerance <= gap <= 0.0 or high - low < 0.1 * tolerance
-        if is_met or (math.isinf(low) and _is_saturated(points)):
-            break
-        if math.isinf(low) or math.isinf(high):
-            at += stride if math.isinf(high) else -stride
-            stride *= 1.5
-        elif len(points) % 4 == 0:
-            at = 0.5 * (low + high)
-        else:
-            share = points[low] / (points[low] - points[high])
-            inner = 0.02 * (high - low)
-            # A little towards the side that does not overspend.
-            aim = low + (high - low) * share + 0.3 * tolerance
-            at = min(max(aim, low + inner), high - inner)
-    if math.isinf(high):
+    gaps: dict[float, float] = {}
+
+    def gap(at: float) -> float:
+        """Return the logarithm of what is spent over the budget, at the logarithm of a weight."""
+        if at not in gaps:
+            gaps[at] = math.log(max(spent(math.exp(at)), 1e-300) / budget)
+        return gaps[at]
+
+    low = high = math.log(start)  # spends too much, and not too much
+    stride = math.log(4.0)
+    while gap(high) > 0.0 and len(gaps) < _SEARCHES:
+        low, high, stride = high, high + stride, 1.5 * stride
+    while gap(low) <= 0.0 and len(gaps) < _SEARCHES:
+        if gap(low) >= -tolerance or (low < high and gap(low) - gap(high) < 1e-9):
+            return math.exp(low)  # met; or a much lower weight buys no more: everybody sells all they may
+        high, low, stride = low, low - stride, 1.5 * stride
+    if gap(high) > 0.0:
         raise Infeasible("expected a budget that buys something: raise it, or allow larger epsilons.")
+    # Payments fall about like a power of the weight, perhaps in steps: secants of logarithms in a bracket,
+    # aimed a little towards the side that does not overspend.
+    while gap(high) < -tolerance and high - low >= 0.1 * tolerance and len(gaps) < _SEARCHES:
+        width = high - low
+        aim = low + width * gap(low) / (gap(low) - gap(high)) + 0.3 * tolerance
+        at = (
+            0.5 * (low + high)
+            if len(gaps) % 4 == 0
+            else min(max(aim, low + 0.02 * width), high - 0.02 * width)
+        )
+        low, high = (low, at) if gap(at) <= 0.0 else (at, high)
     return math.exp(high)
-
-
-def _is_saturated(points: dict[float, float]) -> bool:
-    """Say whether a much lower payment weight buys no more: everybody sells all they may."""
-    if len(points) < 2:
-        return False
-    lowest, following = sorted(points)[:2]
-    return points[lowest] - points[following] < 1e-9 and following - lowest > 1.0
 
 
 def _grid(table: VirtualCost) -> FloatArray:

@@ -20,10 +20,9 @@ squared hinges of :mod:`~dpmarket.mechanisms.water_filling`. The integral is ove
 finish a chord just above the level, the same few for everybody: :class:`Replacement` tabulates them once. The
 maximum is where the others make up for what seller i gives up; errors of t are of second order.
 
-With soft quotas other groups replace the seller as well. Their supply as a function of the seller's level is
-piecewise linear like the own group's: a table of a group's supply is *stretched* by d/u to count from the
-common level, the others' are added up, and the sum is stretched again to count from the own level
-(:meth:`Replacement.stretched`, :meth:`Replacement.together`), as springs are put in series and in parallel.
+With soft quotas other groups replace the seller as well. A table of a group's supply is *stretched* by d/u to
+count from the common level, the others' are added up, and the sum is stretched again, as springs are put in
+series and in parallel.
 
 One seller's move can make another entry of the menu best. Entries qualify only if their gap to the best one
 is at most the largest possible increase, that of the lowest seller at the reserve price.
@@ -36,22 +35,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpmarket.arrays import BoolArray, FloatArray, IntArray
+from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.costs.virtual_cost import VirtualCost
-from dpmarket.mechanisms.water_filling import (
-    Entry,
-    Market,
-    Move,
-    Ramps,
-    Stratum,
-    balance,
-    supply,
-)
+from dpmarket.mechanisms.water_filling import Entry, Market, Ramps, Stratum, balance, supply
 
+Payments = Callable[[FloatArray], FloatArray]
+"""Payments as a function of reports."""
 _ELEMENTS = 1 << 15  # pairs of seller and knot, times entries, that are worked on at a time
 _MANY = 1 << 12  # sellers: from there on, payments may be a curve
-_SELLERS_PER_PIECE = 16  # at least
-_HALVINGS = 12  # of a curve's pieces
+_PIECES = 4  # of a curve, at least
+_HALVINGS = 16  # of its pieces
 _ACCURATE = 1e-12  # relative error of a curve
 _BALANCED = 1e-13  # relative to the seller's own weight
 _MARGIN = 1e-6  # relative, of the largest possible increase
@@ -59,25 +52,14 @@ _MARGIN = 1e-6  # relative, of the largest possible increase
 
 @dataclass(frozen=True, eq=False)
 class Replacement:
-    """How supply grows above the level of a stratum at several entries, everybody's reports as they are.
+    """How supply grows above the level of a stratum at several entries, everybody's reports as they are."""
 
-    Attributes
-    ----------
-    reach
-        How far above the level each entry is tabulated, shape (E,).
-    keys
-        Entry plus half of the distance above its level divided by its reach, rising; the other arrays go with
-        it.
-    distances, supplies, integrals, slopes
-        Distance above the level, supply beyond the quota, its integral, and its slope from there on.
-    """
-
-    reach: FloatArray
-    keys: FloatArray
-    distances: FloatArray
-    supplies: FloatArray
-    integrals: FloatArray
-    slopes: FloatArray
+    reach: FloatArray  # how far above the level each entry is tabulated, shape (E,)
+    keys: FloatArray  # entry plus half of the distance over its reach, rising; the others go with it
+    distances: FloatArray  # above the level
+    supplies: FloatArray  # beyond the quota
+    integrals: FloatArray  # of the supply
+    slopes: FloatArray  # of the supply from there on
 
     @classmethod
     def of(cls, stratum: Stratum, ramps: Ramps, levels: FloatArray, tops: FloatArray) -> Replacement:
@@ -169,7 +151,7 @@ def largest_increase(market: Market, tables: Sequence[VirtualCost]) -> float:
     best, most = market.best(), 0.0
     entries, levels = np.array([best.entry]), [np.array([level]) for level in best.levels]
     for k, (stratum, table) in enumerate(zip(market.strata, tables, strict=True)):
-        move = Move(0.0, float(table.values[-1]) - stratum.lowest)
+        move = (0.0, float(table.values[-1]) - stratum.lowest)
         more = market.settle(entries, levels, (k, move))[1] - best.inner
         more = np.maximum(more, 0.0) * (1.0 + _MARGIN) + 1e-12 * best.inner
         rise = market.objective.increase(entries, np.array([best.inner]), more, market.most)
@@ -178,18 +160,9 @@ def largest_increase(market: Market, tables: Sequence[VirtualCost]) -> float:
 
 
 class Payer:
-    """Pays sellers of one stratum in a solved market.
+    """Pays sellers of stratum ``k`` of a solved market, by the stratum's table of virtual costs.
 
-    Parameters
-    ----------
-    market
-        With all its sellers.
-    k
-        Position of the stratum.
-    table
-        The stratum's virtual costs.
-    near
-        The entries that one seller's move can make best, the best one first.
+    ``near`` are the entries that one seller's move can make best, the best one first.
     """
 
     def __init__(self, market: Market, k: int, table: VirtualCost, near: Sequence[Entry]) -> None:
@@ -202,7 +175,7 @@ class Payer:
         levels = list(np.array([entry.levels for entry in near]).T)
         self.levels = levels[k]
         top = float(table.values[-1]) - stratum.lowest
-        moved = market.settle(self.entries, levels, (k, Move(0.0, top)))[0]
+        moved = market.settle(self.entries, levels, (k, (0.0, top)))[0]
         tops = [np.maximum(up, level) for up, level in zip(moved, levels, strict=True)]
         self.replacement = self._replacement(k, levels, [up + 1e-12 * np.abs(up) for up in tops])
         # Beyond this virtual cost nobody's move leaves anything to buy.
@@ -232,7 +205,7 @@ class Payer:
         reach = float(self.levels[0]) / float(self.ramps.steepness[0]) + self.stratum.lowest
         return float(self.table.inverse(reach))
 
-    def pay(self, costs: FloatArray, curve: PaymentCurve | None = None) -> tuple[FloatArray, FloatArray]:
+    def pay(self, costs: FloatArray, curve: Payments | None = None) -> tuple[FloatArray, FloatArray]:
         """Return weights and payments of sellers with these reports, all at most the reserve price."""
         reports = np.maximum(costs, self.table.knots[0])
         held = self._held(reports)
@@ -240,17 +213,14 @@ class Payer:
         payments[held == 0.0] = 0.0
         return held, payments
 
-    def curve(self, sellers: int) -> PaymentCurve | None:
+    def curve(self, sellers: int) -> Payments | None:
         """Return payments as a function of the report, if that is faster than paying seller by seller."""
         if sellers < _MANY:
             return None
-        marks = self._marks()
-        highest = min(self.highest_cost, self.table.reserve_price)
-        knots = self.table.knots[self.table.knots < highest]
-        breaks = np.unique(np.concatenate((knots, marks[(marks > knots[0]) & (marks < highest)], [highest])))
-        if breaks.size > sellers // _SELLERS_PER_PIECE:
-            return None
-        return PaymentCurve.of(lambda reports: self._payments(reports, self._held(reports)), breaks)
+        lowest, highest = self.table.knots[0], min(self.highest_cost, self.table.reserve_price)
+        inner = self.table.knots[self.table.knots < highest]
+        breaks = np.unique(np.concatenate((inner, np.linspace(lowest, highest, _PIECES + 1))))
+        return payment_curve(lambda reports: self._payments(reports, self._held(reports)), breaks)
 
     def _held(self, reports: FloatArray) -> FloatArray:
         excess = np.asarray(self.table(reports)) - self.stratum.lowest
@@ -359,78 +329,37 @@ class Payer:
         more = given.squares - kept.squares - 2.0 * self.ramps.pull[entry] * area
         return np.maximum(more, 0.0), kept.weights
 
-    def _marks(self) -> FloatArray:
-        """Return reports at which the payment changes from one quadratic to another, for one entry.
 
-        They are those at which the level, once a seller is raised to a knot, just reaches another seller.
-        """
-        marks = []
-        for e in range(min(len(self.near), 2)):
-            table, ramps = self.replacement, self.ramps
-            rows = np.flatnonzero(np.floor(table.keys) == e) if len(self.near) > 1 else slice(None)
-            distance, supplied = table.distances[rows], table.supplies[rows]
-            level, of = self.levels[e] + distance, np.full(distance.size, e)
-            for value in self.table.values[1 : self.last_knot + 1]:
-                new = np.full(distance.size, float(value) - self.stratum.lowest)
-                target = supplied + ramps.hold(of, new, level).weights
-                for start, width, slope in zip(
-                    ramps.starts[e], ramps.widths[e], ramps.steepness, strict=True
-                ):
-                    marks.append((level - start - np.clip(target, 0.0, width) / ramps.pull[e]) / slope)
-                    target = target - width
-        return np.asarray(self.table.inverse(np.concatenate(marks) + self.stratum.lowest))
+def payment_curve(exact: Payments, breaks: FloatArray) -> Payments:
+    """Return payments as a piecewise quadratic function of the report, 0 above the last break.
 
-
-@dataclass(frozen=True, eq=False)
-class PaymentCurve:
-    """Payments as a piecewise quadratic function of the report, each piece checked against the exact one.
-
-    Attributes
-    ----------
-    breaks
-        Reports where pieces begin and end, shape (n + 1,).
-    coefficients
-        Of 1, s and s^2, s the position within a piece from 0 to 1, shape (3, n).
-    exact
-        The exact function, for the reports on pieces that are not quadratic.
-    is_quadratic
-        Which pieces are, shape (n,).
+    Pieces are halved until each agrees with the exact payments within 1e-12, or is left to them.
     """
+    for _ in range(_HALVINGS):
+        low, width = breaks[:-1], np.diff(breaks)
+        at = low + np.array([0.0, 0.5, 0.31, 1.0])[:, None] * width
+        start, middle, checked, end = exact(at.ravel()).reshape(at.shape)
+        bend = 2.0 * (start - 2.0 * middle + end)
+        coefficients = np.array([start, end - start - bend, bend])
+        found = start + 0.31 * (coefficients[1] + 0.31 * bend)
+        sound = np.abs(found - checked) <= _ACCURATE * np.maximum(checked, 1e-6 * start.max())
+        tiny = width <= 1e-9 * (breaks[-1] - breaks[0])
+        if (sound | tiny).all():
+            break
+        breaks = np.sort(np.concatenate((breaks, (low + 0.5 * width)[~(sound | tiny)])))
+    else:
+        breaks = np.append(low, breaks[-1])
 
-    breaks: FloatArray
-    coefficients: FloatArray
-    exact: Callable[[FloatArray], FloatArray]
-    is_quadratic: BoolArray
+    (constant, linear, square), inverse = coefficients, 1.0 / np.diff(breaks)
 
-    @classmethod
-    def of(cls, exact: Callable[[FloatArray], FloatArray], breaks: FloatArray) -> PaymentCurve:
-        """Halve pieces until each agrees with the exact payments within 1e-12, or is left to them."""
-        for _ in range(_HALVINGS):
-            low, width = breaks[:-1], np.diff(breaks)
-            at = low + np.array([0.0, 0.5, 0.31, 1.0])[:, None] * width
-            start, middle, checked, end = exact(at.ravel()).reshape(at.shape)
-            bend = 2.0 * (start - 2.0 * middle + end)
-            coefficients = np.array([start, end - start - bend, bend])
-            found = start + 0.31 * (coefficients[1] + 0.31 * bend)
-            sound = np.abs(found - checked) <= _ACCURATE * np.maximum(checked, 1e-6 * start.max())
-            tiny = width <= 1e-9 * (breaks[-1] - breaks[0])
-            if (sound | tiny).all():
-                break
-            breaks = np.sort(np.concatenate((breaks, (low + 0.5 * width)[~(sound | tiny)])))
-        else:
-            breaks = np.sort(np.concatenate((low, breaks[-1:])))
-        return cls(breaks, coefficients, exact, sound)
-
-    def __call__(self, reports: FloatArray) -> FloatArray:
-        """Return the payments; 0 above the last break."""
-        last = self.is_quadratic.size - 1
-        piece = np.clip(np.searchsorted(self.breaks, reports, side="right") - 1, 0, last)
-        low = self.breaks[piece]
-        s = (reports - low) / (self.breaks[piece + 1] - low)
-        constant, linear, square = self.coefficients[:, piece]
-        payments = constant + s * (linear + s * square)
-        others = np.flatnonzero(~self.is_quadratic[piece])
+    def payments(reports: FloatArray) -> FloatArray:
+        piece = np.searchsorted(breaks[1:-1], reports, side="right")
+        s = (reports - breaks.take(piece)) * inverse.take(piece)
+        paid = constant.take(piece) + s * (linear.take(piece) + s * square.take(piece))
+        others = np.flatnonzero(~sound.take(piece))
         if others.size:
-            payments[others] = self.exact(reports[others])
-        payments[reports > self.breaks[-1]] = 0.0
-        return np.asarray(payments)
+            paid[others] = exact(reports[others])
+        paid[reports > breaks[-1]] = 0.0
+        return np.asarray(paid)
+
+    return payments

@@ -3,12 +3,10 @@ r"""What a share of the total costs its seller: epsilon, and the cost function o
 A seller with weight :math:`a_i` holds the share :math:`q_i = a_i \eta` of the total. Two convex tables with
 common knots say what that means:
 
-- :math:`\epsilon = e(q)`, the guarantee that is certified. For pure epsilon it is the identity. With a delta
-  q is the Gaussian parameter mu, and e consists of chords of the Gaussian mechanism's epsilon at that delta;
-  the guarantee *is* the chord, so nothing is lost by it.
-- :math:`H(q) = h(e(q))`, the seller's loss per unit of reported cost. The paper has h(epsilon) = epsilon;
-  h(epsilon) = epsilon^2 is the price of zero-concentrated privacy. H consists of chords as well, and a seller
-  with cost c loses c H(q).
+- :math:`\epsilon = e(q)`, the guarantee that is certified: the identity, or with a delta chords of the
+  Gaussian mechanism's epsilon of its parameter mu, which is then the share.
+- :math:`H(q) = h(e(q))`, chords of the seller's loss per unit of reported cost. The paper has h(epsilon) =
+  epsilon; h(epsilon) = epsilon^2 is the price of zero-concentrated privacy.
 
 What a report means depends on h, so the *shape* belongs to the announced rules. With chords of a curved h
 truth is exact for the announced table, and off by at most c times :attr:`EpsilonCost.chord_error` for h.
@@ -177,9 +175,6 @@ class EpsilonCost:
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, EpsilonCost) and self.to_dict() == other.to_dict()
-
-    def __hash__(self) -> int:
-        return hash((self.shape, self.shares.tobytes(), self.epsilons.tobytes(), self.costs.tobytes()))
 
     def __repr__(self) -> str:
         n = self.shares.size - 1

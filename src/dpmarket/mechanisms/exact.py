@@ -1,18 +1,12 @@
 r"""The exact offline mechanism: the paper's Algorithm 2 on public tables.
 
-All sellers report at once. The mechanism buys the purchase that minimises the announced objective, exactly
-and globally (:mod:`~dpmarket.mechanisms.water_filling`), and pays by the envelope theorem
-(:mod:`~dpmarket.mechanisms.envelope_payments`).
+The mechanism buys the purchase that minimises the announced objective, exactly and globally
+(:mod:`~dpmarket.mechanisms.water_filling`), and pays by the envelope theorem
+(:mod:`~dpmarket.mechanisms.envelope_payments`). Whatever the others report, and whether or not the announced
+tables describe them, no report gives a seller with cost c more payment less c H than the true one (up to
+rounding, and up to less than one minor unit once payments are rounded up), and truth never loses money.
 
-Formal guarantees, whatever the other sellers report and whether or not the announced tables describe them:
-
-- incentive compatible in dominant strategies: no report gives a seller with cost c more than the true one,
-  in payment less c H, up to rounding (and up to less than one minor unit once payments are rounded up);
-- individually rational: the payment of a truthful seller is at least c H;
-- reports below the first knot of the table count as that knot; reports above the reserve price sell nothing.
-
-With the distribution's own virtual cost the purchase also minimises the buyer's expected objective among all
-such mechanisms. It uses all reports to price each: from 50 sellers on,
+It uses all reports to price each: from 50 sellers on,
 :class:`~dpmarket.mechanisms.cross_pricing.CrossPricedMechanism` meets a budget and needs no such thing.
 """
 
@@ -81,25 +75,17 @@ class OfflineMechanism:
     """
 
     def __init__(
-        self,
-        costs: CostDistribution | VirtualCost | None,
-        objective: AnyObjective,
-        *,
-        epsilon_cost: EpsilonCost | None = None,
-        groups: Sequence[Group] | None = None,
+        self, costs: CostDistribution | VirtualCost | None, objective: AnyObjective, *,
+        epsilon_cost: EpsilonCost | None = None, groups: Sequence[Group] | None = None,
         coverage: Coverage = "hard",
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.objective = objective
         self.coverage = check_coverage(coverage)
         self.epsilon_cost = check_terms(objective, epsilon_cost)
         self.groups = groups_of(costs, groups)
 
     def run(self, reported_costs: object, membership: object = None) -> Outcome:
-        """Decide and pay for all sellers, in the order of their reports.
-
-        Costs are at least 0; ``membership`` is each seller's group as a position in ``groups``, None if there
-        is one.
-        """
+        """Decide and pay for all sellers; ``membership`` is each one's group as a position in ``groups``."""
         costs = checks.non_negative_vector("reported_costs", reported_costs)
         members = check_membership(membership, costs.size, len(self.groups))
         epsilons, payments, weights = np.zeros(costs.size), np.zeros(costs.size), np.zeros(costs.size)

@@ -5,20 +5,16 @@ with its own table of virtual costs. The *coverage* says how binding the shares 
 of the weights of a stratum's sellers:
 
 - hard: :math:`w_g = \pi_g`;
-- soft, a number D of at least 0: :math:`D \sum_g (w_g - \pi_g)^2` is added to the objective. If D is the
-  squared distance between what is to be learnt from each group, estimated from a public pilot table by
-  :func:`~dpmarket.statistics.group_difference`, this is the squared bias of an unrepresentative purchase.
-  D = 0 leaves the groups' tables and no quotas.
+- soft, a number D of at least 0: :math:`D \sum_g (w_g - \pi_g)^2` is added to the objective, the squared bias
+  of an unrepresentative purchase if D is :func:`~dpmarket.statistics.group_difference` of a public pilot.
 
-One stratum with share 1 is the default. Membership must be verified, and is not protected by any guarantee.
+Membership must be verified, and is not protected by any guarantee.
 
-Shares and caps depend on how many sellers each group has, never on a cost below the reserve price, so the
-feasible set of a seller's purchase is free of the own report and quotas keep mechanisms truthful:
-
-- groups from which nobody sells are dropped, and the other shares grow in proportion;
-- the cap on a weight is k/m, but at least :data:`FEASIBLE_MULTIPLE` times :math:`\pi_g/(m_g - 1)`. At the
-  smallest feasible cap every seller would be indispensable and would be paid the reserve price. With soft
-  quotas all sellers count as one group, for no group has to reach its share.
+Shares and caps depend on how many sellers each group has, never on a cost below the reserve price, so quotas
+keep mechanisms truthful. Groups from which nobody sells are dropped, and the other shares grow in proportion.
+The cap on a weight is k/m, but at least :data:`FEASIBLE_MULTIPLE` times :math:`\pi_g/(m_g - 1)`: at the
+smallest feasible cap every seller would be indispensable and would be paid the reserve price. With soft
+quotas all sellers count as one group, for no group has to reach its share.
 """
 
 from __future__ import annotations
@@ -51,8 +47,7 @@ class Group:
     name
         What it is called.
     share
-        Its share of the population, above 0 and at most 1; shares of all groups add up to 1. The quota is a
-        sum of weights of this size.
+        Its share of the population, above 0; shares of all groups add up to 1.
     virtual_cost
         The table for its sellers' reports.
 
@@ -120,11 +115,7 @@ def quotas(groups: Sequence[Group], sizes: Sequence[float] | FloatArray) -> list
 
 
 def weight_cap(quota: float, size: float, sellers: float, multiple: float | None) -> float:
-    """Return the largest weight of a seller in a group of ``size``: k/m, raised where the group is too small.
-
-    >>> weight_cap(1.0, 100, 100, 3.0), weight_cap(1.0, 4, 4, 1.0), weight_cap(0.5, 10, 20, None)
-    (0.03, 0.5, 0.5)
-    """
+    """Return the largest weight of a seller in a group of ``size``: k/m, raised in small groups."""
     if multiple is None or size < 2:
         return quota
     return min(quota, max(multiple / sellers, FEASIBLE_MULTIPLE * quota / (size - 1)))

@@ -17,25 +17,22 @@ capped simplex; what is left is a function of w with a Lipschitz gradient whose 
           d_i = a_i s_i (1 - s_i) - [i \in F] \frac{s_i^2}{2\mu}, \quad g = \sum_{i \in F} s_i u_i,
 
 F the sellers strictly between 0 and the cap and :math:`s_i = 1/(1 + e^{w \cdot u_i})`. Totals come from the
-public menu of :mod:`~dpmarket.mechanisms.objective`. The minimum J is then, as in the exact mechanism, a
-minimum of functions that are linear in each virtual cost with slope :math:`\gamma \epsilon_i`, over a set
-that is free of reports: payments are increases of J divided by :math:`\gamma` and the slope of the table.
-Truth is the best report where each solution is the global minimum; that is certain where the problem is
-strictly convex (``convexity > 1``) and the choice is made without the noise.
+public menu of :mod:`~dpmarket.mechanisms.objective`. The minimum J is concave in each virtual cost with slope
+:math:`\gamma \epsilon_i`, as in the exact mechanism, and pays the same way. Truth is the best report where
+each solution is the global minimum; that is certain where the problem is strictly convex
+(``convexity > 1``).
 
 As printed, with the noise b drawn and w free, the objective falls like :math:`-2|b|^2/(\Lambda \eta^2)` as
-:math:`\eta \to 0`. The reading ``expected`` chooses without the noise, whose mean is 0, and then trains with
-it; ``printed`` takes the formula literally, for comparison, and needs ``mean_epsilons``.
+:math:`\eta \to 0`. So the choice is made without the noise, whose mean
+is 0, and coefficients are trained with it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Literal
 
 import numpy as np
 
@@ -49,15 +46,10 @@ from dpmarket.mechanisms.outcome import with_report
 from dpmarket.numerics import project_to_capped_simplex
 from dpmarket.privacy import NoiseSource, SecureNoise
 
-Reading = Literal["expected", "printed"]
-Solver = Literal["newton", "descent"]
 _COARSE = 64  # entries of the menu between those that are tried first
 _TOLERANCE = 1e-11  # of a gradient, relative to 1 + |2b/eta|
 _CLOSE = 1e-6  # the same, where the value no longer falls
-_DESCENT_TOLERANCE = 1e-9
 _NEWTON_STEPS = 2_000
-_DESCENT_STEPS = 1_000_000
-_TURNS = 500
 _SUFFICIENT = 1e-4  # share of the predicted fall that a step must reach
 _HALVINGS = 40
 _SAME_POINT = 1e-6
@@ -86,16 +78,8 @@ class Inner:
         return float(weights @ self.scores(w)) + float(self.pull @ w) + quadratic
 
     def best_weights(self, scores: FloatArray) -> FloatArray:
-        """Return the weights that minimise ``<a, scores> + mu |a|^2``: a projection, or the lowest scores."""
-        if self.mu > 0.0:
-            return project_to_capped_simplex(scores * (-0.5 / self.mu), self.cap)
-        weights, left = np.zeros(scores.size), 1.0
-        for i in np.argsort(scores, kind="stable"):
-            weights[i] = min(self.cap, left)
-            left = max(left - self.cap, 0.0) if left - self.cap > 1e-12 else 0.0
-            if left == 0.0:
-                break
-        return weights
+        """Return the weights that minimise ``<a, scores> + mu |a|^2``: a projection."""
+        return project_to_capped_simplex(scores * (-0.5 / self.mu), self.cap)
 
     def gradient(self, w: FloatArray, weights: FloatArray) -> FloatArray:
         """Return the gradient in w, at fixed weights or (the same) at the best ones."""
@@ -182,65 +166,13 @@ def solve_newton(inner: Inner, start: FloatArray, fixed: FloatArray | None = Non
     raise NotConverged("expected the coefficients to converge, they did not: raise l2 or mu.")
 
 
-def solve_greedy(inner: Inner, start: FloatArray) -> Solution:
-    """Return a point that is best in weights and best in w, each with the other fixed; for mu = 0.
-
-    Weights move between corners of the capped simplex and the objective falls with each move, so this ends.
-    There may be many such points.
-    """
-    w, trace = start, list[float]()
-    weights = inner.best_weights(inner.scores(w))
-    for _ in range(_TURNS):
-        found = solve_newton(inner, w, weights)
-        trace.append(found.value)
-        scores = inner.scores(found.coefficients)
-        chosen = inner.best_weights(scores)
-        if float((weights - chosen) @ scores) <= _ROUNDING * (1.0 + abs(found.value)):
-            return Solution(found.coefficients, weights, found.value, tuple(trace))
-        w, weights = found.coefficients, chosen
-    raise NotConverged(f"expected the choice of sellers to settle within {_TURNS} turns, it did not.")
-
-
-def solve_descent(inner: Inner, start: FloatArray) -> Solution:
-    """Return a stationary point by the paper's projected gradient descent over coefficients and weights.
-
-    The step is 1/K, K a bound on the norm of the Hessian: that of the paper's proof of linear convergence
-    (theorem `convexify`). It projects onto all constraints; the pseudo-code projects onto the sum alone,
-    which lets weights become negative.
-    """
-    step = min(1.0, 1.0 / lipschitz(inner))
-    w, a = start, np.full(len(inner.rows), 1.0 / len(inner.rows))
-    trace = []
-    for _ in range(_DESCENT_STEPS):
-        trace.append(inner.value(w, a))
-        moved_w = w - step * inner.gradient(w, a)
-        moved_a = project_to_capped_simplex(a - step * (inner.scores(w) + 2.0 * inner.mu * a), inner.cap)
-        length = math.hypot(float(np.linalg.norm(moved_w - w)), float(np.linalg.norm(moved_a - a)))
-        if length <= step * _DESCENT_TOLERANCE * inner.scale:
-            return Solution(w, a, trace[-1], tuple(trace))
-        w, a = moved_w, moved_a
-    raise NotConverged(f"expected descent to converge within {_DESCENT_STEPS} steps: take newton.")
-
-
-def lipschitz(inner: Inner) -> float:
-    """Return a bound on the norm of the Hessian in (w, a): that of ``[[l2 + d, x], [x, 2 mu]]``.
-
-    x is the spectral norm of the rows and ``d = min(cap x^2, 1)/4``.
-    """
-    x = float(np.linalg.norm(inner.rows, 2))
-    first, second = inner.l2 + 0.25 * min(inner.cap * x**2, 1.0), 2.0 * inner.mu
-    return 0.5 * (first + second + math.hypot(first - second, 2.0 * x))
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class JointOutcome:
     """Epsilons, payments and coefficients that were chosen by looking at the records: **not private**.
 
     ``epsilons`` are ``weights * total``: what each seller is paid for, not a loss that anybody has proved.
-    ``coefficients`` are trained with the noise. ``expected_payment`` is virtual costs times epsilons, what
-    payments are on average. ``convexity`` is ``2 l2 mu`` over the squared spectral norm of the rows (theorem
-    `convexify` has m in its place): above 1 the problem at each total is strictly convex.
-    ``stationary_points`` counts those that the starting points led to.
+    ``coefficients`` are trained with the noise. Above a ``convexity`` of 1 (theorem `convexify`) problems are
+    strictly convex. ``stationary_points`` counts those that the starting points led to.
     """
 
     epsilons: FloatArray
@@ -249,14 +181,8 @@ class JointOutcome:
     total: float
     coefficients: FloatArray
     objective_value: float
-    expected_payment: float
     convexity: float
     stationary_points: int
-
-    @property
-    def total_payment(self) -> float:
-        """All payments together."""
-        return math.fsum(self.payments)
 
     def __repr__(self) -> str:
         return f"JointOutcome({self.epsilons.size} sellers, not private)"
@@ -271,18 +197,12 @@ class JointMechanism:
     costs : VirtualCost
         The announced table of virtual costs.
     mu, sigma, gamma : float
-        Prices of uneven weights (of their *squared* norm, as in the appendix), of noise and of money; mu and
-        sigma at least 0, gamma above 0. With mu = sigma = 0 it is the paper's naive buyer.
+        Prices of uneven weights (of their *squared* norm, as in the appendix), of noise and of money, above
+        0.
     l2 : float
         Lambda, the ridge penalty, above 0.
     weight_cap, max_mean_epsilon : float or None
         No weight above k/m; the total is at most m L.
-    reading : {"expected", "printed"}
-        How the noise enters the choice.
-    solver : {"newton", "descent"}
-        At one total; with mu = 0 weights and coefficients alternate instead.
-    mean_epsilons : sequence of float or None
-        Totals to choose from, divided by the number of sellers; None: the public menu.
     starts : int
         Random starting points beside the origin, used where strict convexity is not certain.
     noise_source : NoiseSource or None
@@ -309,32 +229,17 @@ class JointMechanism:
     l2: float
     weight_cap: float | None = None
     max_mean_epsilon: float | None = None
-    reading: Reading = "expected"
-    solver: Solver = "newton"
-    mean_epsilons: Sequence[float] | None = None
     starts: int = 8
     noise_source: NoiseSource | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.costs, VirtualCost):
             raise InvalidInput(f"expected costs to be a VirtualCost, got {type(self.costs).__name__}.")
-        for name in ("mu", "sigma"):
-            checks.non_negative(name, getattr(self, name))
-        for name in ("gamma", "l2"):
+        for name in ("mu", "sigma", "gamma", "l2"):
             checks.positive(name, getattr(self, name))
         checks.whole("starts", self.starts)
         checks.at_least("weight_cap", self.weight_cap or 1.0, 1.0)
         checks.positive("max_mean_epsilon", self.max_mean_epsilon or 1.0)
-        if self.reading not in ("expected", "printed") or self.solver not in ("newton", "descent"):
-            raise InvalidInput("expected reading expected or printed, and solver newton or descent.")
-        if self.mean_epsilons is not None:
-            grid = checks.finite_vector("mean_epsilons", self.mean_epsilons)
-            if not (grid[0] > 0.0 and (np.diff(grid) > 0.0).all()):
-                raise InvalidInput("expected mean_epsilons above 0 that rise.")
-        elif self.reading == "printed" or self.sigma == 0.0:
-            raise InvalidInput(
-                "expected mean_epsilons: without a price of noise, or as printed, the smallest total is best."
-            )
 
     def with_records(self, X: object, y: object) -> JointMarket:
         """Return the market with its records filled in and its noise drawn; sellers can then only report.
@@ -371,11 +276,7 @@ class JointMarket:
 
     @cached_property
     def convexity(self) -> float:
-        """``2 l2 mu`` over the squared spectral norm of the rows.
-
-        By Weyl's inequality the reduced Hessian is at least ``l2 - x^2/(2 mu)``. The paper's condition has m
-        in place of x^2, which is never more.
-        """
+        """``2 l2 mu`` over the rows' squared spectral norm x^2: Hessians are at least ``l2 - x^2/(2 mu)``."""
         square = float(np.linalg.norm(self.rows, 2)) ** 2
         return 2.0 * self.mechanism.l2 * self.mechanism.mu / square if square > 0.0 else math.inf
 
@@ -394,16 +295,9 @@ class JointMarket:
         training = Inner(chosen.rows, np.zeros(chosen.psi.size), pull, m.l2, 0.0, 1.0)
         trained = solve_newton(training, best.coefficients, best.weights)
         return JointOutcome(
-            read_only(epsilons),
-            read_only(payments),
-            read_only(weights),
-            total,
-            trained.coefficients,
-            chosen.value,
-            float(chosen.psi @ best.weights) * total,
-            self.convexity,
-            len(chosen.starts) if chosen.starts else 1,
-        )
+            read_only(epsilons), read_only(payments), read_only(weights), total, trained.coefficients,
+            chosen.value, self.convexity, max(len(chosen.starts), 1),
+        )  # fmt: skip
 
     def respond(self, reported_costs: object, i: int, report: float) -> tuple[float, float]:
         """Return seller ``i``'s epsilon and payment for another report, the others' as given."""
@@ -456,11 +350,10 @@ class _Choice:
             raise Infeasible("expected at least one report up to the reserve price.")
         self.rows, self.psi = market.rows[self.positions], all_psi[self.positions]
         self.cap = weight_cap(1.0, self.psi.size, self.psi.size, m.weight_cap)
-        self.pull = np.zeros_like(market.noise) if m.reading == "expected" else market.noise
         self.tried: dict[int, Solution] = {}
         origin = np.zeros(market.noise.size)
         self.entries, first, last = self._menu()
-        marks = [*range(first, last, _COARSE), last] if m.mean_epsilons is None else list(range(last + 1))
+        marks = [*range(first, last, _COARSE), last]
         if near is not None:
             self.starts: tuple[FloatArray, ...] = (near.best.coefficients, *near.starts)
         elif market.convexity > 1.0:
@@ -505,14 +398,10 @@ class _Choice:
     def _menu(self) -> tuple[FloatArray, int, int]:
         """Return the public entries, and which of them can be best.
 
-        Without noise in the choice a stationary total satisfies ``eta^2 = sigma/(gamma <a, psi>)``.
+        A stationary total satisfies ``eta^2 = sigma/(gamma <a, psi>)``.
         """
         m, sellers = self.market.mechanism, self.psi.size
-        if m.mean_epsilons is not None:
-            entries = len(self.market.rows) * np.asarray(m.mean_epsilons, dtype=np.float64)
-            return entries, 0, entries.size - 1
-        greedy = Inner(self.rows, self.psi, self.pull, m.l2, 0.0, self.cap)
-        least, most = (float(greedy.best_weights(sign * self.psi) @ self.psi) for sign in (1.0, -1.0))
+        least, most = float(self.psi.min()), float(self.psi.max())
         bound = math.inf if m.max_mean_epsilon is None else sellers * m.max_mean_epsilon
         high = min(math.sqrt(m.sigma / (m.gamma * least)) if least > 0.0 else math.inf, bound)
         if math.isinf(high):
@@ -522,17 +411,11 @@ class _Choice:
         first = max(int(np.searchsorted(entries, low)) - 1, 0)
         return entries, first, min(int(np.searchsorted(entries, high)) + 1, entries.size - 1)
 
-    def _inner(self, k: int) -> Inner:
+    def _solve(self, k: int, start: FloatArray) -> Solution:
         m, total = self.market.mechanism, float(self.entries[k])
         prices = (m.gamma * total) * self.psi
-        pull = (2.0 / total) * self.pull
-        return Inner(self.rows, prices, pull, m.l2, m.mu, self.cap)
-
-    def _solve(self, k: int, start: FloatArray) -> Solution:
-        inner = self._inner(k)
-        if inner.mu == 0.0:
-            return solve_greedy(inner, start)
-        return (solve_newton if self.market.mechanism.solver == "newton" else solve_descent)(inner, start)
+        inner = Inner(self.rows, prices, np.zeros_like(self.market.noise), m.l2, m.mu, self.cap)
+        return solve_newton(inner, start)
 
     def _try(self, k: int, start: FloatArray) -> None:
         if k not in self.tried:

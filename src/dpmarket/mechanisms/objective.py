@@ -8,18 +8,16 @@ total :math:`\eta`. An objective prices it. Two forms exist:
 - :class:`PaperObjective`, the paper's bound on the excess risk,
   :math:`\mu |a| + \sigma/\eta + \gamma \eta \langle a, \psi \rangle`.
 
-**Contract.** The solver (:mod:`~dpmarket.mechanisms.water_filling`) runs over a public geometric *menu*. For
-each entry it minimises one convex function of the weights alone,
+**Contract.** For each entry of a public geometric *menu* the
+solver (:mod:`~dpmarket.mechanisms.water_filling`) minimises one convex function of the weights alone,
 
 .. math:: K = \min_a |a|^2 + d \sum_g (w_g - \pi_g)^2 + 2 u \langle \psi, E(a) \rangle,
 
-and the objective says how large u is (:meth:`~Objective.slope`), how large d is for the soft quotas of
-:mod:`~dpmarket.mechanisms.groups` (:meth:`~Objective.relative_coverage`), what the entry is worth given K
-(:meth:`~Objective.value`, and :meth:`~Objective.increase` without cancellation) and which total belongs to it
-(:meth:`~Objective.total`). The menu contains no report, and for a fixed purchase the objective is linear in
-each virtual cost with slope :math:`\gamma H_i`. Hence its minimum over purchases and entries is concave in
-each virtual cost, what a seller gives up never rises with the own report, and the envelope theorem pays
-exactly. The menu's step of 1/256 costs less than its square of the optimum.
+and the objective says how large u and d are, what the entry is worth given K (:meth:`~Objective.value`,
+:meth:`~Objective.increase`) and which total belongs to it. The menu contains no report, and for a fixed
+purchase the objective is linear in each virtual cost with slope :math:`\gamma H_i`. Hence its minimum is
+concave in each virtual cost, what a seller gives up never rises with the own report, and the envelope theorem
+pays exactly.
 
 For the paper's form the entries are :math:`\theta = |a| \eta`: since
 :math:`|a| = \min_t (|a|^2/t + t)/2`, its minimum is that of
@@ -73,11 +71,9 @@ class Objective:
     noise_error : float
         B, the squared error of the noise at a total of 1, above 0.
     payment_weight : float
-        Gamma, error per unit of money, above 0. Fix it before anybody reports:
-        :func:`~dpmarket.mechanisms.plan.plan` finds the one for a budget.
+        Gamma, error per unit of money, above 0: :func:`~dpmarket.mechanisms.plan.plan` finds it for a budget.
     weight_cap : float or None
-        k: no weight above k/m, at least 1. Raised in small markets, see
-        :mod:`~dpmarket.mechanisms.groups`.
+        k: no weight above k/m, at least 1; raised in small markets (:mod:`~dpmarket.mechanisms.groups`).
     max_mean_epsilon : float or None
         L: the total is at most m L. With a delta it bounds the mean of the Gaussian parameter mu.
 
@@ -188,15 +184,12 @@ class PaperObjective:
         The paper's constants for uneven weights and for noise, above 0.
     gamma : float
         Payment weight, error per unit of money, above 0.
-    weight_cap : float or None
-        k: no weight above k/m, at least 1.
-    max_mean_epsilon : float or None
-        L: the total epsilon is at most m L.
+    weight_cap, max_mean_epsilon : float or None
+        As in :class:`Objective`.
 
     Notes
     -----
-    Paper: Algorithm 2. Its costs are linear and its epsilons unbounded, so it goes with the
-    default :class:`~dpmarket.mechanisms.epsilon_cost.EpsilonCost` only.
+    Paper: Algorithm 2. Costs are linear and epsilons unbounded: no table of epsilon costs goes with it.
 
     Examples
     --------
@@ -300,10 +293,7 @@ def objective_from_dict(data: Mapping[str, Any]) -> AnyObjective:
     >>> objective_from_dict(Objective.for_model(5).to_dict()) == Objective.for_model(5)
     True
     """
-    kinds: dict[Any, type[Objective] | type[PaperObjective]] = {
-        "squared error": Objective,
-        "paper": PaperObjective,
-    }
+    kinds: dict[Any, type[AnyObjective]] = {"squared error": Objective, "paper": PaperObjective}
     if data.get("kind") not in kinds:
         raise InvalidInput(f"expected an objective of the kind {' or '.join(kinds)}.")
     return kinds[data["kind"]](**{name: value for name, value in data.items() if name != "kind"})

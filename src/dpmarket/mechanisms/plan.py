@@ -5,47 +5,38 @@ misreporting pay. So it is found from the announced distribution, as the weight 
 payments, rounded up to minor units, meet the budget, or at which they stay below it with a stated
 probability.
 
-The typical market stands for any number of sellers: quantile bins with counts, never one number per seller.
-With fewer than :data:`SMALL_MARKET` sellers one seller's report moves everybody's prices, so the exact
-mechanism is run on simulated markets instead.
-
-Beside the optimum a plan has the same figures for simpler rules that cost the same, on the same markets: the
-best posted price, a price that half of the people accept, and one epsilon for everybody. So every plan says
-what personal prices buy. It also says what twice the money, twice the people or fewer features would do.
-
-With groups a plan says what representativeness costs and gains: the same figures without quotas, with one
-posted price and with one for each group. Quotas cost sampling error and noise; what they gain is the squared
-bias of an unrepresentative purchase, D times the squared gaps between the groups' sums of weights and their
-shares, with D from a public pilot table (:func:`~dpmarket.statistics.group_difference`).
+The typical market, quantile bins with counts, stands for any number of sellers. With fewer than
+:data:`SMALL_MARKET` one seller's report moves everybody's prices, so the exact mechanism is run on simulated
+markets instead. Simpler rules that cost the same are judged on the same markets, so every plan says what
+personal prices buy. With groups it also has the same figures without quotas and with a posted price for each:
+quotas cost sampling error and noise, and gain the squared bias of an unrepresentative purchase, D times the
+squared gaps of the groups' shares (D: :func:`~dpmarket.statistics.group_difference` of a public pilot).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.optimize import brentq
 
 from dpmarket import checks
-from dpmarket.arrays import FloatArray
+from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.costs.distribution import CostDistribution
 from dpmarket.costs.virtual_cost import VirtualCost
 from dpmarket.display import html_table, short_repr
 from dpmarket.errors import Infeasible, InvalidInput
-from dpmarket.mechanisms.cross_pricing import price_for_budget, weight_for_budget
+from dpmarket.mechanisms.cross_pricing import SPENT, weight_for_budget
 from dpmarket.mechanisms.epsilon_cost import EpsilonCost
 from dpmarket.mechanisms.exact import OfflineMechanism
-from dpmarket.mechanisms.groups import Coverage, Group, check_coverage, weight_caps
+from dpmarket.mechanisms.groups import Coverage, Group, check_coverage, check_groups, weight_caps
 from dpmarket.mechanisms.objective import AnyObjective
-from dpmarket.mechanisms.outcome import Outcome
 from dpmarket.mechanisms.price_schedule import (
     CostBins,
-    PricedMarket,
     PriceSchedule,
-    people_of,
     posted_price,
     price_market,
 )
@@ -60,6 +51,7 @@ _SIMULATED = 40  # markets for an expectation
 _SIMULATED_TAIL = 60  # markets for a quantile
 _PRICES = 400  # posted prices that are tried
 _FEW_PRICES = 40  # in simulated markets, where the luckiest of many would look too good, and per group
+_NEAR_LIMIT = 1e-3  # relative: errors so close to what any money reaches cost more than anybody has
 _ROUNDS = 50  # of improving one group's price
 _CLOSE = 5e-3  # relative: how closely simulated payments meet a budget, whose own chance is larger
 
@@ -68,10 +60,9 @@ _CLOSE = 5e-3  # relative: how closely simulated payments meet a budget, whose o
 class Prospect:
     """What to expect of a rule for buying: money with rounding, error in two parts, and what sellers sell.
 
-    ``share_bought`` counts sellers who sell something, ``mean_epsilon`` is over all sellers, and the largest
-    epsilon and payment are those of any seller, whatever their cost. ``group_shares`` are the groups' sums of
-    weights, ``coverage_error`` what their gaps add to the error, if it is known how much groups differ, and
-    ``schedules`` the prices of this rule, one schedule per group; from 100 sellers on.
+    ``share_bought`` counts sellers who sell something, ``mean_epsilon`` is over all sellers. ``group_shares``
+    are the groups' sums of weights, ``coverage_error`` what their gaps add to the error, if it is known how
+    much groups differ, and ``schedules`` the rule's prices, one per group; from 100 sellers on.
     """
 
     name: str
@@ -150,11 +141,6 @@ class Plan:
             "sellers": self.sellers,
             "budget": self.budget,
             "probability": self.probability,
-            **({} if self.coverage is None else self._quotas()),
-        }
-
-    def _quotas(self) -> dict[str, Any]:
-        return {
             "coverage": "hard" if self.coverage == math.inf else self.coverage,
             "group_difference": self.group_difference,
             "share_deviations": list(self.share_deviations),
@@ -188,20 +174,13 @@ class Plan:
 
 
 def plan(
-    costs: CostDistribution | Sequence[CostDistribution],
-    objective: AnyObjective,
-    sellers: int | Sequence[int],
-    budget: float,
-    *,
-    probability: float | None = None,
-    minor_unit: float = 0.01,
-    epsilon_cost: EpsilonCost | None = None,
-    groups: Sequence[Group] | None = None,
-    coverage: Coverage = "hard",
-    group_difference: float | None = None,
-    fewer_features: AnyObjective | None = None,
+    costs: CostDistribution | Sequence[CostDistribution], objective: AnyObjective,
+    sellers: int | Sequence[int], budget: float, *,
+    probability: float | None = None, minor_unit: float = 0.01, epsilon_cost: EpsilonCost | None = None,
+    groups: Sequence[Group] | None = None, coverage: Coverage = "hard",
+    group_difference: float | None = None, fewer_features: AnyObjective | None = None,
     rng: np.random.Generator | None = None,
-) -> Plan:
+) -> Plan:  # fmt: skip
     """Return the payment weight for a budget, and what the money buys.
 
     Parameters
@@ -251,53 +230,44 @@ def plan(
     budget, unit = checks.positive("budget", budget), checks.positive("minor_unit", minor_unit)
     if probability is not None:
         probability = checks.strictly_between("probability", probability, 0.0, 1.0)
-    people = _people(costs, sellers, groups)
-    strictness = check_coverage(coverage)
-    if group_difference is None:
-        judged = strictness if math.isfinite(strictness) else 0.0
-    else:
+    people, strictness = _people(costs, sellers, groups), check_coverage(coverage)
+    if group_difference is not None:
         judged = checks.non_negative("group_difference", group_difference)
-    terms = _Terms(people, tables, unit, judged)
-    bins, count = terms.bins(1.0), sum(size for _, _, size in people)
-    if probability is None or count < SMALL_MARKET:
-        weight, priced = price_for_budget(bins, objective, tables, budget, unit, coverage=strictness)
     else:
-        weight, priced = _price_for_quantile(
-            bins, objective, tables, budget, probability, unit=unit, coverage=strictness
-        )
-    base = objective.with_payment_weight(weight)
-    changes = _changes(terms, base, fewer_features, priced, strictness)
-    markets = None
+        judged = strictness if math.isfinite(strictness) else 0.0
+    typical = Markets.typical(people, tables, unit, judged)
+    markets, count = typical, sum(size for _, _, size in people)
+    base = typical.for_budget(objective, budget, None if count < SMALL_MARKET else probability, strictness)
+    changes = _changes(people, typical, base, fewer_features, strictness)
     if count < SMALL_MARKET:
         draws = _SIMULATED if probability is None else _SIMULATED_TAIL
-        markets = _Simulated(terms, draws, np.random.default_rng(0) if rng is None else rng)
-        weight = markets.weight_for(base, budget, probability, strictness)
-        base = objective.with_payment_weight(weight)
-        priced = price_market(bins, base, tables, strictness)
-    if markets is None:
-        prospect = _prospect("optimal prices", terms, priced, base)
-    else:
-        prospect = markets.prospect("optimal prices", base, strictness)
+        markets = typical.drawn(people, draws, np.random.default_rng(0) if rng is None else rng)
+        base = markets.for_budget(base, budget, probability, strictness)
+    prospect = markets.optimum("optimal prices", base, strictness)
     money = prospect.expected_payment
-    alternatives = _alternatives(terms, base, money, markets)
+    alternatives = _alternatives(markets, base, money)
+    priced = price_market(typical.bins, base, tables, strictness)
     if len(people) == 1:
         return Plan(base, priced.schedules, prospect, alternatives, changes, count, budget, probability)
-    alternatives = (*_other_coverages(terms, base, money, markets, strictness), *alternatives)
+    others = {"without quotas": 0.0}
+    if math.isfinite(strictness):
+        others["hard quotas"] = math.inf
+    elif judged > 0.0:
+        others["soft quotas"] = judged
+    same_money = [
+        markets.optimum(name, markets.for_budget(base, money, None, other), other)
+        for name, other in others.items()
+    ]
     return Plan(
-        base, priced.schedules, prospect, alternatives, changes, count, budget, probability,
+        base, priced.schedules, prospect, (*same_money, *alternatives), changes, count, budget, probability,
         strictness, judged if group_difference is not None or judged > 0.0 else None, priced.share_deviations,
     )  # fmt: skip
 
 
 def budget_for_error(
-    costs: CostDistribution,
-    objective: AnyObjective,
-    sellers: int,
-    target: float,
-    *,
-    minor_unit: float = 0.01,
-    epsilon_cost: EpsilonCost | None = None,
-) -> float:
+    costs: CostDistribution, objective: AnyObjective, sellers: int, target: float, *,
+    minor_unit: float = 0.01, epsilon_cost: EpsilonCost | None = None,
+) -> float:  # fmt: skip
     """Return the budget with which the expected error is a target: :func:`plan` the other way round.
 
     Parameters
@@ -322,31 +292,30 @@ def budget_for_error(
     tables = check_terms(objective, epsilon_cost)
     target, unit = checks.positive("target", target), checks.positive("minor_unit", minor_unit)
     people = _people(costs, sellers, None)
-    terms = _Terms(people, tables, unit, 0.0)
-    bins, small = terms.bins(1.0), people[0][2] < SMALL_MARKET
-    markets = _Simulated(terms, _SIMULATED, np.random.default_rng(0)) if small else None
+    markets = Markets.typical(people, tables, unit, 0.0)
+    if people[0][2] < SMALL_MARKET:
+        markets = markets.drawn(people, _SIMULATED, np.random.default_rng(0))
 
     def expected(weight: float) -> Prospect:
-        base = objective.with_payment_weight(weight)
-        if markets is not None:
-            return markets.prospect("optimal prices", base, math.inf)
-        return _prospect("optimal prices", terms, price_market(bins, base, tables), base)
+        return markets.optimum("optimal prices", objective.with_payment_weight(weight), math.inf)
 
     # The error rises with the payment weight, as money falls; its inverse is searched like a budget.
-    accuracy = _CLOSE if small else 1e-4
+    accuracy = 1e-4 if markets.is_typical else _CLOSE
     weight = weight_for_budget(
         lambda w: 1.0 / expected(w).error, (1.0 + accuracy) / target, objective.payment_weight, accuracy
     )
-    found = expected(weight)
-    if found.error > target * (1.0 + 2.0 * accuracy):
+    least = min(expected(weight / factor).error for factor in (1.0, 1e4, 1e8))
+    if target < least * (1.0 + _NEAR_LIMIT):
         raise Infeasible(
-            f"expected a target of at least {found.error:.3g}, which is what {people[0][2]} sellers can "
-            f"reach, got {target:.3g}: ask more people, or for fewer features."
+            f"expected a target clearly above {least:.3g}, which is what {people[0][2]} sellers reach for "
+            f"any money, got {target:.3g}: ask more people, or for fewer features."
         )
-    return found.expected_payment
+    return expected(weight).expected_payment
 
 
 _People = list[tuple[Group, CostDistribution, int]]
+Sale = tuple[FloatArray, FloatArray, FloatArray]
+"""What each seller of a market sells: epsilon, payment, and the money that it takes with rounding."""
 
 
 def _people(costs: object, sellers: object, groups: Sequence[Group] | None) -> _People:
@@ -355,94 +324,200 @@ def _people(costs: object, sellers: object, groups: Sequence[Group] | None) -> _
             raise InvalidInput(f"expected a cost distribution, got {type(costs).__name__}.")
         size = checks.whole("sellers", sellers, minimum=2)
         return [(Group("all", 1.0, VirtualCost.of(costs)), costs, size)]
-    return people_of(costs, sellers, groups)
+    found = check_groups(groups)
+    if not isinstance(costs, Sequence) or not isinstance(sellers, Sequence):
+        raise InvalidInput("expected a distribution and a number of sellers for each group.")
+    checks.same_length("costs", costs, "groups", found)
+    checks.same_length("sellers", sellers, "groups", found)
+    sizes = [checks.whole("sellers", size, minimum=2) for size in sellers]
+    return list(zip(found, costs, sizes, strict=True))
 
 
 @dataclass(frozen=True, eq=False)
-class _Terms:
-    """What all rules of a plan share: who sells, the tables, the minor unit, and how much groups differ."""
+class Markets:
+    """The markets that all rules of a plan are judged on: a typical one of bins, or several drawn ones."""
 
-    people: _People
+    groups: tuple[Group, ...]
     tables: EpsilonCost
-    unit: float
-    difference: float
+    unit: float  # of money
+    difference: float  # of the groups, in units of the objective's error
+    membership: IntArray  # the group of each bin, and how many sellers it stands for, shapes (n,)
+    counts: FloatArray
+    costs: tuple[FloatArray, ...]  # of each market, shape (n,); the typical market is the only one
 
-    def bins(self, factor: float) -> list[CostBins]:
-        """Return typical sellers of each group, so many times as many as are expected."""
-        return [CostBins.typical(group, dist, factor * size) for group, dist, size in self.people]
+    @classmethod
+    def typical(
+        cls, people: _People, tables: EpsilonCost, unit: float, difference: float, times: float = 1.0
+    ) -> Markets:
+        """Return the market of quantile bins, of so many times as many people."""
+        bins = [CostBins.typical(group, dist, times * size) for group, dist, size in people]
+        membership = np.repeat(np.arange(len(bins)), [each.costs.size for each in bins])
+        counts, costs = (np.concatenate([getattr(b, name) for b in bins]) for name in ("counts", "costs"))
+        return cls(tuple(b.group for b in bins), tables, unit, difference, membership, counts, (costs,))
 
-    def errors(
-        self, objective: AnyObjective, squared_norm: float, total: float, shares: Sequence[float]
+    def drawn(self, people: _People, markets: int, rng: np.random.Generator) -> Markets:
+        """Return markets of the same people with costs at random."""
+        membership = np.repeat(np.arange(len(people)), [size for _, _, size in people])
+        costs = [np.concatenate([dist.sample(size, rng) for _, dist, size in people]) for _ in range(markets)]
+        return replace(self, membership=membership, counts=np.ones(membership.size), costs=tuple(costs))
+
+    @property
+    def is_typical(self) -> bool:
+        """Whether schedules of the typical market are quoted; else the exact mechanism decides."""
+        return len(self.costs) == 1
+
+    @cached_property
+    def bins(self) -> list[CostBins]:
+        """The typical market, group by group."""
+        own = [self.membership == g for g in range(len(self.groups))]
+        return [
+            CostBins(group, self.costs[0][of], self.counts[of])
+            for group, of in zip(self.groups, own, strict=True)
+        ]
+
+    def judge(
+        self, name: str, objective: AnyObjective, sales: Sequence[Sale],
+        schedules: tuple[PriceSchedule, ...] = (),
+    ) -> Prospect:  # fmt: skip
+        """Return what a rule brings on average, from each market's sales."""
+        rows, count = [], len(self.groups)
+        for epsilons, _, money in sales:
+            shares = self.tables.share(epsilons)
+            total = float(self.counts @ shares)
+            weights = shares / max(total, 1e-300)
+            sums = np.bincount(self.membership, self.counts * weights, count).astype(np.float64)
+            errors = self._errors(objective, float(self.counts @ weights**2), total, sums)
+            bought = self.counts[epsilons > 0.0].sum()
+            rows.append([self.counts @ money, *errors, bought, self.counts @ epsilons, *sums])
+        paid, sampling, noise, gaps, bought, epsilon, *sums = np.mean(rows, axis=0).tolist()
+        largest = [max(float(column.max()) for column in columns) for columns in zip(*sales, strict=True)]
+        if schedules:
+            largest = [max(s.largest_epsilon for s in schedules), max(s.largest_payment for s in schedules)]
+        sellers = float(self.counts.sum())
+        return Prospect(
+            name, paid, sampling, noise, bought / sellers, epsilon / sellers, largest[0], largest[1],
+            gaps, tuple(sums), schedules,
+        )  # fmt: skip
+
+    def _errors(
+        self, objective: AnyObjective, squared_norm: float, total: float, sums: FloatArray
     ) -> tuple[float, float, float]:
         """Return the expected error from sampling, noise, and groups' sums of weights that are off."""
         sampling, noise = objective.errors(squared_norm, total)
-        gap = math.fsum((w - group.share) ** 2 for w, (group, _, _) in zip(shares, self.people, strict=True))
-        biased = squared_norm + objective.relative_coverage(self.difference) * gap
-        return (
-            sampling,
-            noise,
-            objective.errors(biased, total)[0] - sampling if biased > squared_norm else 0.0,
+        gaps = sums - np.array([group.share for group in self.groups])
+        biased = squared_norm + objective.relative_coverage(self.difference) * float(gaps @ gaps)
+        return sampling, noise, objective.errors(biased, total)[0] - sampling if total > 0.0 else 0.0
+
+    def quoted(self, name: str, objective: AnyObjective, schedules: Sequence[PriceSchedule]) -> Prospect:
+        """Return what price schedules bring, one per group."""
+        sales = []
+        for costs in self.costs:
+            epsilons, payments = np.zeros(costs.size), np.zeros(costs.size)
+            for g, schedule in enumerate(schedules):
+                of = self.membership == g
+                epsilons[of], payments[of] = schedule.quote(costs[of])
+            sales.append((epsilons, payments, payments + 0.5 * self.unit * (epsilons > 0.0)))
+        return self.judge(name, objective, sales, tuple(schedules))
+
+    def decide(self, objective: AnyObjective, coverage: float) -> list[Sale]:
+        """Return what the exact mechanism buys in drawn markets."""
+        given: Coverage = coverage if math.isfinite(coverage) else "hard"
+        mechanism = OfflineMechanism(
+            None, objective, epsilon_cost=self.tables, groups=self.groups, coverage=given
         )
+        outcomes = [mechanism.run(costs, self.membership) for costs in self.costs]
+        return [(o.epsilons, o.payments, o.rounded_payments(self.unit)) for o in outcomes]
 
+    def optimum(self, name: str, objective: AnyObjective, coverage: float) -> Prospect:
+        """Return what optimal prices bring at the objective's payment weight."""
+        if not self.is_typical:
+            return self.judge(name, objective, self.decide(objective, coverage))
+        priced = price_market(self.bins, objective, self.tables, coverage)
+        return self.quoted(name, objective, priced.schedules)
 
-def _price_for_quantile(
-    bins: Sequence[CostBins], objective: AnyObjective, tables: EpsilonCost, budget: float,
-    probability: float, *, unit: float, coverage: float,
-) -> tuple[float, PricedMarket]:  # fmt: skip
-    """Return prices whose total stays below the budget with a probability: sellers are independent."""
-    from scipy.special import ndtri
+    def for_budget(
+        self, objective: AnyObjective, budget: float, probability: float | None, coverage: float
+    ) -> AnyObjective:
+        """Return the objective whose optimal prices meet a budget, on average or with a probability."""
+        from scipy.special import ndtri
 
-    found: dict[float, PricedMarket] = {}
+        def spent(weight: float) -> float:
+            goal = objective.with_payment_weight(weight)
+            if not self.is_typical:
+                totals = [float(money.sum()) for _, _, money in self.decide(goal, coverage)]
+                return float(np.mean(totals) if probability is None else np.quantile(totals, probability))
+            priced = price_market(self.bins, goal, self.tables, coverage)
+            # Sellers are independent.
+            variance = priced.squared_payments - priced.payment**2 / float(self.counts.sum())
+            above = float(ndtri(probability or 0.5)) * math.sqrt(max(variance, 0.0))
+            return priced.payment + 0.5 * self.unit * priced.bought + above
 
-    def quantile(weight: float) -> float:
-        found[weight] = priced = price_market(bins, objective.with_payment_weight(weight), tables, coverage)
-        variance = priced.squared_payments - priced.payment**2 / sum(b.counts.sum() for b in bins)
-        mean = priced.payment + 0.5 * unit * priced.bought
-        return float(mean + ndtri(probability) * math.sqrt(max(variance, 0.0)))
+        close = SPENT if self.is_typical else _CLOSE
+        weight = weight_for_budget(spent, budget, objective.payment_weight, close)
+        return objective.with_payment_weight(weight)
 
-    weight = weight_for_budget(quantile, budget, objective.payment_weight)
-    return weight, found[weight]
+    def posted(
+        self, name: str, objective: AnyObjective, budget: float, prices: FloatArray, *, quotas: bool
+    ) -> Prospect | None:
+        """Return what one price per group brings for a budget; None if bounds forbid it or nobody accepts.
 
+        Everybody in a group sells the same: so much that groups meet their quotas, or all the same.
+        """
+        offered, n = prices[self.membership], prices.size
+        accepting = np.array(
+            [np.bincount(self.membership, self.counts * (c <= offered), n) for c in self.costs]
+        )
+        sizes, shares = np.bincount(self.membership, self.counts, n), np.array([g.share for g in self.groups])
+        if not quotas:
+            accepting, sizes = accepting.sum(axis=1, keepdims=True), sizes.sum(keepdims=True)
+            prices, shares = prices[:1], np.ones(1)
+        mean, least, most = accepting.mean(axis=0), accepting.min(axis=0), accepting.max(axis=0)
+        caps = np.array(weight_caps(shares.tolist(), sizes.tolist(), objective.weight_cap, math.inf))
+        money = budget - 0.5 * self.unit * float(mean.sum())
+        if (least < 1e-9).any() or (least * caps < shares * (1.0 - 1e-9)).any() or money <= 0.0:
+            return None
+        weights = shares / mean
+        total = self._affordable(money, mean * prices, weights)
+        if objective.max_mean_epsilon is not None:
+            total = min(total, objective.max_mean_epsilon * float(sizes.sum() * (mean / most).min()))
+        epsilons = self.tables.epsilon(weights * total)
+        schedules = [posted_price(*each, self.tables) for each in zip(prices.tolist(), epsilons, strict=True)]
+        return self.quoted(name, objective, schedules if quotas else schedules * n)
 
-def _prospect(name: str, terms: _Terms, priced: PricedMarket, objective: AnyObjective) -> Prospect:
-    sampling, noise, coverage = terms.errors(
-        objective, priced.squared_norm, priced.total, priced.group_shares
-    )
-    bins = terms.bins(1.0)
-    sellers = sum(float(b.counts.sum()) for b in bins)
-    epsilon = sum(
-        float(b.counts @ schedule.quote(b.costs)[0])
-        for b, schedule in zip(bins, priced.schedules, strict=True)
-    )
-    return Prospect(
-        name,
-        priced.payment + 0.5 * terms.unit * priced.bought,
-        sampling,
-        noise,
-        priced.bought / sellers,
-        epsilon / sellers,
-        max(schedule.largest_epsilon for schedule in priced.schedules),
-        max(schedule.largest_payment for schedule in priced.schedules),
-        coverage,
-        priced.group_shares,
-        priced.schedules,
-    )
+    def _affordable(self, money: float, prices: FloatArray, weights: FloatArray) -> float:
+        """Return the total at fixed weights that costs so much: what it costs is piecewise linear."""
+        if self.tables.is_identity:
+            return money / float(prices @ weights)
+        most = self.tables.max_share / float(weights.max())
+        totals = np.unique(np.minimum(np.outer(self.tables.shares, 1.0 / weights), most))
+        return float(np.interp(money, self.tables.cost(np.outer(totals, weights)) @ prices, totals))
+
+    def prices(self, n: int, g: int | None = None) -> FloatArray:
+        """Return the lowest price that each of n shares of a group's sellers accept, at most the reserve."""
+        groups = self.groups if g is None else self.groups[g : g + 1]
+        of = slice(None) if g is None else self.membership == g
+        costs = np.concatenate([each[of] for each in self.costs])
+        counts = np.tile(self.counts[of], len(self.costs))
+        order = np.argsort(costs, kind="stable")
+        running = np.cumsum(counts[order]) / counts.sum()
+        at = np.searchsorted(running, np.linspace(1.0 / n, 1.0, n) - 1e-12)
+        top = max(group.virtual_cost.reserve_price for group in groups)
+        found: FloatArray = np.minimum(costs[order][np.minimum(at, costs.size - 1)], top)
+        return found
 
 
 def _changes(
-    terms: _Terms, objective: AnyObjective, fewer_features: AnyObjective | None, priced: PricedMarket,
+    people: _People, typical: Markets, objective: AnyObjective, fewer_features: AnyObjective | None,
     coverage: float,
 ) -> tuple[tuple[str, float], ...]:  # fmt: skip
     """Return by what factor the typical market's error changes with more money, people, fewer features."""
-    money = priced.payment + 0.5 * terms.unit * priced.bought
+    now = typical.optimum("", objective, coverage)
+    money = now.expected_payment
 
-    def error(goal: AnyObjective, found: PricedMarket) -> float:
-        return sum(terms.errors(goal, found.squared_norm, found.total, found.group_shares))
-
-    def factor(goal: AnyObjective, budget: float, size: float) -> float:
-        bins = terms.bins(size)
-        _, found = price_for_budget(bins, goal, terms.tables, budget, terms.unit, coverage=coverage)
-        return error(goal, found) / error(objective, priced)
+    def factor(goal: AnyObjective, budget: float, times: float) -> float:
+        others = Markets.typical(people, typical.tables, typical.unit, typical.difference, times)
+        best = others.for_budget(goal, budget, None, coverage)
+        return others.optimum("", best, coverage).error / now.error
 
     changes = [
         ("twice the money", factor(objective, 2.0 * money, 1.0)),
@@ -454,199 +529,33 @@ def _changes(
     return tuple(changes)
 
 
-class _Simulated:
-    """Simulated small markets: the same costs for every payment weight and every rule."""
-
-    def __init__(self, terms: _Terms, markets: int, rng: np.random.Generator) -> None:
-        self.terms = terms
-        self.membership = np.repeat(np.arange(len(terms.people)), [size for _, _, size in terms.people])
-        self.markets = [
-            np.concatenate([distribution.sample(size, rng) for _, distribution, size in terms.people])
-            for _ in range(markets)
-        ]
-
-    def weight_for(
-        self, objective: AnyObjective, budget: float, probability: float | None, coverage: float
-    ) -> float:
-        """Return the payment weight at which the exact mechanism meets the budget on these markets."""
-
-        def spent(weight: float) -> float:
-            outcomes = self._run(objective.with_payment_weight(weight), coverage)
-            totals = [float(o.rounded_payments(self.terms.unit).sum()) for o in outcomes]
-            return float(np.mean(totals) if probability is None else np.quantile(totals, probability))
-
-        return weight_for_budget(spent, budget, objective.payment_weight, _CLOSE)
-
-    def _run(self, objective: AnyObjective, coverage: float) -> list[Outcome]:
-        mechanism = OfflineMechanism(
-            None,
-            objective,
-            epsilon_cost=self.terms.tables,
-            groups=[group for group, _, _ in self.terms.people],
-            coverage=coverage if math.isfinite(coverage) else "hard",
-        )
-        return [mechanism.run(costs, self.membership) for costs in self.markets]
-
-    def prospect(self, name: str, objective: AnyObjective, coverage: float) -> Prospect:
-        """Return what the exact mechanism does on average."""
-        outcomes = self._run(objective, coverage)
-        shares = [np.bincount(self.membership, o.weights, len(self.terms.people)) for o in outcomes]
-        errors = [
-            self.terms.errors(objective, float(o.weights @ o.weights), o.total, each.tolist())
-            for o, each in zip(outcomes, shares, strict=True)
-        ]
-        sampling, noise, gaps = np.mean(errors, axis=0).tolist()
-        return Prospect(
-            name,
-            float(np.mean([o.rounded_payments(self.terms.unit).sum() for o in outcomes])),
-            sampling,
-            noise,
-            float(np.mean([np.mean(o.epsilons > 0.0) for o in outcomes])),
-            float(np.mean([o.epsilons.mean() for o in outcomes])),
-            max(float(o.epsilons.max()) for o in outcomes),
-            max(float(o.payments.max()) for o in outcomes),
-            gaps,
-            tuple(np.mean(shares, axis=0).tolist()),
-        )
-
-    def accepting(self, price: float) -> FloatArray:
-        """Return how many accept a price in each market."""
-        return np.array([float((costs <= price).sum()) for costs in self.markets])
-
-
-def _other_coverages(
-    terms: _Terms, objective: AnyObjective, budget: float, markets: _Simulated | None, coverage: float
-) -> tuple[Prospect, ...]:
-    """Return the same market without quotas and, if it is not the plan's own, with the other kind."""
-    others = [("without quotas", 0.0)]
-    if math.isfinite(coverage):
-        others.append(("hard quotas", math.inf))
-    elif terms.difference > 0.0:
-        others.append(("soft quotas", terms.difference))
-    found = []
-    for name, other in others:
-        if markets is None:
-            weight, priced = price_for_budget(
-                terms.bins(1.0), objective, terms.tables, budget, terms.unit, coverage=other
-            )
-            found.append(_prospect(name, terms, priced, objective.with_payment_weight(weight)))
-        else:
-            weight = markets.weight_for(objective, budget, None, other)
-            found.append(markets.prospect(name, objective.with_payment_weight(weight), other))
-    return tuple(found)
-
-
-def _alternatives(
-    terms: _Terms, objective: AnyObjective, budget: float, markets: _Simulated | None
-) -> tuple[Prospect, ...]:
-    """Return rules with one epsilon at one price: the best such price, one that half accept, one for all.
-
-    With groups, from 100 sellers on, also the best price for each group that meets all quotas.
-    """
-    bins, tables, unit = terms.bins(1.0), terms.tables, terms.unit
-    top = max(each.group.virtual_cost.reserve_price for each in bins)
-    sellers = math.fsum(float(each.counts.sum()) for each in bins)
+def _alternatives(markets: Markets, objective: AnyObjective, budget: float) -> tuple[Prospect, ...]:
+    """Return the best posted price, one that half accept, one for all, and with groups one for each."""
+    groups = len(markets.groups)
+    offers = markets.prices(_PRICES if markets.is_typical else _FEW_PRICES)
+    top = max(group.virtual_cost.reserve_price for group in markets.groups)
 
     def posted(name: str, price: float) -> Prospect | None:
-        """Return what one price gives for the budget; None if bounds forbid it or nobody may accept."""
-        typical = np.array([float(each.counts[each.costs <= price].sum()) for each in bins])
-        many = typical.sum(keepdims=True) if markets is None else markets.accepting(price)
-        accept = float(many.mean())
-        cap = objective.weight_cap
-        if many.min() < 1e-9 or (cap is not None and many.min() * cap < sellers * (1.0 - 1e-9)):
-            return None
-        each = budget / accept - 0.5 * unit
-        if each <= 0.0:
-            return None
-        share = np.array([each / price])
-        if not tables.is_identity:
-            share = np.interp(share, tables.costs, tables.shares)
-        if objective.max_mean_epsilon is not None:
-            share = np.minimum(share, objective.max_mean_epsilon * sellers / many.max())
-        epsilon, paid = float(tables.epsilon(share)[0]), price * float(tables.cost(share)[0])
-        shares = typical / max(typical.sum(), 1e-300)
-        sampling, noise, gaps = np.mean(
-            [terms.errors(objective, 1.0 / n, n * float(share[0]), shares.tolist()) for n in many], axis=0
-        ).tolist()
-        money, bought = accept * (paid + 0.5 * unit), accept / sellers
-        return Prospect(
-            name, money, sampling, noise, bought, epsilon * bought, epsilon, paid, gaps,
-            tuple(shares.tolist()), (posted_price(price, epsilon, tables),) * len(bins),
-        )  # fmt: skip
+        return markets.posted(name, objective, budget, np.full(groups, price), quotas=False)
 
-    n = _PRICES if markets is None else _FEW_PRICES
-    costs, counts = (np.concatenate([getattr(each, name) for each in bins]) for name in ("costs", "counts"))
-    prices = _quantile_prices(costs, counts, n)
-    prices = np.append(np.minimum(prices, top), top)
-    tried = [rule for price in prices if (rule := posted("best posted price", float(price))) is not None]
-    half = posted("price that half accept", float(prices[n // 2 - 1]))
-    everybody = posted("same for all", top)
-    best = [min(tried, key=lambda rule: rule.error)] if tried else []
-    several = _price_per_group(terms, objective, budget) if len(bins) > 1 and markets is None else None
-    return tuple(rule for rule in (*best, half, everybody, several) if rule is not None)
+    tried = [posted("best posted price", float(price)) for price in np.unique([*offers, top])]
+    best = min((rule for rule in tried if rule is not None), key=lambda rule: rule.error, default=None)
+    half = posted("price that half accept", float(offers[offers.size // 2 - 1]))
+    several = _price_per_group(markets, objective, budget) if groups > 1 and markets.is_typical else None
+    return tuple(rule for rule in (best, half, posted("same for all", top), several) if rule is not None)
 
 
-def _quantile_prices(costs: FloatArray, counts: FloatArray, n: int) -> FloatArray:
-    """Return the lowest price that each of n shares of the sellers, the last one all, accept."""
-    order = np.argsort(costs, kind="stable")
-    running = np.cumsum(counts[order]) / counts.sum()
-    at = np.searchsorted(running, np.linspace(1.0 / n, 1.0, n) - 1e-12)
-    return np.asarray(costs[order][np.minimum(at, costs.size - 1)])
-
-
-def _price_per_group(terms: _Terms, objective: AnyObjective, budget: float) -> Prospect | None:
-    """Return one price for each group, those with the least error of which all meet their quotas.
-
-    Prices are improved in turn from the best equal share of each group; None if bounds forbid all.
-    """
-    bins, tables, unit = terms.bins(1.0), terms.tables, terms.unit
-    shares = np.array([group.share for group, _, _ in terms.people])
-    sizes = [float(each.counts.sum()) for each in bins]
-    caps = np.array(weight_caps(shares.tolist(), sizes, objective.weight_cap, math.inf))
-    prices = [
-        np.minimum(_quantile_prices(b.costs, b.counts, _FEW_PRICES), b.group.virtual_cost.reserve_price)
-        for b in bins
-    ]
-    accepting = [
-        np.array([float(b.counts[b.costs <= price].sum()) for price in offers])
-        for b, offers in zip(bins, prices, strict=True)
-    ]
-    most = math.inf if objective.max_mean_epsilon is None else objective.max_mean_epsilon * sum(sizes)
-
-    def rule(chosen: Sequence[int]) -> Prospect | None:
-        offered = np.array([prices[g][j] for g, j in enumerate(chosen)])
-        many = np.array([accepting[g][j] for g, j in enumerate(chosen)])
-        if (many * caps < shares * (1.0 - 1e-9)).any():
-            return None
-
-        def spent(total: float) -> float:
-            return float(many @ (offered * tables.cost(shares * total / many) + 0.5 * unit))
-
-        limit = min(most, float((tables.max_share * many / shares).min()))
-        if spent(1e-12) >= budget:
-            return None
-        total = min(limit, (budget - float(many.sum()) * 0.5 * unit) / float(shares @ offered))
-        if not tables.is_identity:
-            total = limit if spent(limit) <= budget else brentq(lambda x: spent(x) - budget, 1e-12, limit)
-        sampling, noise = objective.errors(float((shares**2 / many).sum()), total)
-        each = shares * total / many
-        paid, epsilons = offered * tables.cost(each), tables.epsilon(each)
-        bought = float(many.sum()) / sum(sizes)
-        offers = zip(offered.tolist(), epsilons.tolist(), strict=True)
-        schedules = tuple(posted_price(price, epsilon, tables) for price, epsilon in offers)
-        return Prospect(
-            "posted price per group", spent(total), sampling, noise, bought,
-            float(many @ epsilons) / sum(sizes), float(epsilons.max()), float(paid.max()), 0.0,
-            tuple(shares.tolist()), schedules,
-        )  # fmt: skip
-
-    tried = [(j,) * len(bins) for j in range(_FEW_PRICES)]
-    best: tuple[Prospect, tuple[int, ...]] | None = None
+def _price_per_group(markets: Markets, objective: AnyObjective, budget: float) -> Prospect | None:
+    """Return the best price for each group that meets quotas, improved in turn from equal shares."""
+    offers = [markets.prices(_FEW_PRICES, g) for g in range(len(markets.groups))]
+    tried, best = list(np.array(offers).T), None
     for _ in range(_ROUNDS):
-        found = [(each, chosen) for chosen in tried if (each := rule(chosen)) is not None]
-        better = min(found, key=lambda pair: pair[0].error, default=None)
-        if better is None or (best is not None and better[0].error >= best[0].error):
+        found = [markets.posted("posted price per group", objective, budget, p, quotas=True) for p in tried]
+        better = min((rule for rule in found if rule), key=lambda rule: rule.error, default=None)
+        if better is None or (best is not None and better.error >= best.error):
             break
         best = better
-        tried = [(*best[1][:g], j, *best[1][g + 1 :]) for g in range(len(bins)) for j in range(_FEW_PRICES)]
-    return None if best is None else best[0]
+        prices = np.array([schedule.reserve_price for schedule in best.schedules])
+        own = np.eye(prices.size, dtype=bool)
+        tried = [np.where(own[g], price, prices) for g, each in enumerate(offers) for price in each]
+    return best

@@ -1,8 +1,7 @@
 r"""Price schedules: a public, stateless, never-rising epsilon of the reported cost, with Myerson payments.
 
-Whatever is sold to one seller after the other, or to sellers of one part by prices from the others, is sold
-by a schedule: knots of cost with an epsilon and an amount H (the cost function of epsilon) at each, linear in
-between, nothing above the last knot. A seller with cost c gets
+A schedule has knots of cost with an epsilon and an amount H (the cost function of epsilon) at each, linear in
+between, and buys nothing above the last knot. A seller with cost c gets
 
 .. math:: t(c) = c\, H(c) + \int_c^{c_K} H(z)\, dz,
 
@@ -10,10 +9,6 @@ so that truth is the best report whatever anybody else does, and taking part nev
 also a menu of (epsilon, payment) pairs: the best pair for cost c is the one that reporting c gives.
 
 A schedule knows no budget and no history. Reservations and a hard budget belong to the campaign that quotes.
-
-Here are the schedules of a typical market (:func:`population_schedule`; with quotas one for each group,
-:func:`population_schedules`), of one price for one epsilon (:func:`posted_price`) and of the paper's
-Algorithm 3 (:func:`paper_schedule`).
 """
 
 from __future__ import annotations
@@ -32,14 +27,7 @@ from dpmarket.costs.distribution import CostDistribution
 from dpmarket.costs.virtual_cost import VirtualCost
 from dpmarket.errors import InvalidInput
 from dpmarket.mechanisms.epsilon_cost import EpsilonCost
-from dpmarket.mechanisms.groups import (
-    Coverage,
-    Group,
-    check_coverage,
-    check_groups,
-    quotas,
-    weight_caps,
-)
+from dpmarket.mechanisms.groups import Group, quotas, weight_caps
 from dpmarket.mechanisms.objective import AnyObjective, PaperObjective
 from dpmarket.mechanisms.water_filling import Entry, Market, Stratum, check_terms
 
@@ -157,9 +145,6 @@ class PriceSchedule:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, PriceSchedule) and self.to_dict() == other.to_dict()
 
-    def __hash__(self) -> int:
-        return hash((self.costs.tobytes(), self.epsilons.tobytes()))
-
     def __repr__(self) -> str:
         return (
             f"PriceSchedule({self.costs.size} knots, epsilon up to {self.largest_epsilon:.4g}, "
@@ -169,17 +154,7 @@ class PriceSchedule:
 
 @dataclass(frozen=True, eq=False)
 class CostBins:
-    """Sellers of one group as costs with counts.
-
-    Attributes
-    ----------
-    group
-        The stratum, with its virtual costs.
-    costs
-        Rising, shape (n,).
-    counts
-        Sellers at each cost, shape (n,); those above the reserve price sell nothing.
-    """
+    """Sellers of one group: rising costs, and how many sellers there are at each, shapes (n,)."""
 
     group: Group
     costs: FloatArray
@@ -195,42 +170,24 @@ class CostBins:
 
 @dataclass(frozen=True, eq=False)
 class PricedMarket:
-    """A typical market with its optimal schedules, one per group.
+    """A typical market with its optimal schedules, one per group; those that buy nothing have epsilon 0.
 
-    Attributes
-    ----------
-    schedules
-        In the order of the groups; those that buy nothing have epsilon 0.
-    total
-        Eta, the expected sum of shares.
-    squared_norm
-        Expected squared norm of the weights.
-    payment, squared_payments
-        Expected total of payments, and of their squares, before rounding.
-    bought
-        Expected number of sellers who sell something.
-    group_shares, share_deviations
-        Expected sum of weights of each group, and its standard deviation among sellers who come with
-        independent costs, so many of each group: how closely schedules meet quotas.
+    Payments (in all, and of their squares, before rounding) and sellers who are bought from are expected
+    numbers. ``share_deviations`` are the standard deviations of the groups' sums of weights among sellers who
+    come with independent costs, so many of each group: how closely schedules meet quotas.
     """
 
     schedules: tuple[PriceSchedule, ...]
-    total: float
-    squared_norm: float
     payment: float
     squared_payments: float
     bought: float
-    group_shares: tuple[float, ...]
     share_deviations: tuple[float, ...]
 
 
 def price_market(
     groups: Sequence[CostBins], objective: AnyObjective, epsilon_cost: EpsilonCost, coverage: float = math.inf
 ) -> PricedMarket:
-    """Solve a market of bins, over all totals, and return the schedules of its optimum.
-
-    ``coverage`` is the weight D of soft quotas; infinite: they are hard.
-    """
+    """Solve a market of bins over all totals, and return its schedules; D is infinite for hard quotas."""
     kept = [bins.costs <= bins.group.virtual_cost.reserve_price for bins in groups]
     sizes = [float(bins.counts[low].sum()) for bins, low in zip(groups, kept, strict=True)]
     shares = quotas([bins.group for bins in groups], sizes)
@@ -238,7 +195,7 @@ def price_market(
     nothing = [_no_schedule(bins.group.virtual_cost) for bins in groups]
     sums, variances = np.zeros(len(groups)), np.zeros(len(groups))
     if not present:
-        return PricedMarket(tuple(nothing), 0.0, 0.0, 0.0, 0.0, 0.0, tuple(sums), tuple(sums))
+        return PricedMarket(tuple(nothing), 0.0, 0.0, 0.0, tuple(sums))
     caps = weight_caps(shares, sizes, objective.weight_cap, coverage)
     strata = []
     for g in present:
@@ -246,12 +203,11 @@ def price_market(
         strata.append(Stratum.of(psi, shares[g], caps[g], groups[g].counts[kept[g]]))
     market = Market(strata, objective, epsilon_cost, coverage)
     entry = market.refined()
-    squared = payment = squared_payments = bought = 0.0
+    payment = squared_payments = bought = 0.0
     for k, g in enumerate(present):
         nothing[g] = schedule = _schedule(market, k, entry, groups[g].group.virtual_cost)
         counts = groups[g].counts[kept[g]]
         weights = _weights(market, k, entry, strata[k].excess)
-        squared += float(counts @ weights**2)
         sums[g] = float(counts @ weights)
         variances[g] = float(counts @ weights**2) - sums[g] ** 2 / float(groups[g].counts.sum())
         paid = schedule.quote(groups[g].costs[kept[g]])[1]
@@ -261,10 +217,7 @@ def price_market(
     # A share is a group's sum over that of all: to first order its deviation weighs each group's.
     gradient = np.eye(len(groups)) - sums[:, None]
     deviations = np.sqrt(gradient**2 @ np.maximum(variances, 0.0))
-    return PricedMarket(
-        tuple(nothing), market.total(entry), squared, payment, squared_payments, bought,
-        tuple(sums.tolist()), tuple(deviations.tolist()),
-    )  # fmt: skip
+    return PricedMarket(tuple(nothing), payment, squared_payments, bought, tuple(deviations.tolist()))
 
 
 def _weights(market: Market, k: int, entry: Entry, excess: FloatArray) -> FloatArray:
@@ -306,13 +259,9 @@ def _no_schedule(table: VirtualCost) -> PriceSchedule:
 
 
 def population_schedule(
-    costs: CostDistribution,
-    objective: AnyObjective,
-    expected_sellers: int,
-    *,
-    epsilon_cost: EpsilonCost | None = None,
-    virtual_cost: VirtualCost | None = None,
-) -> PriceSchedule:
+    costs: CostDistribution, objective: AnyObjective, expected_sellers: int, *,
+    epsilon_cost: EpsilonCost | None = None, virtual_cost: VirtualCost | None = None,
+) -> PriceSchedule:  # fmt: skip
     """Return what the optimum of a typical market offers at each cost.
 
     Parameters
@@ -333,10 +282,6 @@ def population_schedule(
     PriceSchedule
         Fixed before the first seller comes.
 
-    Notes
-    -----
-    Departs from the paper's Algorithm 3 (:func:`paper_schedule`), which needs virtual costs around 0.
-
     Examples
     --------
     >>> from dpmarket.costs import Uniform
@@ -351,67 +296,8 @@ def population_schedule(
     return price_market([CostBins.typical(group, costs, sellers)], objective, tables).schedules[0]
 
 
-def population_schedules(
-    costs: Sequence[CostDistribution],
-    objective: AnyObjective,
-    expected_sellers: Sequence[int],
-    groups: Sequence[Group],
-    *,
-    coverage: Coverage = "hard",
-    epsilon_cost: EpsilonCost | None = None,
-) -> dict[str, PriceSchedule]:
-    """Return what the optimum of a typical market with quotas offers at each cost, one schedule per group.
-
-    Parameters
-    ----------
-    costs, expected_sellers
-        The distribution of costs and the number of sellers of each group.
-    objective, epsilon_cost
-        As in :func:`population_schedule`.
-    groups
-        Strata with their shares and tables of virtual costs.
-    coverage
-        How binding shares are: ``"hard"``, or the weight D of soft quotas. Either way they are met on average
-        by sellers as expected; a plan says how far chance departs from it.
-
-    Returns
-    -------
-    dict
-        The schedule of each group, by its name.
-
-    Examples
-    --------
-    >>> from dpmarket.costs import Uniform
-    >>> from dpmarket.mechanisms.objective import Objective
-    >>> costs = [Uniform(1, 2), Uniform(2.5, 5)]
-    >>> groups = [Group(name, 0.5, VirtualCost.of(each)) for name, each in zip(["city", "land"], costs)]
-    >>> found = population_schedules(costs, Objective.for_model(10, 0.001), [500, 500], groups)
-    >>> {name: schedule.reserve_price > 2.5 for name, schedule in found.items()}
-    {'city': False, 'land': True}
-    """
-    bins = [CostBins.typical(*each) for each in people_of(costs, expected_sellers, groups)]
-    tables = check_terms(objective, epsilon_cost)
-    priced = price_market(bins, objective, tables, check_coverage(coverage))
-    return {each.group.name: schedule for each, schedule in zip(bins, priced.schedules, strict=True)}
-
-
-def people_of(
-    costs: object, sellers: object, groups: Sequence[Group]
-) -> list[tuple[Group, CostDistribution, int]]:
-    """Return each group with its distribution and its number of sellers; refuse other lengths."""
-    found = check_groups(groups)
-    if not isinstance(costs, Sequence) or not isinstance(sellers, Sequence):
-        raise InvalidInput("expected a distribution and a number of sellers for each group.")
-    checks.same_length("costs", costs, "groups", found)
-    checks.same_length("sellers", sellers, "groups", found)
-    sizes = [checks.whole("sellers", size, minimum=2) for size in sellers]
-    return list(zip(found, costs, sizes, strict=True))
-
-
 def posted_price(price: float, epsilon: float, epsilon_cost: EpsilonCost | None = None) -> PriceSchedule:
-    """Return the schedule of one epsilon at one price, take it or leave it.
-
-    With the highest possible cost as the price, everybody sells the same.
+    """Return the schedule of one epsilon at one price; at the highest possible cost everybody sells the same.
 
     Parameters
     ----------

@@ -13,22 +13,19 @@ sum of hinges,
           \right)^+,
 
 and the dual function is :math:`K = \max_\rho 2 u \rho \pi - \sum_i W(\psi_i, \rho)` with W the same sum of
-*squared* hinges: its derivative says that the weights add up. Virtual costs are sorted once per group, with
-running sums of 1, x and x^2 (x = psi less the lowest), so that supply, K and their derivatives at a level are
-a few binary searches; the level is found by safeguarded Newton steps on a piecewise-linear function.
+*squared* hinges. Virtual costs are sorted once per group, with running sums of 1, x and x^2 (x = psi less the
+lowest), so that supply and K at a level are a few binary searches; safeguarded Newton steps find the level.
 
-Soft quotas (:mod:`~dpmarket.mechanisms.groups`) add :math:`d \sum_g (w_g - \pi_g)^2` to K and couple the
-groups, with :math:`w_g` free and only their sum fixed. By duality this pulls the levels together,
+Soft quotas add :math:`d \sum_g (w_g - \pi_g)^2` to K and fix only the sum of the :math:`w_g`. By duality
+this pulls the levels together,
 
 .. math:: K = \max_{\rho, \Lambda} \sum_g \Big(2 u \rho_g \pi_g - \sum_{i \in g} W(\psi_i, \rho_g)\Big)
           - \frac{u^2}{d} \sum_g (\Lambda - \rho_g)^2,
 
 so a common level :math:`\Lambda = \rho_g + (d/u) (w_g - \pi_g)` is found by the same Newton steps, each with
-the groups' own levels within. With d = 0 all levels are one; hard quotas are the limit of an infinite d.
+the groups' own levels within.
 
-Entries are searched by halving intervals of the menu: the objective bounds all entries between two evaluated
-ones from below, which cuts off whole intervals. Nothing depends on a starting point, and there are no local
-minima to miss.
+Intervals of the menu are halved, and cut off by the objective's lower bound of all entries between two.
 """
 
 from __future__ import annotations
@@ -46,9 +43,11 @@ from dpmarket.errors import Infeasible, InvalidInput
 from dpmarket.mechanisms.epsilon_cost import EpsilonCost
 from dpmarket.mechanisms.objective import MENU, AnyObjective, PaperObjective
 
+Move = tuple[float, float]
+"""The excess of one seller of a stratum, and another one that it becomes."""
 Missing = Callable[[FloatArray, IntArray], tuple[FloatArray, FloatArray]]
 """What is missing at a level of some rows, and how fast a rising level makes up for it."""
-_BLOCK = 4096  # running sums restart as often, with an exact carry
+_BLOCK = 4096  # running sums restart as often
 _COARSE = 512  # entries between those that are evaluated first
 _NEWTON_STEPS = 300
 _BALANCED = 1e-13  # relative error of a sum of weights
@@ -58,29 +57,15 @@ _ZOOM_END = 1e-8  # relative width at which a refinement ends: the objective is 
 
 @dataclass(frozen=True, eq=False)
 class Stratum:
-    """The virtual costs of one group in rising order, with their running sums.
-
-    Attributes
-    ----------
-    lowest
-        The lowest virtual cost.
-    excess
-        Virtual costs above it, rising, shape (n,).
-    counts, sums, squares
-        Running sums of sellers, excess and its square, shape (n + 1,).
-    quota
-        Sum of the group's weights.
-    cap
-        Largest weight of one seller.
-    """
+    """The virtual costs of one group in rising order, with their running sums."""
 
     lowest: float
-    excess: FloatArray
-    counts: FloatArray
+    excess: FloatArray  # above the lowest, rising, shape (n,)
+    counts: FloatArray  # running sums of sellers, of the excess and of its square, shape (n + 1,)
     sums: FloatArray
     squares: FloatArray
-    quota: float
-    cap: float
+    quota: float  # sum of the group's weights
+    cap: float  # of one weight
 
     @classmethod
     def of(
@@ -105,26 +90,14 @@ class Stratum:
 class Ramps:
     """The hinges of a stratum's weights at several entries; levels are counted from the lowest seller's.
 
-    Attributes
-    ----------
-    pull
-        u of each entry, shape (E,).
-    steepness
-        Slope e of each chord, shape (H,).
-    starts
-        Level at which the lowest seller reaches each chord, shape (E, H): for a seller with excess x it is
-        ``starts + steepness * x``.
-    widths
-        Length of each chord in weight, shape (E, H); 0 beyond the cap.
-    base
-        e_1 times the lowest virtual cost: what is added to a level to make it rho.
+    A seller with excess x reaches a chord at ``starts + steepness * x``; a level plus ``base`` is rho.
     """
 
-    pull: FloatArray
-    steepness: FloatArray
-    starts: FloatArray
-    widths: FloatArray
-    base: float
+    pull: FloatArray  # u of each entry, shape (E,)
+    steepness: FloatArray  # slope e of each chord, shape (H,)
+    starts: FloatArray  # level at which the lowest seller reaches each chord, shape (E, H)
+    widths: FloatArray  # length of each chord in weight, 0 beyond the cap, shape (E, H)
+    base: float  # e_1 times the lowest virtual cost
 
     @classmethod
     def of(cls, stratum: Stratum, table: EpsilonCost, pull: FloatArray, totals: FloatArray | None) -> Ramps:
@@ -174,6 +147,10 @@ class Ramps:
         before = 2.0 * pull * (levels * widths - starts - excess * steepness) - squares
         return Holding(widths + within, before + within * (2.0 * ramp - within), pull * (within == ramp))
 
+    def hold_at(self, excess: float, levels: FloatArray) -> Holding:
+        """Return what one seller holds at a level of each entry."""
+        return self.hold(np.arange(levels.size), np.full(levels.size, excess), levels)
+
 
 @dataclass(frozen=True, eq=False)
 class Holding:
@@ -182,14 +159,6 @@ class Holding:
     weights: FloatArray
     squares: FloatArray
     slopes: FloatArray
-
-
-@dataclass(frozen=True)
-class Move:
-    """One seller of a stratum whose virtual cost becomes another: excess before and after."""
-
-    before: float
-    after: float
 
 
 def supply(
@@ -204,13 +173,11 @@ def supply(
     total = slope * reach - (stratum.sums[started] - stratum.sums[passed])
     total *= ramps.steepness * ramps.pull[:, None]
     total += stratum.counts[passed] * ramps.widths
+    supplied, slopes = total.sum(axis=1), slope.sum(axis=1) * ramps.pull
     if move is not None:
-        lengths = ramps.widths / (ramps.steepness * ramps.pull[:, None])
-        for sign, place in ((1.0, move.after), (-1.0, move.before)):
-            ramp = np.clip(reach - place, 0.0, lengths)
-            total += sign * ramp * ramps.steepness * ramps.pull[:, None]
-            slope += sign * ((ramp > 0.0) & (ramp < lengths))
-    return total.sum(axis=1), slope.sum(axis=1) * ramps.pull
+        after, before = ramps.hold_at(move[1], levels), ramps.hold_at(move[0], levels)
+        supplied, slopes = supplied + after.weights - before.weights, slopes + after.slopes - before.slopes
+    return supplied, slopes
 
 
 def inner_values(stratum: Stratum, ramps: Ramps, levels: FloatArray, move: Move | None = None) -> FloatArray:
@@ -223,12 +190,10 @@ def inner_values(stratum: Stratum, ramps: Ramps, levels: FloatArray, move: Move 
     n = stratum.counts[passed]
     dual = squares * scale**2
     dual += ramps.widths * (2.0 * scale * (n * reach - stratum.sums[passed]) - ramps.widths * n)
+    held = dual.sum(axis=1)
     if move is not None:
-        for sign, place in ((1.0, move.after), (-1.0, move.before)):
-            hinge = np.maximum(scale * (reach - place), 0.0)
-            within = np.minimum(hinge, ramps.widths)
-            dual += sign * within * (2.0 * hinge - within)
-    found: FloatArray = 2.0 * ramps.pull * (levels + ramps.base) * stratum.quota - dual.sum(axis=1)
+        held += ramps.hold_at(move[1], levels).squares - ramps.hold_at(move[0], levels).squares
+    found: FloatArray = 2.0 * ramps.pull * (levels + ramps.base) * stratum.quota - held
     return found
 
 
@@ -255,7 +220,7 @@ def find_levels(
     stratum: Stratum, ramps: Ramps, guess: FloatArray | None = None, move: Move | None = None
 ) -> FloatArray:
     """Return the level of each entry at which the weights add up to the quota."""
-    furthest = max(float(stratum.excess[-1]), 0.0 if move is None else move.after)
+    furthest = max(float(stratum.excess[-1]), 0.0 if move is None else move[1])
     high = ramps.ends[:, -1] + ramps.steepness[-1] * furthest
     if move is None:
         # The lowest seller alone, where the first chord is long enough.
@@ -273,10 +238,7 @@ def find_levels(
 def _elastic_levels(
     stratum: Stratum, ramps: Ramps, common: FloatArray, d: float, start: FloatArray, move: Move | None
 ) -> FloatArray:
-    """Return the stratum's level at each common one: they differ by d/u times what it holds over its quota.
-
-    Below 0 the stratum holds nothing.
-    """
+    """Return the stratum's level at each common one: they differ by d/u times the gap to its quota."""
     most = ramps.pull * common + d * stratum.quota
 
     def missing(levels: FloatArray, rows: IntArray) -> tuple[FloatArray, FloatArray]:
@@ -330,10 +292,7 @@ def balance(missing: Missing, high: FloatArray, start: FloatArray, tolerance: Fl
 
 @dataclass(frozen=True, eq=False)
 class Entry:
-    """One solved entry of the menu: its inner value K, the objective's value J and a level per stratum.
-
-    With soft quotas the common level follows the strata's.
-    """
+    """One solved entry of the menu: K, J and a level per stratum (soft quotas: the common one is last)."""
 
     entry: float
     inner: float
@@ -342,18 +301,9 @@ class Entry:
 
 
 class Market:
-    """The allocation problem of a market: strata, an objective and the table of a share's cost.
+    """The allocation problem: strata that have sellers, an objective, the table of a share's cost.
 
-    Parameters
-    ----------
-    strata
-        Groups with at least one seller each; quotas add up to 1.
-    objective
-        What the buyer minimises.
-    table
-        What a share costs its seller.
-    coverage
-        D, what a squared gap between a group's sum of weights and its quota costs; infinite: there is none.
+    Quotas add up to 1; ``coverage`` is D, what a squared gap to a quota costs; infinite: there is none.
     """
 
     def __init__(
@@ -467,16 +417,11 @@ class Market:
 
         high = np.zeros(pull.size)
         for stratum, own, move in zip(self.strata, ramps, moves, strict=True):
-            furthest = max(float(stratum.excess[-1]), 0.0 if move is None else move.after)
+            furthest = max(float(stratum.excess[-1]), 0.0 if move is None else move[1])
             full = own.ends[:, -1] + own.steepness[-1] * furthest
             most = stratum.size * own.widths.sum(axis=1)
             enough = full + own.base - lowest + d * np.maximum(most - stratum.quota, 0.0) / pull
             high = np.maximum(high, enough)
-        if mover is None:
-            for stratum, own in zip(self.strata, ramps, strict=True):
-                # One seller alone, where the first chord is long enough.
-                alone = (1.0 + d * (1.0 - stratum.quota)) / pull + own.base - lowest
-                high = np.where(own.widths[:, 0] >= 1.0, np.minimum(high, alone), high)
         spread = max(own.base for own in ramps) - lowest
         tolerance = _BALANCED + 1e-15 * pull * spread
         common = balance(missing, high, high if start is None else start[-1], tolerance)
@@ -514,7 +459,7 @@ class Market:
             if not split:
                 return
             middles = [(open_leaves[k][0] + open_leaves[k][1]) // 2 for k in split]
-            self._evaluate(middles, [_between(low[k], high[k]) for k in split])
+            self._evaluate(middles, [low[k] for k in split])
             chosen = {open_leaves[k]: middle for k, middle in zip(split, middles, strict=True)}
             halves: list[tuple[int, int]] = []
             for leaf in self._leaves:
@@ -553,27 +498,10 @@ def check_terms(objective: object, epsilon_cost: EpsilonCost | None) -> EpsilonC
     return table
 
 
-def _between(low: Entry, high: Entry) -> Entry:
-    """Return a guess for the entry in the middle of two."""
-    levels = tuple(
-        math.sqrt(a * b) if min(a, b) > 0.0 else 0.5 * (a + b)
-        for a, b in zip(low.levels, high.levels, strict=True)
-    )
-    return Entry(math.nan, math.nan, math.nan, levels)
-
-
 def _running_sums(values: FloatArray) -> FloatArray:
-    """Return running sums from 0, restarted block by block with a compensated carry."""
-    found = np.empty(values.size + 1)
-    found[0] = 0.0
-    total, carry = 0.0, 0.0
-    for start in range(0, values.size, _BLOCK):
-        part = found[start + 1 : start + _BLOCK + 1]
-        np.cumsum(values[start : start + _BLOCK], out=part)
-        block = float(part[-1])
-        part += carry
-        part += total
-        following = total + block
-        carry += (total - following) + block if total >= block else (block - following) + total
-        total = following
-    return found
+    """Return running sums from 0, block by block: sums of blocks are carried with more digits."""
+    blocks = np.zeros((-(-values.size // _BLOCK), _BLOCK))
+    blocks.ravel()[: values.size] = values
+    np.cumsum(blocks, axis=1, out=blocks)
+    blocks[1:] += np.cumsum(blocks[:-1, -1], dtype=np.longdouble).astype(np.float64)[:, None]
+    return np.concatenate(([0.0], blocks.ravel()[: values.size]))

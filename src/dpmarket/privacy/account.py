@@ -169,6 +169,8 @@ class Account:
         (more,) = _exact("delta", [delta])
         if any(len(column) != len(names) for column in amounts) or len(set(names)) != len(names):
             raise InvalidInput("expected every person once, with one amount each.")
+        if any(name != name for name in names):  # NaN would be somebody new at every charge
+            raise InvalidInput("expected people with names, found a gap.")
         with self._lock:
             after = {}
             for name, epsilon, mu in zip(names, *amounts, strict=True):
@@ -201,7 +203,7 @@ class Account:
     def spent(self, people: Sequence[Any]) -> FloatArray:
         """Return the epsilon that all charges together cost each of these people, rounded up."""
         with self._lock:
-            return read_only(np.array([-_down(-total) for total in self._totals(people)]))
+            return read_only(np.array([0.0 - _down(-total) for total in self._totals(people)]))
 
     def _limit(self, name: Any) -> Exact:
         limit = self._limits.get(name, self._common)

@@ -22,7 +22,7 @@ Several bounds on the determinant may hold; the smallest charge is valid, and th
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -49,7 +49,8 @@ _SMALLEST = 1e-150
 _LARGEST = 1e100
 _BLOCK = 8192
 _FEW = 4096
-_KNOTS = 1025
+_KNOTS = 4096
+_CLOSE = 2.0**-38
 _MAX_STEPS = 200
 _MAX_DOUBLINGS = 30
 
@@ -93,66 +94,58 @@ class Accounting:
         lam, target = self.lam(noise_rate), self.target
         if not float(weights.max()) * target * max(lam, 1.0) <= _LARGEST:
             raise InvalidInput("expected a charge below 1e100; noise_rate or 1 / l2 is too large.")
-        c = np.where(weights > 0.0, np.maximum(weights * target, _SMALLEST), 0.0)
-        return charges(c, lam, self.bounds)
+        return charges(weights, target, lam, self.bounds)
 
     def weights(self, epsilons: FloatArray) -> tuple[FloatArray, float] | None:
-        """Return the weights that spend these epsilons, some above 0, and the noise rate; None if none do."""
+        """Return the weights that spend these epsilons, some above 0, and the noise rate; None if none do.
+
+        Epsilons are 0 or at least 1e-100.
+        """
+        lam = float(epsilons.sum()) / (2.0 * self.target)  # what the noise alone costs: the root or above
+        linear = any(at_one(lam, terms) and not any(term.end for term in terms) for terms in self.bounds)
+        if linear and _SMALLEST * lam < 1e-101:
+            # No determinant is left at t = 1. A charge has a dozen roundings: far less than is taken off.
+            return epsilons * ((0.5 - 0.5 * _ROUND_DOWN) / lam / self.target), lam / self.lam(1.0)
         present = epsilons > 0.0
         some = epsilons if present.all() else epsilons[present]
-        solved = solve(some, self.target, self.bounds)
+        solved = solve(some, self.target, self.bounds, lam)
         if solved is None:
             return None
         rate = solved[1] / self.lam(1.0)
-        found = _lowered(
-            solved[0] / self.target,
-            some,
-            lambda few: self.epsilons(few, rate),
-            share=_ROUND_DOWN,
-            smallest=_SMALLEST / self.target,
-        )
+        found = self._lowered(solved[0] / self.target, some, rate, _ROUND_DOWN + solved[2])
         if some is epsilons:
             return found, rate
         result = np.zeros_like(epsilons)
         result[present] = found
         return result, rate
 
-
-def _lowered(
-    weights: FloatArray,
-    epsilons: FloatArray,
-    losses: Callable[[FloatArray], FloatArray],
-    *,
-    share: float,
-    smallest: float = 0.0,
-) -> FloatArray:
-    """Return the weights, each lowered by a share of it, doubled until its computed loss is within epsilon.
-
-    A weight below ``smallest`` becomes 0.
-    """
-    result = weights * (1.0 - share)
-    result[result < smallest] = 0.0
-    above = np.flatnonzero(result)
-    if not above.size:
+    def _lowered(self, weights: FloatArray, epsilons: FloatArray, rate: float, share: float) -> FloatArray:
+        """Return weights lowered by a share of each, doubled until the computed charge is within epsilon."""
+        result = weights * (1.0 - share)
+        if float(result.min()) < _SMALLEST / self.target:
+            result[result < _SMALLEST / self.target] = 0.0
+        above = np.flatnonzero(self.epsilons(result, rate) > epsilons)
+        for _ in range(_MAX_DOUBLINGS):
+            if not above.size:
+                return result
+            share *= 2.0
+            result[above] = weights[above] * (1.0 - share)
+            above = above[self.epsilons(result[above], rate) > epsilons[above]]
         raise NotConverged("expected weights that keep every epsilon after rounding, found none.")
-    for _ in range(_MAX_DOUBLINGS):
-        above = above[losses(result[above]) > epsilons[above]]
-        if not above.size:
-            return result
-        share *= 2.0
-        result[above] = weights[above] * (1.0 - share)
-    raise NotConverged("expected weights that keep every epsilon after rounding, found none.")
 
 
-def charges(c: FloatArray, lam: float, bounds: Sequence[Terms]) -> FloatArray:
-    """Return P for every c, rounded up; exactly 0 where c is 0, which otherwise is at least 1e-150.
+def charges(weights: FloatArray, target: float, lam: float, bounds: Sequence[Terms]) -> FloatArray:
+    """Return P for every c = target times weight, rounded up; exactly 0 where that is 0, else c >= 1e-150.
 
     The smallest charge of all bounds is returned. An empty bound has no determinant.
     """
-    out = np.empty_like(c)
-    for first in range(0, c.size, _BLOCK):
-        block = c[first : first + _BLOCK]
-        found = [_upper(block, lam, terms) for terms in bounds]
+    out = np.empty_like(weights)
+    for first in range(0, weights.size, _BLOCK):
+        block = weights[first : first + _BLOCK]
+        c = block * target
+        if float(c.min()) < _SMALLEST:
+            c = np.where(block > 0.0, np.maximum(c, _SMALLEST), 0.0)
+        found = [_upper(c, lam, terms) for terms in bounds]
         out[first : first + _BLOCK] = found[0] if len(found) == 1 else np.min(found, axis=0)
     return out
 
@@ -243,12 +236,18 @@ def _one_term(c: FloatArray, lam: float, term: Term) -> FloatArray:
     b -= 2.0 * term.times * term.bend
     d = (lam * term.start) * c
     d += lam + term.times * w
-    root = b * b
-    root += 4.0 * a * d
+    root = 4.0 * a
+    root *= d
+    root += b * b
     np.sqrt(root, out=root)
+    low = b <= 0.0
     with np.errstate(divide="ignore", invalid="ignore"):
-        t = np.where(b <= 0.0, 2.0 * d / (root - b), (root + b) / (2.0 * a))
-    return np.clip(t, 0.0, 1.0)
+        t = (
+            (2.0 * d / (root - b))
+            if low.all()
+            else np.where(low, 2.0 * d / (root - b), (root + b) / (2.0 * a))
+        )
+    return np.clip(t, 0.0, 1.0, out=t)
 
 
 def _newton(c: FloatArray, t: FloatArray, lam: float, terms: Terms) -> FloatArray:
@@ -338,32 +337,33 @@ def _left_of_root(epsilons: FloatArray, lam: float, terms: Terms, floor: FloatAr
     return best
 
 
-def solve(epsilons: FloatArray, target: float, bounds: Sequence[Terms]) -> tuple[FloatArray, float] | None:
-    """Return the c that spend these epsilons, all > 0, and add up to ``target``, to rounding, and lambda.
+def solve(
+    epsilons: FloatArray, target: float, bounds: Sequence[Terms], lam: float
+) -> tuple[FloatArray, float, float] | None:
+    """Return the c that spend these epsilons, all > 0, and add up to ``target``, and lambda.
 
-    None if they stay below the target however small lambda is: no amount of noise would do.
+    None if they stay below the target however small lambda is: no amount of noise would do. ``lam`` is at
+    least the root. The third number is by what share a c may be too large.
     """
-    total = math.fsum(epsilons.tolist()) if epsilons.size < _FEW else float(epsilons.sum())
-    lam = total / (2.0 * target)  # what the noise alone would cost: the root lies at or below
-    if any(at_one(lam, terms) and not any(term.end for term in terms) for terms in bounds):
-        # No determinant is left at t = 1: what is charged is linear.
-        return epsilons * (0.5 / lam), lam
     if epsilons.size < _FEW:
         few = _root(epsilons, (np.ones_like(epsilons), np.zeros_like(epsilons)), target, bounds, lam)
-        return None if few is None else (few[0].c, few[1])
+        return None if few is None else (few[0].c, few[1], 0.0)
     # Cubic splines through a few epsilons: their sum over everybody is a weighted sum over the knots.
-    splines = _Splines.of(epsilons)
+    splines = _Splines.of(np.ascontiguousarray(epsilons))
     rough = _root(splines.knots, splines.sums, target, bounds, lam)
     if rough is None:
         return None
-    lam = rough[1]
-    found = _largest(epsilons, lam, bounds, [splines(rough[0].c, rough[0].by_epsilon)] * len(bounds))
+    at_knots, lam = rough
+    c, error = splines(at_knots.c, at_knots.by_epsilon), splines.error(at_knots.c, at_knots.by_epsilon)
+    if error <= _CLOSE:
+        return c, lam, 2.0 * error
+    found = _largest(epsilons, lam, bounds, [c] * len(bounds))
     moved = (target - float(found.c.sum())) / float(found.by_lam.sum())  # what the splines missed
-    return found.c + found.by_lam * moved, lam + moved
+    return found.c + found.by_lam * moved, lam + moved, 0.0
 
 
 class _Splines(NamedTuple):
-    """Cubic Hermite splines on knots of equal ratios, evaluated at given epsilons."""
+    """Cubic Hermite splines between floats that differ in their leading bits, evaluated at given epsilons."""
 
     knots: FloatArray
     place: IntArray
@@ -373,16 +373,18 @@ class _Splines(NamedTuple):
 
     @classmethod
     def of(cls, epsilons: FloatArray) -> _Splines:
-        low = float(epsilons.min())
-        high = max(float(epsilons.max()), 1.001 * low)
-        knots = np.geomspace(low, high, _KNOTS)
-        ratio = (_KNOTS - 1) / math.log(high / low)
-        place = np.clip((np.log(epsilons / low) * ratio).astype(np.intp), 0, _KNOTS - 2)
-        widths = np.diff(knots)
-        u = (epsilons - knots[place]) / widths[place]
-        n, size = np.bincount(place, minlength=_KNOTS - 1), _KNOTS - 1
-        u1, u2, u3 = (np.bincount(place, weights=power, minlength=size) for power in (u, u * u, u**3))
-        values, slopes = np.zeros(_KNOTS), np.zeros(_KNOTS)
+        octaves = math.log2(float(epsilons.max()) / float(epsilons.min())) + 1.0
+        dropped = 52 - max(0, math.floor(math.log2(_KNOTS / octaves)))
+        bits = epsilons.view(np.int64)
+        place = bits >> dropped
+        first = int(place.min())
+        place -= first
+        u = np.ldexp((bits & ((1 << dropped) - 1)).astype(np.float64), -dropped)
+        size = int(place.max()) + 1
+        knots = (np.arange(first, first + size + 1) << dropped).view(np.float64)
+        n, widths = np.bincount(place), np.diff(knots)
+        u1, u2, u3 = (np.bincount(place, weights=power) for power in (u, u * u, u * u * u))
+        values, slopes = np.zeros(size + 1), np.zeros(size + 1)
         values[:-1] += n - 3.0 * u2 + 2.0 * u3
         values[1:] += 3.0 * u2 - 2.0 * u3
         slopes[:-1] += widths * (u1 - 2.0 * u2 + u3)
@@ -394,8 +396,21 @@ class _Splines(NamedTuple):
         first = widths * slopes[:-1]
         second = 3.0 * rise - 2.0 * first - widths * slopes[1:]
         third = first + widths * slopes[1:] - 2.0 * rise
-        k, u = self.place, self.u
-        return np.asarray(values[k] + u * (first[k] + u * (second[k] + u * third[k])))
+        found, k = third[self.place], self.place
+        for part in (second, first, values):
+            found *= self.u
+            found += part[k]
+        return found
+
+    def error(self, values: FloatArray, slopes: FloatArray) -> float:
+        """Estimate the largest relative error: half as many knots would miss 16 times it, at least 8."""
+        x, end = self.knots, (self.knots.size - 1) // 2 * 2 + 1
+        width = x[2:end:2] - x[: end - 2 : 2]
+        u = (x[1:end:2] - x[: end - 2 : 2]) / width
+        left, right = values[: end - 2 : 2], values[2:end:2]
+        bends = (1.0 - u) * slopes[: end - 2 : 2] - u * slopes[2:end:2]
+        found = left + u * u * (3.0 - 2.0 * u) * (right - left) + u * (1.0 - u) * width * bends
+        return float(np.abs(found / values[1:end:2] - 1.0).max(initial=0.0)) / 8.0
 
 
 def _largest(

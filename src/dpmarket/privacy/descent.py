@@ -82,7 +82,12 @@ class Descent:
 
     @classmethod
     def for_epsilons(
-        cls, epsilons: ArrayLike, delta: float, n_coefficients: int, steps: int | None = None
+        cls,
+        epsilons: ArrayLike,
+        delta: float,
+        n_coefficients: int,
+        steps: int | None = None,
+        fewest_steps: int = _FEWEST_STEPS,
     ) -> tuple[Descent, IntArray]:
         r"""Return a descent and whole weights that spend everybody's epsilon and exceed nobody's.
 
@@ -95,8 +100,10 @@ class Descent:
         n_coefficients
             d: all coefficients of the model.
         steps
-            T. None means :math:`(\sum \mu / (4 \sqrt d))^2`, between 20 and 200: more steps only where the
-            noise leaves something to descend on.
+            T. None means :math:`(\sum \mu / (4 \sqrt d))^2`, between ``fewest_steps`` and 200: more steps
+            only where the noise leaves something to descend on.
+        fewest_steps
+            The least that is suggested: 20 suit linear models, networks need more.
 
         Raises
         ------
@@ -120,7 +127,7 @@ class Descent:
         d = checks.whole("n_coefficients", n_coefficients, minimum=1)
         if steps is None:
             wanted = (total / (4.0 * math.sqrt(d))) ** 2
-            steps = math.floor(min(max(wanted, _FEWEST_STEPS), _MOST_STEPS))
+            steps = math.floor(min(max(wanted, fewest_steps), _MOST_STEPS))
         # Rounded down, and the noise up: what is charged is never above what was promised.
         whole = np.floor(mu * (_TOTAL / total) * (1.0 - 1e-12)).astype(np.int64)
         scale = 2.0 * CELLS * math.sqrt(steps) * _TOTAL / total * (1.0 + 1e-12)

@@ -45,7 +45,7 @@ def gaussian_deltas(epsilons: ArrayLike, mus: ArrayLike) -> FloatArray:
         first = np.where(x >= 0.0, density * erfcx(np.maximum(x, 0.0) / math.sqrt(2.0)), ndtr(-x))
         second = density * erfcx((x + distance) / math.sqrt(2.0))
     # Both terms are off by a few rounding errors of x * x; below 1e-300 they leave the range of floats.
-    off = 2e-14 + 2e-15 * np.minimum(x * x, 1e6)
+    off = 2e-14 + 2e-15 * np.minimum(np.abs(x), 1e3) ** 2
     found = np.minimum((first - second) + off * first, 1.0) * _UP + 1e-300
     return np.where(mu > 0.0, np.clip(found, 0.0, 1.0), 0.0)
 

@@ -323,8 +323,8 @@ def usable_epsilons(epsilons: FloatArray, reserve: float) -> FloatArray:
         )
     if not 1e-90 < largest - reserve < 1e90 / epsilons.size:
         raise InvalidInput("expected epsilons whose largest lies between 1e-90 and 1e90 / people.")
-    left = np.maximum(epsilons - reserve, 0.0)
-    return np.asarray(np.where(left < _SMALLEST_EPSILON, 0.0, left))
+    left = np.maximum(epsilons - reserve, 0.0) if reserve else epsilons
+    return left if float(left.min()) >= _SMALLEST_EPSILON else np.where(left < _SMALLEST_EPSILON, 0.0, left)
 
 
 def least_l2(

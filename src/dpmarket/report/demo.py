@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,23 +17,23 @@ import polars as pl
 
 from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.campaign.certificate import certify_campaign
-from dpmarket.campaign.file_campaign import quote_file, train_file
+from dpmarket.campaign.file_campaign import train_file
+from dpmarket.campaign.file_quotes import quote_file
 from dpmarket.campaign.log import forget_place
 from dpmarket.campaign.people import person_digests
-from dpmarket.campaign.place import existing_campaign, place_of, state_folder
+from dpmarket.campaign.place import place_of, state_folder
 from dpmarket.campaign.rules.decision import largest_amount
 from dpmarket.campaign.rules.pricing import online_schedule, plan_for
 from dpmarket.campaign.rules.rules_file import Rules
-from dpmarket.campaign.training import market_key
 from dpmarket.certificates import verify, write_certificate
 from dpmarket.datasets import PublicData, breast_cancer
 from dpmarket.errors import FileProblem
 from dpmarket.files import read_json, write_bytes, write_json, write_table
 from dpmarket.mechanisms.outcome import whole_units
 from dpmarket.mechanisms.plan import Plan
-from dpmarket.progress import StageProgress
+from dpmarket.progress import StageProgress, silent
 from dpmarket.report.evidence import SEALED, Verified
-from dpmarket.report.from_market import audits_of, material_of, read_purchase
+from dpmarket.report.from_market import audits_of, planned, read_material
 from dpmarket.report.page import render_page
 from dpmarket.report.score import score_file
 from dpmarket.report.summary import Summary, summarise
@@ -56,18 +56,9 @@ _FILES = (
 
 @dataclass(frozen=True)
 class Demo:
-    """What a demonstration came to.
+    """What a demonstration came to: its folder, the page in it, what it says, and what the budget buys.
 
-    Attributes
-    ----------
-    folder, report
-        Where its files are, and the page among them.
-    summary
-        What the page says.
-    plan
-        What the budget buys, and what simpler rules would give for the same money.
-    online_paid, online_bought
-        What quoting the same people one by one would have paid, and how many.
+    ``online_paid`` and ``online_bought`` say what quoting the same people one by one would have come to.
     """
 
     folder: Path
@@ -78,20 +69,10 @@ class Demo:
     online_bought: int
 
 
-def run_demo(folder: str | os.PathLike[str], progress: StageProgress = lambda what, share: None) -> Demo:
+def run_demo(folder: str | os.PathLike[str], progress: StageProgress = silent) -> Demo:
     """Plan, quote, pay, train, certify, audit, and write the report; all files go into ``folder``.
 
-    Parameters
-    ----------
-    folder
-        A new folder, or that of an earlier demonstration, whose files are replaced.
-    progress
-        Called with what is being done and the share of all work that is done.
-
-    Raises
-    ------
-    FileProblem
-        The folder holds other files than a demonstration's.
+    The folder is new, or that of an earlier demonstration, whose files are replaced; another is refused.
     """
     place = _prepare(Path(folder))
     rules = place / "rules.toml"
@@ -102,19 +83,18 @@ def run_demo(folder: str | os.PathLike[str], progress: StageProgress = lambda wh
     quote_file(rules, place / "reports.csv", place / "quotes.csv")
     progress("Training a model within everybody's epsilon", 0.35)
     train_file(rules, place / "data.csv", place / "model.json")
-    where = place_of(rules)
-    with where.open() as market:
-        found = existing_campaign(market, where.rules)
-        digests = person_digests(market_key(market), _ids(len(sellers)))
+    with place_of(rules).campaign() as (market, found):
+        digests = person_digests(market.key, _ids(len(sellers)))
         costs = dict(zip(digests, _costs(len(sellers)).tolist(), strict=True))
-        campaign = read_purchase(market, found.id, costs)
+        material = read_material(market, found.id, costs)
         progress("Certifying", 0.4)
         certificate = certify_campaign(market, found.id)
-    assert campaign.model is not None
+    assert material.model is not None
+    assert material.campaign is not None
     progress("Quoting the same people one by one", 0.4)
-    schedule, _ = online_schedule(_online(campaign.rules))
+    schedule, _ = online_schedule(_online(material.campaign))
     epsilons, payments = schedule.quote(_costs(len(sellers)))
-    units = campaign.rules.money.minor_units
+    units = material.minor_units
     amounts = whole_units(payments, units)
     # Escrow is the budget: a seller is quoted while the largest payment is left.
     before = np.cumsum(amounts) - amounts
@@ -124,19 +104,13 @@ def run_demo(folder: str | os.PathLike[str], progress: StageProgress = lambda wh
     write_certificate(certificate, place / "certificate.json", place / "openings.json")
     verified = (SEALED, Verified(verify(certificate)))
     progress("Auditing", 0.5)
-    audits = (*audits_of(campaign), verified)
-    plan = plan_for(campaign.rules, len(sellers), BUDGET)
+    audits = (*audits_of(material), verified)
+    plan = plan_for(material.campaign, len(sellers), BUDGET)
     write_json(place / "plan.json", plan.to_dict())
     progress("Writing the report", 0.9)
-    summary = summarise(
-        material_of(
-            campaign,
-            TITLE,
-            audits=audits,
-            score=score_file(campaign.model, place / "public-test.csv"),
-            digest=certificate.digest,
-        )
-    )
+    score = score_file(material.model, place / "public-test.csv")
+    whole = replace(planned(material), title=TITLE, audits=audits, score=score, digest=certificate.digest)
+    summary = summarise(whole)
     report = place / "report.html"
     write_json(place / "summary.json", summary.to_dict())
     write_bytes(report, render_page(summary).encode())

@@ -56,7 +56,11 @@ def accounting_of(
     used = np.flatnonzero(loss_weights > 0.0)
     if used.size > _ACCOUNTS:
         used = rng.choice(used, _ACCOUNTS, replace=False)
-    return KEPT, audit_spending(Claim.of(model.description, loss_weights[used]), promises[used])
+    left, hessian = promises[used], model.description.get("intervals")
+    if hessian is not None:  # took a share of every epsilon, in whole units
+        unit = float(hessian["unit"])
+        left = left - np.floor(left * float(hessian["share"]) / unit) * unit
+    return KEPT, audit_spending(Claim.of(model.description, loss_weights[used]), left)
 
 
 class Verified:

@@ -11,22 +11,20 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from dpmarket.arrays import BoolArray, FloatArray, IntArray
+from dpmarket.arrays import FloatArray
 from dpmarket.audit import Audit
-from dpmarket.campaign.acts import Campaign, campaign_of
 from dpmarket.campaign.certificate import LEFT
 from dpmarket.campaign.database import Market
-from dpmarket.campaign.file_campaign import refuse_changed
 from dpmarket.campaign.file_reports import read_reports
 from dpmarket.campaign.opening import rules_of
 from dpmarket.campaign.people import EPSILON_UNITS, person_digests
-from dpmarket.campaign.place import existing_campaign, place_of
+from dpmarket.campaign.place import place_of, refuse_changed
 from dpmarket.campaign.quoting import decided_of, reports_digest_of
 from dpmarket.campaign.rules.pricing import (
     OFFLINE,
@@ -36,66 +34,24 @@ from dpmarket.campaign.rules.pricing import (
     prospect_for,
     schedule_of,
 )
-from dpmarket.campaign.rules.released import ModelFile, Released, StatisticsFile, released_from_bytes
-from dpmarket.campaign.rules.rules_file import Rules
-from dpmarket.campaign.training import market_key, released
+from dpmarket.campaign.rules.released import ModelFile, StatisticsFile, released_from_bytes
+from dpmarket.campaign.training import released
+from dpmarket.campaign.transaction import campaign_of
 from dpmarket.certificates import verify
 from dpmarket.errors import FileProblem, Infeasible, MarketRefusal
 from dpmarket.files import parse_json, read_bytes, refuse_existing, refuse_same, write_bytes
-from dpmarket.mechanisms.outcome import Outcome
-from dpmarket.mechanisms.plan import SMALL_MARKET, Prospect
+from dpmarket.mechanisms.plan import SMALL_MARKET
 from dpmarket.mechanisms.price_schedule import PriceSchedule
-from dpmarket.progress import StageProgress
+from dpmarket.progress import StageProgress, silent
 from dpmarket.report.evidence import SEALED, Verified, accounting_of, participation_of, truthfulness_of
 from dpmarket.report.numbers import spending_of
-from dpmarket.report.options import Option, budget_options, crowd_options
+from dpmarket.report.options import budget_options, crowd_options
 from dpmarket.report.page import render_page
-from dpmarket.report.score import NumberScore, Score, score_file
+from dpmarket.report.score import score_file
 from dpmarket.report.summary import Material, Summary, summarise
 
 Path = str | os.PathLike[str]
 _COSTS = 20_001  # at which the rule is tried
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Purchase:
-    """Everything about one campaign; confidential. Arrays are in the order of digests.
-
-    Attributes
-    ----------
-    rules, found
-        The campaign's rules, and its row.
-    outcome, public
-        What was decided, and all that decided it as plain data.
-    costs, is_reported
-        Costs, and whether they are what people reported; else they are read off the rule.
-    amounts, withdrawn, declined
-        Payments in smallest units, sellers who left before the release, and how many of these declined.
-    made, weights
-        What was released and everybody's weight in it, or None.
-    """
-
-    rules: Rules
-    found: Campaign
-    outcome: Outcome
-    public: Mapping[str, Any]
-    costs: FloatArray
-    is_reported: bool
-    amounts: IntArray
-    withdrawn: BoolArray
-    declined: int
-    made: Released | None
-    weights: FloatArray | None
-
-    @property
-    def model(self) -> ModelFile | None:
-        """The released model, or None."""
-        return self.made if isinstance(self.made, ModelFile) else None
-
-    @property
-    def statistics(self) -> StatisticsFile | None:
-        """The released statistics, or None."""
-        return self.made if isinstance(self.made, StatisticsFile) else None
 
 
 def report_file(
@@ -108,41 +64,27 @@ def report_file(
     certificate: Path | None = None,
     title: str | None = None,
     overwrite: bool = False,
-    progress: StageProgress = lambda what, share: None,
+    progress: StageProgress = silent,
     database: str | None = None,
 ) -> Summary:
     """Write the report of a campaign from files, and return what it says.
 
     Parameters
     ----------
-    rules_path
-        The rules file.
-    output
-        Where the page goes, ``-`` for standard output.
+    rules_path, database
+        The rules file, and a database in place of the one that it names.
+    output, overwrite
+        Where the page goes, ``-`` for standard output, and whether an existing file may be replaced.
     reports
         The reported costs that were quoted, known by their keyed digest: the page then groups sellers by what
         they really reported. None: by the costs at which the rule makes their offers.
-    test
-        .csv or .parquet with features and labels of public records, for the model's error.
-    groups
-        A column of the test data, such as a region: the error is then told for each of its values.
+    test, groups
+        .csv or .parquet with features and labels of public records, for the model's error; and a column of
+        it, such as a region, for whose values the error is then reported.
     certificate
         The certificate, whose digest the page then names.
     title
         The page's heading; None: the campaign's name.
-    overwrite
-        Whether an existing output may be replaced.
-    database
-        A file or an address, in place of the rules' ``campaign.database``.
-
-    Raises
-    ------
-    FileProblem
-        A file that cannot be used; ``details`` name lines and columns, never a value.
-    MarketRefusal
-        Nobody was quoted, or these reports or rules are not those of the campaign.
-    InvalidInput
-        Fewer than ten sellers were bought from.
     """
     place = place_of(rules_path, database)
     given = [path for path in (test, certificate, reports) if path is not None]
@@ -152,13 +94,12 @@ def report_file(
     if groups is not None and test is None:
         raise FileProblem("expected public test data beside the column of its groups: name it with --test.")
     progress("Reading the campaign", 0.0)
-    with place.open() as market:
-        found = existing_campaign(market, place.rules)
+    with place.campaign() as (market, found):
         refuse_changed(found, place.rules)
         costs = None
         if reports is not None:
             table = read_reports(place.rules, place.path, reports).table
-            key = market_key(market)
+            key = market.key
             if found.mechanism == OFFLINE and reports_digest_of(key, table) != found.reports_digest:
                 raise MarketRefusal("invalid", "These are not the reports that this campaign was quoted for.")
             digests = person_digests(key, table.get_column("id").to_list())
@@ -187,43 +128,31 @@ def summarise_campaign(
     test: Path | None = None,
     groups: str | None = None,
     certificate: bytes | None = None,
-    progress: StageProgress = lambda what, share: None,
+    progress: StageProgress = silent,
 ) -> Summary:
     """Return what the report of a campaign says.
 
-    Parameters
-    ----------
-    costs
-        Reported costs by digests of ids, where the caller may know them; None: read off the rule.
-    title, test, groups
-        As for :func:`report_file`.
-    certificate
-        The certificate's bytes.
-
-    Raises
-    ------
-    InvalidInput
-        Fewer than ten sellers were bought from.
+    ``costs`` are reported costs by digests of ids, where the caller may know them; None: read off the rule.
+    ``certificate`` has a certificate's bytes. The others are those of :func:`report_file`.
     """
-    found = read_purchase(market, campaign, costs)
+    material = read_material(market, campaign, costs)
     progress("Scoring and planning", 0.25)
-    score = None
     if test is not None:
-        if found.model is None:
+        if material.model is None:
             raise FileProblem("expected a trained model for the test data: this campaign has none.")
-        score = score_file(found.model, test, groups)
-    digest: str | None = None
+        material = replace(material, score=score_file(material.model, test, groups))
     verified: tuple[tuple[str, Audit], ...] = ()
     if certificate is not None:
-        digest, verified = certified(certificate, found.made)
+        digest, verified = certified(certificate, material)
+        material = replace(material, digest=digest)
     progress("Auditing", 0.6)
-    audits = (*audits_of(found), *verified)
+    audits = (*audits_of(material), *verified)
     progress("Writing the page", 0.9)
-    heading = title or f"{found.found.name}: what was bought"
-    return summarise(material_of(found, heading, audits=audits, score=score, digest=digest))
+    title = title or f"{material.title}: what was bought"
+    return summarise(replace(planned(material), title=title, audits=audits))
 
 
-def read_purchase(market: Market, campaign: int, costs: Mapping[bytes, float] | None = None) -> Purchase:
+def read_material(market: Market, campaign: int, costs: Mapping[bytes, float] | None = None) -> Material:
     """Read what the market stores about a campaign's sellers, its decision and its release."""
     with market.look() as c:
         found = campaign_of(c, campaign)
@@ -234,25 +163,31 @@ def read_purchase(market: Market, campaign: int, costs: Mapping[bytes, float] | 
     rules = rules_of(found)
     offline = found.mechanism == OFFLINE
     public = json.loads(found.offer or "{}") if offline else online_schedule(rules)[1]
-    promised, amounts = (table.get_column(name).to_numpy() for name in ("epsilon", "payment"))
+    epsilons, amounts = (table.get_column(name).to_numpy() for name in ("epsilon", "payment"))
     document = released(market, campaign)
+    made = None if document is None else released_from_bytes(document)
     known = costs is not None and all(digest in costs for digest in digests)
     if costs is not None and known:
         own = np.array([costs[digest] for digest in digests])
     else:
-        own = costs_behind(schedule_of(public, promised.size), promised)
-    return Purchase(
-        rules=rules,
-        found=found,
-        outcome=outcome_of(public, promised, amounts / found.minor_units),
-        public=public,
-        costs=own,
-        is_reported=known,
+        own = costs_behind(schedule_of(public, epsilons.size), epsilons)
+    return Material(
+        title=found.name,
+        outcome=outcome_of(public, epsilons, amounts / found.minor_units),
+        rules=public,
+        reported_costs=own,
+        minor_units=found.minor_units,
+        currency=rules.money.currency,
+        ceiling=found.ceiling / EPSILON_UNITS,
         amounts=amounts,
         withdrawn=states.is_in(LEFT).to_numpy(),
         declined=int(states.is_in(["declined", "expired"]).sum()),
-        made=None if document is None else released_from_bytes(document),
-        weights=None if document is None else table.get_column("weight").fill_null(0.0).to_numpy(),
+        budget=rules.objective.budget,
+        model=made if isinstance(made, ModelFile) else None,
+        statistics=made if isinstance(made, StatisticsFile) else None,
+        campaign=rules,
+        is_reported=known,
+        weights=None if made is None else table.get_column("weight").fill_null(0.0).to_numpy(),
     )
 
 
@@ -265,81 +200,57 @@ def costs_behind(schedule: PriceSchedule, epsilons: FloatArray) -> FloatArray:
     return np.asarray(grid[np.clip(at_least - 1, 0, grid.size - 1)])
 
 
-def material_of(
-    found: Purchase,
-    title: str,
-    *,
-    audits: tuple[tuple[str, Audit], ...],
-    score: Score | NumberScore | None = None,
-    digest: str | None = None,
-) -> Material:
-    """Return what a report about a campaign is made of; other budgets are planned here."""
-    budget = found.rules.objective.budget
-    paid = int(found.amounts[~found.withdrawn].sum()) / found.found.minor_units
-    money = paid if budget is None else budget
-    planned: Prospect | None = None
-    alternatives: tuple[Prospect, ...] = ()
-    people = found.outcome.epsilons.size
-    if money > 0.0 and people >= SMALL_MARKET:  # a plan for fewer simulates markets, for too long
-        with contextlib.suppress(Infeasible):
-            plan = plan_for(found.rules, people, money)
-            planned, alternatives = plan.prospect, plan.alternatives
-    return Material(
-        title=title,
-        outcome=found.outcome,
-        rules=found.public,
-        campaign=found.rules,
-        reported_costs=found.costs,
-        minor_units=found.found.minor_units,
-        currency=found.rules.money.currency,
-        ceiling=found.found.ceiling / EPSILON_UNITS,
-        amounts=found.amounts,
-        withdrawn=found.withdrawn,
-        declined=found.declined,
-        budget=budget,
-        options=options_of(found, money),
-        planned=planned,
-        alternatives=alternatives,
-        model=found.model,
-        statistics=found.statistics,
-        score=score,
-        audits=audits,
-        digest=digest,
-    )
-
-
-def options_of(found: Purchase, budget: float) -> tuple[Option, ...]:
-    """Return what other budgets, more and fewer people and fewer features could be expected to do."""
-    rules, people = found.rules, found.outcome.epsilons.size
-    return (
+def planned(material: Material) -> Material:
+    """Return the material with what other budgets, people and rules could be expected to do."""
+    rules, amounts, withdrawn = material.campaign, material.amounts, material.withdrawn
+    assert rules is not None
+    assert amounts is not None
+    assert withdrawn is not None
+    budget, people = material.budget, amounts.size
+    if budget is None:
+        budget = int(amounts[~withdrawn].sum()) / material.minor_units
+    options = (
         *budget_options(partial(prospect_for, rules, people), budget),
         *crowd_options(rules, people, budget, prospect_for),
     )
+    material = replace(material, options=options)
+    if budget > 0.0 and people >= SMALL_MARKET:  # a plan for fewer simulates markets, for too long
+        with contextlib.suppress(Infeasible):
+            plan = plan_for(rules, people, budget)
+            material = replace(material, planned=plan.prospect, alternatives=plan.alternatives)
+    return material
 
 
-def audits_of(found: Purchase) -> tuple[tuple[str, Audit], ...]:
+def audits_of(material: Material) -> tuple[tuple[str, Audit], ...]:
     """Run the audits that a report shows; each with the question that it answers."""
-    epsilons, scale = found.outcome.epsilons, found.found.minor_units
-    audits = [truthfulness_of(found.public, epsilons.size)]
-    if found.is_reported:
-        audits.append(participation_of(found.public, found.costs, epsilons, found.amounts, scale))
-    if found.model is not None and found.weights is not None:
-        rng = np.random.default_rng(0)
-        audits.append(accounting_of(found.model, found.weights, epsilons, rng))
-    if found.statistics is not None and found.weights is not None:
-        audits.append(spending_of(found.statistics, found.weights, epsilons))
+    epsilons, weights, amounts = material.outcome.epsilons, material.weights, material.amounts
+    audits = [truthfulness_of(material.rules, epsilons.size)]
+    if material.is_reported and amounts is not None:
+        costs, units = material.reported_costs, material.minor_units
+        audits.append(participation_of(material.rules, costs, epsilons, amounts, units))
+    if material.model is not None and weights is not None:
+        audits.append(accounting_of(material.model, weights, epsilons, np.random.default_rng(0)))
+    if material.statistics is not None and weights is not None:
+        audits.append(spending_of(material.statistics, weights, epsilons))
     return tuple(audits)
 
 
-def certified(data: bytes, made: Released | None) -> tuple[str, tuple[tuple[str, Audit], ...]]:
+def certified(data: bytes, material: Material) -> tuple[str, tuple[tuple[str, Audit], ...]]:
     """Return the digest of a certificate and its verification, or refuse one of another release."""
     start, end = b'{"body":', b',\n"commitments"'
+    if material.model is not None:
+        own = _cells(material.model.description)
+    elif material.statistics is not None:
+        releases = {name: one.release for name, one in material.statistics.statistics.items()}
+        own = _cells({"statistics": releases})
+    else:
+        own = None
     try:
         body = data[len(start) : data.index(end)]
         cells = _cells(parse_json(body)["release"])
     except (KeyError, TypeError, ValueError):
         raise FileProblem("expected a certificate, as 'dpmarket certify' writes it.") from None
-    if made is None or cells != _cells(_as_certified(made)):
+    if cells != own:
         raise FileProblem("the certificate is about another release than this campaign's.")
     return hashlib.sha256(body).hexdigest(), ((SEALED, Verified(verify(data))),)
 
@@ -351,9 +262,3 @@ def _cells(release: Mapping[str, Any]) -> Any:
     if "coefficients" in release:
         return release["coefficients"]
     return [list(map(str, row)) for row in release["cells"]]
-
-
-def _as_certified(made: Released) -> Mapping[str, Any]:
-    if isinstance(made, ModelFile):
-        return made.description
-    return {"statistics": {name: one.release for name, one in made.statistics.items()}}

@@ -23,16 +23,7 @@ _WIDE = 0.995  # where costs have no upper end, the last group begins at this qu
 class Group:
     """Sellers with costs between two public ends, at least ten of them wherever there are ten.
 
-    Attributes
-    ----------
-    low, high
-        Ends of the group, money per unit of epsilon; in the last one there may be higher reports.
-    sellers
-        How many.
-    mean_cost
-        Of their reports.
-    mean_epsilon, mean_payment
-        Of these sellers; payments in money.
+    In the last group there may be higher reports; payments are in money.
     """
 
     low: float

@@ -16,17 +16,7 @@ from dpmarket.statistics import ReleasedStatistic
 
 @dataclass(frozen=True)
 class Number:
-    """One released number.
-
-    Attributes
-    ----------
-    name, kind, label
-        The statistic's name, its kind, and what of it this number is.
-    value
-        As released, brought into its public range.
-    low, high
-        The ends of its interval, or None.
-    """
+    """One released number: its statistic and kind, what of it this is, the value and its interval."""
 
     name: str
     kind: str
@@ -40,18 +30,8 @@ class Number:
 class Numbers:
     """Everything about released statistics that a page shows.
 
-    Attributes
-    ----------
-    rows
-        One for every number.
-    confidence
-        The least probability with which the intervals of a statistic hold what they are about.
-    radius
-        For a vector's mean: it is within this distance of the population's; None without one.
-    effective_people
-        The least effective sample size of any of them.
-    caution
-        What the numbers do not say.
+    ``confidence`` and ``effective_people`` are the least of any of them; a vector's mean is within ``radius``
+    of the population's.
     """
 
     rows: tuple[Number, ...]
@@ -86,17 +66,7 @@ def _spent_by(release: ReleasedStatistic) -> Fraction:
 
 
 def spending_of(statistics: StatisticsFile, weights: FloatArray, promises: FloatArray) -> tuple[str, Audit]:
-    """Check that everybody's weight costs at most the promise, and all of them no more than was released.
-
-    Parameters
-    ----------
-    statistics
-        As released.
-    weights
-        What was spent on everybody of the quotes, in epsilon.
-    promises
-        What they were promised.
-    """
+    """Check that everybody's weight costs at most the epsilon, and all of them no more than was released."""
     told = sum((_spent_by(release) for release in statistics.releases().values()), Fraction(0))
     exceeded = int(np.sum(weights > promises))
     # What several rounds bought together is split between them, and the parts are rounded up.

@@ -16,22 +16,10 @@ _TIMES = {0.25: "a quarter of", 0.5: "half", 2.0: "twice", 4.0: "four times"}
 
 @dataclass(frozen=True)
 class Option:
-    """What can be expected of one change.
+    """What can be expected where the ``budget``, ``people`` or ``features`` are so many times the campaign's.
 
-    Attributes
-    ----------
-    what
-        What is changed: ``budget``, ``people`` or ``features``.
-    factor
-        It as a multiple of the campaign's.
-    payment
-        Expected total payment, money.
-    expected_error
-        The mean squared error of a gradient that is to be expected.
-    noise_share
-        The share of noise in it; the rest comes from few people.
-    share_bought
-        Expected share of sellers bought from.
+    The expected error is the mean squared one of a gradient; ``noise_share`` of it is noise, the rest comes
+    from few people.
     """
 
     what: str
@@ -45,18 +33,7 @@ class Option:
 def budget_options(expect: Callable[[float], Prospect], budget: float) -> tuple[Option, ...]:
     """Plan for a quarter of the budget to four times as much; budgets that cannot be spent are left out.
 
-    Parameters
-    ----------
-    expect
-        What can be expected of a budget, such as the ``prospect`` of a plan for it; a function of public
-        values only.
-    budget
-        The campaign's, money, above 0.
-
-    Returns
-    -------
-    tuple of Option
-        By rising budget.
+    ``expect`` says what can be expected of a budget: a function of public values only.
 
     Examples
     --------
@@ -74,20 +51,7 @@ def budget_options(expect: Callable[[float], Prospect], budget: float) -> tuple[
 def crowd_options(
     rules: Rules, people: int, budget: float, expect: Callable[[Rules, int, float], Prospect]
 ) -> tuple[Option, ...]:
-    """Plan for half and twice the people and for half the features.
-
-    Parameters
-    ----------
-    rules, people, budget
-        The campaign's.
-    expect
-        What can be expected of rules, a number of people and a budget; a function of public values only.
-
-    Returns
-    -------
-    tuple of Option
-        Those that can be had.
-    """
+    """Plan for half and twice the people and for half the features, where that can be had."""
     asked = [("people", factor, rules, round(factor * people)) for factor in (0.5, 2.0)]
     names = list(rules.features)
     if len(names) > 1:

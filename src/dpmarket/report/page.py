@@ -26,18 +26,7 @@ _CONTENTS = "<!-- contents -->"
 
 
 def render_page(summary: Summary) -> str:
-    """Return the page: no script, nothing fetched, light and dark, for screens, phones and print.
-
-    Parameters
-    ----------
-    summary
-        What :func:`~dpmarket.report.summary.summarise` gave.
-
-    Returns
-    -------
-    str
-        A whole HTML document.
-    """
+    """Return the page, a whole HTML document: no script, nothing fetched, for screens, phones and print."""
     data = summary.to_dict()
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True

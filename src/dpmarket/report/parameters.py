@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any
 
 from dpmarket.campaign.rules.released import ModelFile
@@ -27,13 +28,15 @@ class Parameter:
 class Feature:
     """One encoded feature of the model: what is declared about its column, and its coefficient.
 
-    ``label`` says for which label the coefficient is, where there are more than two.
+    ``label`` says for which label the coefficient is, where there are more than two; ``interval`` its 90%
+    interval, where the campaign spent a share of every epsilon on it.
     """
 
     name: str
     declared: str
     coefficient: float
     label: str | None = None
+    interval: str | None = None
 
 
 def parameters_of(
@@ -55,6 +58,8 @@ def parameters_of(
 
 def features_of(model: ModelFile) -> tuple[Feature, ...]:
     """Return the encoded features with their public bounds and coefficients, label after label if many."""
+    if model.is_network:
+        return ()  # its weights say nothing one by one
     columns = model.encoder["columns"]
     names = sorted(columns, key=len, reverse=True)  # a level's name begins with its column's
 
@@ -63,8 +68,13 @@ def features_of(model: ModelFile) -> tuple[Feature, ...]:
         return _declared(columns[own], feature != own)
 
     outputs = model.labels if len(model.labels) > 2 else [None]
+    intervals: Iterator[str | None] = repeat(None)
+    if "intervals" in model.description:
+        ends = model.estimator.coef_interval()
+        pairs = zip(ends.low.ravel().tolist(), ends.high.ravel().tolist(), strict=True)
+        intervals = (f"{low:.4g} to {high:.4g}" for low, high in pairs)
     return tuple(
-        Feature(name, declared(name), value, None if label is None else str(label))
+        Feature(name, declared(name), value, None if label is None else str(label), next(intervals))
         for label, values in zip(outputs, model.coefficients, strict=True)
         for name, value in zip(model.features, values[:-1].tolist(), strict=True)
     )

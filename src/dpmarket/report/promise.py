@@ -17,18 +17,9 @@ GUESSES = (0.01, 0.1, 0.5)
 
 @dataclass(frozen=True)
 class Meaning:
-    """What one epsilon allows.
+    """What one epsilon allows: by what factor the odds of a guess grow at most, and what becomes of guesses.
 
-    Attributes
-    ----------
-    who
-        Whose promise this is, in words.
-    epsilon
-        The promise.
-    odds_factor
-        The odds of a guess grow by at most this factor.
-    guesses
-        For the guesses that were 1%, 10% and 50% likely before, how likely they are at most after.
+    ``guesses`` says how likely those that were 1%, 10% and 50% likely before are at most after.
     """
 
     who: str

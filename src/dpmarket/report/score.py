@@ -45,25 +45,10 @@ class GroupScore:
 class Score:
     """How often a classifier is wrong on public test data.
 
-    Attributes
-    ----------
-    data
-        The name of the test data.
-    records, wrong
-        How many records, and how many of them the model gets wrong.
-    error
-        The share that is wrong.
-    low, high
-        The exact (Clopper-Pearson) interval that covers the true error rate with this confidence.
-    confidence
-        Probability that the interval covers it, at least.
-    guessing
-        The error of always saying the commonest label.
-    labels, confusion
-        The labels, and for each of them how many of its records the model takes for which label, in their
-        order.
-    by, groups
-        The column that the test data was grouped by, and each group's error; empty if it was not.
+    The exact (Clopper-Pearson) interval from ``low`` to ``high`` covers the true error rate with this
+    confidence; ``guessing`` is the error of always saying the commonest label. ``confusion`` says for each of
+    the labels how many of its records the model takes for which label, ``groups`` the error by the column
+    ``by``.
     """
 
     data: str
@@ -90,17 +75,10 @@ class Score:
 class NumberScore:
     """How well a regression predicts on public test data.
 
-    Attributes
-    ----------
-    data, records
-        The name of the test data, and how many records it has.
-    r_squared
-        The share of the spread that the model explains: 1 is exact, 0 is no better than the mean of the test
-        data, below 0 is worse.
-    error, guessing
-        The mean absolute error of the model, and of always predicting the median, in the target's units.
-    by, groups
-        The column that the test data was grouped by, and each group's name, records and mean absolute error.
+    ``r_squared`` is the share of the spread that the model explains: 1 is exact, 0 no better than the mean of
+    the test data. ``error`` and ``guessing`` are the mean absolute errors of the model and of always
+    predicting the median, in the target's units; ``groups`` has a name, records and the error for each value
+    of the column ``by``.
     """
 
     data: str
@@ -130,14 +108,7 @@ def score_file(
     source
         .csv or .parquet with the model's features and its label or target; public, and not trained on.
     groups
-        A column, such as a region: the error is then told for each of its values.
-
-    Raises
-    ------
-    FileProblem
-        Missing columns, cells that are not what is declared, labels that the model does not know.
-    InvalidInput
-        More than 20 groups.
+        A column with at most 20 values, such as a region: the error is then reported for each of them.
     """
     wanted = (model.predicts.column, *([] if groups is None else [groups]))
     table, features, _ = read_features(model, source, wanted)
@@ -186,9 +157,7 @@ def score_labels(
         labels=tuple(str(label) for label in labels),
         confusion=tuple(tuple(row) for row in confusion.tolist()),
         by="" if groups is None else groups.by,
-        groups=()
-        if groups is None
-        else tuple(_counted(one, mistaken[where]) for one, where in _places(groups, mistaken.size)),
+        groups=tuple(_counted(one, mistaken[where]) for one, where in _places(groups, mistaken.size)),
     )
 
 
@@ -204,15 +173,15 @@ def score_numbers(
         error=float(errors.mean()),
         guessing=float(np.abs(truth - np.median(truth)).mean()),
         by="" if groups is None else groups.by,
-        groups=()
-        if groups is None
-        else tuple(
+        groups=tuple(
             (one, int(where.sum()), float(errors[where].mean())) for one, where in _places(groups, truth.size)
         ),
     )
 
 
-def _places(groups: Groups, records: int) -> list[tuple[str, BoolArray]]:
+def _places(groups: Groups | None, records: int) -> list[tuple[str, BoolArray]]:
+    if groups is None:
+        return []
     names = sorted(set(groups.names))
     if len(groups.names) != records or len(names) > _MOST_GROUPS:
         raise InvalidInput(

@@ -62,34 +62,32 @@ class Material:
         All that decided, as plain data: the public tables, and a schedule or a salt.
     reported_costs
         In the outcome's order, shape (m,).
-    minor_units
-        Smallest units of money to one unit; payments are counted as they are rounded to them.
-    currency
-        Its short name; empty if it has none.
+    minor_units, currency
+        Smallest units to one unit of money; payments are counted as they are rounded to them.
     ceiling
         What nobody could be asked to exceed; None: the most that the rule offers.
     amounts
-        Payments in smallest units as they were told, shape (m,); None: the outcome's, rounded up.
-    withdrawn
-        Who withdrew before training, shape (m,); None: nobody.
+        Payments in smallest units as they were quoted, shape (m,); None: the outcome's, rounded up.
+    withdrawn, declined
+        Sellers who withdrew before training, shape (m,), or None; and how many of them declined their quote
+        or let it expire.
     budget
         What the buyer set out to spend, money.
     options
         What more and less money would have bought.
     planned, alternatives
         What the budget lets expect of the rules' own mechanism and of simpler rules; None, empty: no budget.
-    model, score
-        The released model, and its error on public data.
-    statistics
-        The released statistics, where no model was trained.
+    model, statistics, score
+        What was released, and a model's error on public data.
     campaign
         The campaign's rules; None: the report does not say what a budget means.
-    declined
-        How many of the people who left declined or let their quote expire.
     audits
         A question in words, and the audit that answers it.
     digest
         The digest of the certificate.
+    is_reported, weights
+        Whether costs are what people reported, else they are read off the rule; and everybody's weight in
+        what was released.
     """
 
     title: str
@@ -112,6 +110,8 @@ class Material:
     declined: int = 0
     audits: tuple[tuple[str, Audit], ...] = ()
     digest: str | None = None
+    is_reported: bool = False
+    weights: FloatArray | None = None
 
 
 @dataclass(frozen=True)
@@ -176,42 +176,11 @@ class Alternative:
 
 @dataclass(frozen=True)
 class Summary:
-    """What a report says, as values; no seller can be told from it.
+    """What a report says, as values; no seller can be told from it. Names are those of :class:`Material`.
 
-    Attributes
-    ----------
-    title, currency, budget, options, score, digest
-        As in :class:`Material`.
-    mechanism
-        Which one decided.
-    totals
-        Counts and sums over all sellers who have not withdrawn.
-    rule
-        What was offered at every cost.
-    bought_groups, other_groups
-        Sellers bought from, and the others, in groups of at least ten.
-    one_by_one
-        Whether sellers were quoted one by one, by a curve fixed beforehand.
-    expected_error, noise_share
-        The error to expect and the share of noise in it; None where somebody withdrew.
-    alternatives
-        Simpler rules for the same money.
-    meanings
-        What the promises mean for the people who got them.
-    has_model
-        Whether a model was released.
-    numbers
-        Released statistics; None without any.
-    budget_words
-        What the budget means under these rules; empty without one.
-    beats_guessing
-        Whether the test data shows that the model is better than a constant guess; None without a score.
-    audits
-        Questions, verdicts and evidence.
-    parameters, features
-        Every public parameter, and the features with their bounds.
-    delta
-        Of every promise; 0 without one.
+    ``bought_groups`` and ``other_groups`` are sellers bought from, and the others, in groups of at least ten;
+    ``one_by_one`` tells that they were quoted by a curve fixed beforehand. ``expected_error`` and the share
+    of noise in it are None where somebody withdrew, ``beats_guessing`` without a score.
     """
 
     title: str
@@ -245,23 +214,10 @@ class Summary:
 
 
 def summarise(material: Material) -> Summary:
-    """Make the summary of a market.
+    """Make the summary of a market: sums, means over at least ten sellers, and public values.
 
-    Parameters
-    ----------
-    material
-        Confidential; what of it is given decides what the summary says.
-
-    Returns
-    -------
-    Summary
-        Sums, means over at least ten sellers, and public values.
-
-    Raises
-    ------
-    InvalidInput
-        Fewer than ten sellers who were bought from, whose totals would tell what single ones reported;
-        arguments that do not belong together.
+    Fewer than ten sellers who were bought from are refused: their totals would tell what single ones
+    reported.
     """
     outcome = material.outcome
     if not isinstance(outcome, Outcome):
@@ -274,9 +230,7 @@ def summarise(material: Material) -> Summary:
     withdrew = int(costs.size - kept.sum())
     # Who was promised nothing hides nobody: only promises are missing from a total.
     few_withdrew = 0 < int((outcome.epsilons[~kept] > 0.0).sum()) < LEAST
-    amounts = material.amounts
-    if amounts is None:
-        amounts = whole_units(outcome.payments, minor_units)
+    amounts = whole_units(outcome.payments, minor_units) if material.amounts is None else material.amounts
     checks.same_length("amounts", amounts, "outcome.epsilons", outcome.epsilons)
     amounts = amounts[kept]
     costs, epsilons = costs[kept], outcome.epsilons[kept]
@@ -302,11 +256,17 @@ def summarise(material: Material) -> Summary:
         alternatives=_alternatives(material),
         budget=material.budget,
         options=material.options,
-        meanings=_meanings(totals, largest),
+        # Not the highest epsilon of all: it would tell what the lowest cost was. The rule's own bound.
+        meanings=(
+            meaning("the average seller who was bought from", totals.mean_epsilon),
+            meaning("the most that the rule promises anybody", largest),
+        ),
         score=material.score,
         has_model=material.model is not None,
         numbers=None if material.statistics is None else numbers_in(material.statistics),
-        budget_words=_budget_words(material),
+        budget_words=""
+        if material.campaign is None or material.budget is None
+        else budget_words(material.campaign),
         beats_guessing=None if material.score is None else material.score.is_better_than_guessing,
         audits=tuple(_note(question, audit) for question, audit in material.audits),
         parameters=parameters_of(rules, minor_units, material.model),
@@ -359,10 +319,6 @@ def _rule(schedule: PriceSchedule, virtual_cost: VirtualCost, largest: float, *,
     )
 
 
-def _budget_words(material: Material) -> str:
-    return "" if material.campaign is None or material.budget is None else budget_words(material.campaign)
-
-
 def _alternatives(material: Material) -> tuple[Alternative, ...]:
     if material.planned is None:
         return ()
@@ -373,14 +329,6 @@ def _alternatives(material: Material) -> tuple[Alternative, ...]:
         )
         for rule in material.alternatives
     )  # fmt: skip
-
-
-def _meanings(totals: Totals, largest: float) -> tuple[Meaning, ...]:
-    # Not the highest promise given: it would tell what the lowest cost was. The rule's own bound.
-    return (
-        meaning("the average seller who was bought from", totals.mean_epsilon),
-        meaning("the most that the rule promises anybody", largest),
-    )
 
 
 def _note(question: str, audit: Audit) -> AuditNote:

@@ -155,10 +155,16 @@ class Statistic(ABC):
 
     def prepare(self, records: Any, epsilons: Any, people: Any) -> Prepared:
         """Check and read everything that ``fit`` is given, and refuse whatever can be refused."""
-        sample = read_sample(records, self.epsilon, epsilons, people, self.rows_per_person)
         if self.noise_source is not None and not hasattr(self.noise_source, "bits"):
             name = type(self.noise_source).__name__
             raise InvalidInput(f"expected noise_source to be None or to give random bits, got {name}.")
+        if hasattr(records, "prepared"):  # records on other machines are read there
+            return records.prepared(self, epsilons)  # type: ignore[no-any-return]
+        sample = read_sample(records, self.epsilon, epsilons, people, self.rows_per_person)
+        return self.read(records, sample)
+
+    def read(self, records: Any, sample: WeightedSample) -> Prepared:
+        """Read the records of people who take part; refuse what is not as declared."""
         numbers, beyond = self._read(records_at(records, sample.rows))
         if len(numbers) != len(sample.rows):
             raise InvalidInput("expected as many records as rows, got another number of them.")

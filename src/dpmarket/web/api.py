@@ -18,15 +18,16 @@ import pydantic
 from fastapi import APIRouter, Depends, Header, Path, Query, Response
 from pydantic import AfterValidator, AwareDatetime, Field, StringConstraints
 
-from dpmarket.campaign import views
+from dpmarket.campaign import jobs, mail, views  # noqa: F401  two of them have acts to serve
 from dpmarket.campaign.access import Member, list_members
-from dpmarket.campaign.acts import ACTS, Act, Caller, Id, is_allowed, nothing
+from dpmarket.campaign.acts import ACTS, Act, Caller, Id, is_allowed
 from dpmarket.campaign.bank_file import BankAccount, Payment, bank_file
 from dpmarket.campaign.consent import ConsentPage
 from dpmarket.campaign.opening import draft_of, opening_of
 from dpmarket.campaign.payouts import Payout, payout_lines
 from dpmarket.campaign.rules.encoding import encode_record
 from dpmarket.campaign.rules.rules_file import check_rules, rules_from
+from dpmarket.campaign.transaction import nothing
 from dpmarket.campaign.unseal import await_key, unsealed_document, unsealed_payees
 from dpmarket.errors import FileProblem, InvalidInput, MarketRefusal
 from dpmarket.web.auth import AnyCaller, TheService
@@ -115,13 +116,7 @@ def draft_arguments(service: Service, caller: Caller, campaign: int | None, body
 
 
 def plan_of(rules: Mapping[str, Any], **more: Any) -> Any:
-    """Return the draft of a live campaign.
-
-    Raises
-    ------
-    WrongRules
-        The rules cannot be used.
-    """
+    """Return the draft of a live campaign."""
     try:
         return draft_of(check_rules(rules), channel="live", **more)
     except FileProblem as problem:
@@ -138,8 +133,10 @@ def open_arguments(service: Service, caller: Caller, campaign: int | None, body:
         if not is_allowed(c, caller, ACTS["open"].roles, campaign):
             raise nothing()
     await_key(service.market, campaign)
+    rules = rules_from(text)
+    service.settings.refuse_unlisted(rules.training.model)
     try:
-        return {"opening": opening_of(rules_from(text)), "confirmed": body.confirmed}
+        return {"opening": opening_of(rules), "confirmed": body.confirmed}
     except FileProblem as problem:
         raise MarketRefusal("invalid", str(problem)) from None
 
@@ -167,6 +164,7 @@ class Prepared:
 
 PREPARED = {
     "draft": Prepared(NewCampaign, draft_arguments),
+    "edit": Prepared(NewCampaign, draft_arguments),
     "open": Prepared(Confirmed, open_arguments),
     "deliver": Prepared(Record, deliver_arguments),
     "invite": Prepared(People, invite_arguments),
@@ -275,13 +273,6 @@ for _entry in served_acts().values():
 # --- views -----------------------------------------------------------------------------------------
 
 
-@router.get("/me", tags=["seller"])
-def show_me(caller: AnyCaller, service: TheService) -> views.MyParticipation:
-    """Return where a seller's participation stands."""
-    with service.market.look() as c:
-        return views.show_participation(c, caller)
-
-
 @router.get("/me/consent", tags=["seller"])
 def show_consent(caller: AnyCaller, service: TheService, language: Language = "en") -> ConsentPage:
     """Return the page that a seller agrees to by its digest."""
@@ -296,18 +287,27 @@ def show_menu(caller: AnyCaller, service: TheService) -> list[views.MenuLine]:
         return views.show_menu(c, caller, service.now)
 
 
-@router.get("/me/limits", tags=["seller"])
-def show_limits(caller: AnyCaller, service: TheService) -> views.MyLimits:
-    """Return a seller's limit over all campaigns, and what became of it."""
-    with service.market.look() as c:
-        return views.show_limits(c, caller)
+def _seller_route(view: Callable[..., Any]) -> Callable[..., Any]:
+    def show(caller: AnyCaller, service: TheService) -> Any:
+        with service.market.look() as c:
+            return view(c, caller)
+
+    return show
 
 
-@router.get("/me/events", tags=["seller"])
-def show_history(caller: AnyCaller, service: TheService) -> list[views.MyEvent]:
-    """Return what happened to a seller's participation, in order."""
-    with service.market.look() as c:
-        return views.show_history(c, caller)
+for _path, _view, _model in (
+    ("", views.show_participation, views.MyParticipation),
+    ("/limits", views.show_limits, views.MyLimits),
+    ("/events", views.show_history, list[views.MyEvent]),
+):
+    router.add_api_route(
+        f"/me{_path}",
+        _seller_route(_view),
+        response_model=_model,
+        description=inspect.getdoc(_view),
+        tags=["seller"],
+        name=_view.__name__,
+    )
 
 
 @router.get("/me/receipt", tags=["seller"], responses=JSON)
@@ -366,40 +366,40 @@ def list_events(
         return views.list_events(c, caller, campaign, after)
 
 
-@router.get("/campaigns/{campaign}/released", tags=["campaigns"], responses=JSON)
-def show_released(campaign: CampaignId, caller: AnyCaller, service: TheService) -> Response:
-    """Return what was released, a model or statistics, to the buyer, a seller or an auditor."""
-    return _json(document_of(service, caller, campaign, "released"))
+_CSV: dict[int | str, dict[str, Any]] = {200: {"content": {"text/csv": {"schema": {"type": "string"}}}}}
+DOCUMENTS = {
+    "released": (
+        JSON,
+        "Return what was released, a model or statistics, to the buyer, a seller or an auditor.",
+    ),
+    "certificate": (JSON, "Return the certificate; 'dpmarket verify' checks it."),
+    "signature": (JSON, "Return the service's signature under the certificate."),
+    "report": (_HTML, "Return the report of a released campaign, one page, to its buyer or an auditor."),
+    "openings": (JSON, "Return what the certificate commits to, to an auditor. Confidential."),
+    "costs": (
+        _CSV,
+        "Return the reports that an offline campaign was cleared by, to an auditor. Confidential.",
+    ),
+}
+"""Documents of a campaign: of which media type, and what they are."""
 
 
-@router.get("/campaigns/{campaign}/certificate", tags=["campaigns"], responses=JSON)
-def show_certificate(campaign: CampaignId, caller: AnyCaller, service: TheService) -> Response:
-    """Return the certificate; 'dpmarket verify' checks it."""
-    return _json(document_of(service, caller, campaign, "certificate"))
+def _document_route(kind: str, media: str) -> Callable[..., Response]:
+    def show(campaign: CampaignId, caller: AnyCaller, service: TheService) -> Response:
+        return Response(document_of(service, caller, campaign, kind), media_type=media)
+
+    return show
 
 
-@router.get("/campaigns/{campaign}/signature", tags=["campaigns"], responses=JSON)
-def show_signature(campaign: CampaignId, caller: AnyCaller, service: TheService) -> Response:
-    """Return the service's signature under the certificate."""
-    return _json(document_of(service, caller, campaign, "signature"))
-
-
-@router.get("/campaigns/{campaign}/report", tags=["campaigns"], responses=_HTML)
-def show_report(campaign: CampaignId, caller: AnyCaller, service: TheService) -> Response:
-    """Return the report of a released campaign, one page, to its buyer or an auditor."""
-    return Response(document_of(service, caller, campaign, "report"), media_type="text/html; charset=utf-8")
-
-
-@router.get("/campaigns/{campaign}/openings", tags=["campaigns"], responses=JSON)
-def show_openings(campaign: CampaignId, caller: AnyCaller, service: TheService) -> Response:
-    """Return what the certificate commits to, to an auditor. Confidential."""
-    return _json(document_of(service, caller, campaign, "openings"))
-
-
-@router.get("/campaigns/{campaign}/costs", tags=["campaigns"])
-def show_costs(campaign: CampaignId, caller: AnyCaller, service: TheService) -> Response:
-    """Return the reports that an offline campaign was cleared by, as CSV, to an auditor. Confidential."""
-    return Response(document_of(service, caller, campaign, "costs"), media_type="text/csv; charset=utf-8")
+for _kind, (_answers, _about) in DOCUMENTS.items():
+    router.add_api_route(
+        f"/campaigns/{{campaign}}/{_kind}",
+        _document_route(_kind, next(iter(_answers[200]["content"]))),
+        description=_about,
+        tags=["campaigns"],
+        responses=_answers,
+        name=f"show_{_kind}",
+    )
 
 
 def document_of(service: Service, caller: Caller, campaign: int, kind: str) -> bytes:
@@ -502,13 +502,7 @@ def bank_file_of(
     accounts: Mapping[str, BankAccount],
     day: date,
 ) -> bytes:
-    """Return a payout as a pain.001 file.
-
-    Raises
-    ------
-    MarketRefusal
-        It is not in euros, or a payee has no account.
-    """
+    """Return a payout as a pain.001 file."""
     found, made = lines_of(service, caller, payout)
     payments = [Payment(line.reference, line.payee, line.amount) for line in made.lines]
     # By the references in this file: a bank knows the same file, of a restored market as well, by this.

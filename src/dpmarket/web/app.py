@@ -8,13 +8,15 @@ from fastapi import FastAPI
 
 from dpmarket.campaign.database import Market
 from dpmarket.version import __version__
-from dpmarket.web import api, health, sign_in
+from dpmarket.web import api, health, sign_in, single_sign_on
 from dpmarket.web.guard import Application, Guard
 from dpmarket.web.metrics import Metrics, Watch
-from dpmarket.web.pages.routes import include_pages
+from dpmarket.web.pages import drafts, language, member, money, operator, seller, static, verify
+from dpmarket.web.pages.refusals import tell_people
 from dpmarket.web.problems import Problem, documented, tell_problems
 from dpmarket.web.service import Service
 from dpmarket.web.settings import Settings
+from dpmarket.web.single_sign_on import Proxies
 
 ABOUT = (
     "Buy differentially private data truthfully. A buyer drafts and opens a campaign, a paymaster enters "
@@ -39,7 +41,8 @@ def make_app(market: Market, settings: Settings, metrics: Metrics | None = None)
     app = make_routes()
     app.state.service = Service(market, settings)
     guarded = Guard(app, settings.public_url, settings.max_body)
-    return Watch(guarded, metrics or Metrics())
+    watched = Watch(guarded, metrics or Metrics())
+    return Proxies(watched, settings) if settings.trusted_proxies else watched
 
 
 def make_routes() -> FastAPI:
@@ -54,10 +57,12 @@ def make_routes() -> FastAPI:
         redirect_slashes=False,
         separate_input_output_schemas=False,
     )
-    for router in (api.router, health.router, sign_in.router):
+    for router in (api.router, health.router, single_sign_on.router, sign_in.router):
         app.include_router(router, responses=documented(405, 421, 500))
     tell_problems(app, api.known_names())
-    include_pages(app)
+    for pages in (seller, drafts, operator, money, member, verify, static, language):
+        app.include_router(pages.router)
+    tell_people(app)
     document = app.state.document = _document(app)
 
     @app.get("/api/v1/openapi.json", include_in_schema=False)

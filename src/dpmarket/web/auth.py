@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Annotated
 
-from fastapi import Depends, Request
+from fastapi import Depends, Request, Response
+from fastapi.responses import RedirectResponse
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from dpmarket.campaign.access import caller_of
@@ -70,6 +71,17 @@ def signed_in_member(request: Request, service: TheService) -> Caller:
 
 SignedSeller = Annotated[Caller, Depends(signed_in_seller)]
 SignedMember = Annotated[Caller, Depends(signed_in_member)]
+
+
+def start_session(token: str) -> Response:
+    """Return an answer that keeps a session's token in a cookie, and leads to where it goes on.
+
+    The next page is asked for by this site itself, so that the cookie goes with it.
+    """
+    answer = RedirectResponse("/signed-in", status_code=303)
+    seconds = int(SESSION.total_seconds())
+    answer.set_cookie(COOKIE, token, max_age=seconds, path="/", secure=True, httponly=True, samesite="lax")
+    return answer
 
 
 def _caller(service: Service, token: str, *kinds: str) -> Caller:

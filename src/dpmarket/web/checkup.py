@@ -24,11 +24,6 @@ def check_service(folder: Path) -> list[Finding]:
     """Look for missing keys, wrong modes, wrong books, a log ahead, a wrong clock, a full disk.
 
     Nothing is changed, and a service may run meanwhile.
-
-    Raises
-    ------
-    FileProblem
-        There is no service in the folder, or its settings cannot be used.
     """
     settings = settings_of(folder)
     name_master_key(settings)

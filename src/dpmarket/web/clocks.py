@@ -20,25 +20,15 @@ def clock() -> datetime:
 
 
 def clock_of(settings: Settings) -> Clock:
-    """Return the clock of a service.
-
-    Raises
-    ------
-    FileProblem
-        A shifted clock where others can call, or not in a test; or its file holds no number of seconds.
-    """
+    """Return the clock of a service."""
     if settings.clock_file is None:
         return clock
     # Whoever moves the clock decides when quotes end.
     called = {settings.host, urlsplit(settings.public_url).hostname}
     if not settings.testing or not called <= set(LOOPBACK):
         raise FileProblem("clock_file is for tests on loopback only: expected testing = true there, or none.")
-    _shift(settings.clock_file)
-    return shifted_clock(settings.clock_file)
-
-
-def shifted_clock(file: Path) -> Clock:
-    """Return a clock that is ahead of the machine's by the seconds that a file holds whenever it is asked."""
+    file = settings.clock_file
+    _shift(file)
     return lambda: datetime.now(UTC) + _shift(file)
 
 

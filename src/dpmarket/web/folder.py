@@ -13,7 +13,7 @@ from dpmarket.campaign.access import Member, add_member, end_member, link_member
 from dpmarket.campaign.acts import OWNER
 from dpmarket.campaign.consent import add_consent, last_version
 from dpmarket.campaign.database import Market, is_address, open_market
-from dpmarket.campaign.jobs import retry_jobs
+from dpmarket.campaign.jobs import retry
 from dpmarket.campaign.people import lower_caps
 from dpmarket.campaign.times import time_text
 from dpmarket.campaign.worker import keep_keys
@@ -43,6 +43,7 @@ metrics_port = 8001
 quote_hours = 48
 reservation_minutes = 15
 lifetime_epsilon = 5.0
+lifetime_delta = 1e-4
 batch = 20
 max_body = 1000000
 workers = 1
@@ -51,17 +52,7 @@ workers = 1
 
 @dataclass(frozen=True)
 class NewMember:
-    """A new member; token and link are shown once.
-
-    Attributes
-    ----------
-    id, name, roles
-        Who, and as what.
-    token
-        For the API.
-    link
-        Signs in once, within a week.
-    """
+    """A new member; token and link are shown once."""
 
     id: int
     name: str
@@ -74,13 +65,7 @@ class NewMember:
 
 
 def settings_of(folder: Path) -> Settings:
-    """Return the settings of the service in a folder.
-
-    Raises
-    ------
-    FileProblem
-        There is none, or its settings cannot be used.
-    """
+    """Return the settings of the service in a folder."""
     if not (folder / SETTINGS_FILE).is_file():
         raise FileProblem(f"there is no service in {folder}: 'dpmarket init --service' makes one.")
     return read_settings(folder)
@@ -88,22 +73,9 @@ def settings_of(folder: Path) -> Settings:
 
 @contextlib.contextmanager
 def opened(settings: Settings, *, keys: bool = True, make: bool = False) -> Iterator[Market]:
-    """Open the market of a service for a ``with`` block.
+    """Open the market of a service for a ``with`` block; without ``keys`` no private key is at hand.
 
-    Parameters
-    ----------
-    settings
-        How the service is set up.
-    keys
-        Whether private keys are at hand: a worker's are, those of the process that answers are not.
-    make
-        Whether a database is made where there is none. Else that is refused: a disk that is not mounted would
-        become a service that has forgotten everybody.
-
-    Raises
-    ------
-    FileProblem
-        There is no database, it cannot be used, or it was put back from a backup and is not repaired.
+    A database is made only on request: a disk that is not mounted would become a service that forgot all.
     """
     name_master_key(settings)
     make_folder(settings.folder)
@@ -141,14 +113,7 @@ def make_folder(folder: Path) -> None:
 
 
 def init_service(folder: Path, name: str) -> NewMember:
-    """Make a service's folder with settings, keys, database, consent texts and the first operator.
-
-    Raises
-    ------
-    FileProblem
-        There is a service already, the folder cannot be written, or the database cannot be used. It can be
-        tried again.
-    """
+    """Make a service's folder with settings, keys, database, consent texts and the first operator."""
     path = folder / SETTINGS_FILE
     make_folder(folder)
     try:
@@ -170,12 +135,12 @@ def init_service(folder: Path, name: str) -> NewMember:
 
 
 def prepare(market: Market, settings: Settings) -> None:
-    """Make the operator's and the signing key, enter the consent texts and the lifetime limit."""
+    """Make the operator's and the signing key, enter the consent texts and the lifetime limits."""
     keep_keys(market)
     if not (settings.folder / SIGNING_KEY).exists():
         public = new_signing_key(settings.folder / SIGNING_KEY)
         private_bytes(settings.folder / "signing.pub", f"{public}\n".encode())
-    market.transact(lambda tx: lower_caps(tx, settings.lifetime_epsilon, None))
+    market.transact(lambda tx: lower_caps(tx, settings.lifetime_epsilon, settings.lifetime_delta))
     with market.look() as c:
         version = last_version(c)
     if version is None:
@@ -199,13 +164,7 @@ def new_member(market: Market, name: str, roles: list[str], public_url: str) -> 
 
 
 def member_named(market: Market, text: str) -> int:
-    """Return the id of a member by the id, or by a name that only one member has.
-
-    Raises
-    ------
-    FileProblem
-        There is none, or several have the name.
-    """
+    """Return the id of a member by the id, or by a name that only one member has."""
     with market.look() as c:
         members = [one for one in list_members(c, time_text(market.clock())) if one.ended_at is None]
     found = [one.id for one in members if str(one.id) == text] or [
@@ -248,4 +207,4 @@ def end_service_member(folder: Path, member: str) -> None:
 def retry_service_jobs(folder: Path, *, perhaps_sent: bool) -> int:
     """Make failed jobs due again; return how many."""
     with opened(settings_of(folder), keys=False) as market:
-        return retry_jobs(market, market.clock(), perhaps_sent=perhaps_sent)
+        return int(market.run(retry, OWNER, perhaps_sent))

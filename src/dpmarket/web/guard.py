@@ -7,15 +7,16 @@ changes that another site's page asks for.
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 from urllib.parse import urlsplit
 
+from pydantic_core import from_json
 from starlette.datastructures import MutableHeaders
 from starlette.responses import Response
 
 from dpmarket.web.problems import problem
-from dpmarket.web.strict import NotStrict, parse_strictly
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -35,23 +36,11 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
-_POLICY = "Content-Security-Policy"
 _HSTS = "max-age=31536000"
 
 
 class Guard:
-    """An ASGI application around another one.
-
-    Parameters
-    ----------
-    app
-        What is guarded.
-    public_url
-        As callers know the service. Requests for other hosts than this and loopback are refused: a name
-        that somebody else points at this machine opens nothing.
-    max_body
-        Bytes.
-    """
+    """An ASGI application around another one."""
 
     def __init__(self, app: Application, public_url: str, max_body: int) -> None:
         parts = urlsplit(public_url)
@@ -72,11 +61,8 @@ class Guard:
         async def strictly(message: MutableMapping[str, Any]) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(raw=message.setdefault("headers", []))
-                own = headers.get(_POLICY)  # of a page that is stricter than all others
                 for name, value in self._headers.items():
-                    headers[name] = value
-                if own is not None:
-                    headers[_POLICY] = own
+                    headers.setdefault(name, value)  # a page can be stricter, and a public file be kept
             await send(message)
 
         headers = _single(scope)
@@ -96,8 +82,7 @@ class Guard:
 
     def _refusal(self, scope: Scope, headers: dict[str, str]) -> Response | None:
         """Return what to say to a request that is refused by its head alone."""
-        host = urlsplit(f"//{headers.get('host', '')}").hostname if _is_host(headers) else None
-        if host not in self._hosts:
+        if _host(headers) not in self._hosts:
             return problem(421, [("header.Host", "unknown")])
         if headers.get("content-encoding", "identity") != "identity":
             return problem(415, [("header.Content-Encoding", "refused")])
@@ -147,26 +132,34 @@ def _single(scope: Scope) -> dict[str, str]:
     return found
 
 
-def _is_host(headers: dict[str, str]) -> bool:
+def _host(headers: dict[str, str]) -> str | None:
     try:
-        urlsplit(f"//{headers.get('host', '')}")
+        return urlsplit(f"//{headers.get('host', '')}").hostname
     except ValueError:
-        return False
-    return True
+        return None
 
 
 def _unreadable(scope: Scope, headers: dict[str, str], body: bytes) -> Response | None:
-    """Return what to say to a body of the API that is not strict JSON."""
+    """Return what to say to a body of the API that is not JSON, or holds what a database ends texts with."""
     if not body or not str(scope["path"]).startswith("/api/"):
         return None
     kind = headers.get("content-type", "").split(";")[0].strip().lower()
     if kind != "application/json":
         return problem(415, [("header.Content-Type", "refused")])
     try:
-        parse_strictly(body)
-    except NotStrict as refusal:
-        return problem(400, [("body", refusal.kind)])
-    return None
+        from_json(body, allow_inf_nan=False)  # nothing deep, no half characters
+        json.loads(body, object_pairs_hook=_once)
+    except ValueError:  # its text quotes the body
+        return problem(400, [("body", "not json")])
+    return problem(400, [("body", "not text")]) if b"\\u0000" in body else None
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Refuse a key that stands twice: two readers would take different values."""
+    made = dict(pairs)
+    if len(made) != len(pairs):
+        raise ValueError("a key twice")
+    return made
 
 
 def _again(body: bytes, receive: Receive) -> Receive:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpmarket.campaign.acts import WORKER, Campaign
+from dpmarket.campaign.acts import WORKER
 from dpmarket.campaign.certificate import decide_of
 from dpmarket.campaign.database import Market
 from dpmarket.campaign.documents import certify_live, document_of, enter_report, reported_costs
@@ -12,6 +12,7 @@ from dpmarket.campaign.opening import rules_of
 from dpmarket.campaign.release import release_for
 from dpmarket.campaign.rules.encoding import decode_records
 from dpmarket.campaign.training import RecordSource, Release, SealedRecords
+from dpmarket.campaign.transaction import Campaign
 from dpmarket.campaign.worker import Methods
 from dpmarket.certificates import Certificate, sign
 from dpmarket.errors import Infeasible, InvalidInput, NotCertifiable, NotConverged
@@ -32,16 +33,18 @@ def methods_of(settings: Settings) -> Methods:
             certify_live(market, job.subject, signed if key.exists() else None)
 
     others = {"certify": certify, "report": _report, **handlers(sender_of(settings))}
-    return Methods(decide_of, _records, _release, others)
+
+    def release(found: Campaign) -> Release:
+        rules = rules_of(found)
+        settings.refuse_unlisted(rules.training.model)
+        return release_for(rules)
+
+    return Methods(decide_of, _records, release, others)
 
 
 def _records(market: Market, found: Campaign) -> RecordSource:
     rules = rules_of(found)
     return SealedRecords(market, found.id, lambda contents: decode_records(rules, contents))
-
-
-def _release(found: Campaign) -> Release:
-    return release_for(rules_of(found))
 
 
 def _report(market: Market, job: Job) -> None:

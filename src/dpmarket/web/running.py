@@ -18,7 +18,7 @@ import uvicorn
 from prometheus_client import start_http_server
 
 from dpmarket.campaign.database import Market
-from dpmarket.campaign.mail import enter_reminders
+from dpmarket.campaign.mail import enter_mails
 from dpmarket.campaign.worker import Methods, tidy, work
 from dpmarket.errors import FileProblem
 from dpmarket.web.app import make_app
@@ -32,7 +32,7 @@ from dpmarket.web.smtp import check_smtp
 _PAUSE = 1.0  # seconds between a worker's rounds
 _NOW_PAUSE = 0.1
 _OWN_THREAD = ("certify", "report")
-_HOUR = 3600.0
+_HOUR, _MAILS = 3600.0, 20.0
 _WORKER_SECONDS = 60.0  # for a worker that is asked to stop, and may be training
 _WORKER = "from dpmarket.cli import main; main()"
 
@@ -47,13 +47,7 @@ def held_open(market: Market) -> Iterator[None]:
 
 
 def listening(host: str, port: int) -> socket.socket:
-    """Return a socket that listens.
-
-    Raises
-    ------
-    FileProblem
-        The address is taken, or not one of this machine.
-    """
+    """Return a socket that listens."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # By its name: asyncio turns off Nagle's waiting, 40 ms an answer, on sockets of this protocol only.
     made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -77,8 +71,7 @@ def make_server(app: Application, settings: Settings) -> uvicorn.Server:
             server_header=False,
             lifespan="off",
             ws="none",
-            proxy_headers=bool(settings.trusted_proxies),
-            forwarded_allow_ips=settings.trusted_proxies,
+            proxy_headers=False,  # the application reads them, from trusted proxies only
             timeout_keep_alive=15,
             timeout_graceful_shutdown=10,
             limit_concurrency=500,
@@ -150,12 +143,13 @@ def run_worker(
     others = {name: job for name, job in methods.others.items() if name != "report"}
     without_report = replace(methods, others=others)
     reminding = timedelta(hours=settings.reminder_hours)
-    tidied = -_HOUR
+    tidied = mailed = -_HOUR
     while not stopped():
         with _going_on():
             _work(market, without_report, "work")
-            if settings.smtp_url is not None:
-                enter_reminders(market, reminding)
+            if settings.smtp_url is not None and time.monotonic() - mailed > _MAILS:
+                mailed = time.monotonic()
+                enter_mails(market, reminding)
             if time.monotonic() - tidied > _HOUR:
                 tidied = time.monotonic()
                 tidy(market)
@@ -198,15 +192,7 @@ def _rest(stopped: Callable[[], bool], seconds: float) -> None:
 
 
 def serve(settings: Settings, tell: Callable[[str], None]) -> None:
-    """Serve until a signal says to stop: workers beside it end the job that they are at.
-
-    Parameters
-    ----------
-    settings
-        How the service is set up.
-    tell
-        Called with the address once requests are answered.
-    """
+    """Serve until a signal says to stop: workers beside it end the job that they are at."""
     check_smtp(settings)
     with contextlib.ExitStack() as stack:
         taken = listening(settings.host, settings.port)

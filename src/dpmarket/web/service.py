@@ -13,8 +13,6 @@ from dpmarket.web.limits import Limits, Rate
 from dpmarket.web.problems import TooOften
 from dpmarket.web.settings import Settings
 
-LOGIN = Rate(10, 60.0)
-"""Of sign-ins by an address."""
 RATES = {"invite": Rate(30, 3600.0), **dict.fromkeys(("reserve", "choose", "report"), Rate(10, 60.0))}
 """Of acts by a caller; all of a seller's quotes count together."""
 
@@ -37,14 +35,12 @@ class Service:
         """The time as the database writes it."""
         return time_text(self.moment)
 
-    def limit(self, kind: str, who: str, rate: Rate) -> None:
-        """Count a request.
+    def limit_sign_in(self, address: str) -> None:
+        """Count an address's try to sign in."""
+        self.limit("login", address, Rate(self.settings.sign_ins_per_minute, 60.0))
 
-        Raises
-        ------
-        TooOften
-            There were too many.
-        """
+    def limit(self, kind: str, who: str, rate: Rate) -> None:
+        """Count a request."""
         seconds = self.limits.take(kind, who, rate, self.moment)
         if seconds > 0.0:
             raise TooOften(seconds)

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
-from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from dpmarket.campaign.acts import Terms
-from dpmarket.errors import FileProblem
+from dpmarket.campaign.transaction import Terms
+from dpmarket.errors import FileProblem, MarketRefusal
 
 SETTINGS_FILE = "settings.toml"
 Port = Annotated[int, Field(ge=0, le=65535)]
@@ -51,6 +51,8 @@ class Settings(BaseSettings):
     """How long money for any choice is held for a seller at the menu."""
     lifetime_epsilon: float = Field(default=5.0, gt=0, le=1e6)
     """The largest epsilon of a person over all campaigns; a campaign's own limit, if smaller, lowers it."""
+    lifetime_delta: float = Field(default=1e-4, ge=0, lt=1)
+    """The largest sum of a person's deltas; a campaign's own limit, if smaller, lowers it."""
     batch: int = Field(default=20, ge=2)
     """Buyers see sums over whole batches of so many acceptances."""
     max_body: int = Field(default=1_000_000, ge=1_000)
@@ -64,12 +66,29 @@ class Settings(BaseSettings):
     """Which authorities are trusted for that server's certificate; left out: those of the machine."""
     mail_from: str | None = Field(default=None, pattern=r"^[^\s@<>,]+@[^\s@<>,]+$")
     """The address that mails come from."""
+    mail_name: str | None = Field(default=None, max_length=100, pattern=r"^[^\r\n]+$")
+    """The sender's name in mails; left out: the address alone."""
+    contact: str | None = Field(default=None, max_length=200, pattern=r"^[^\r\n]+$")
+    """Whom sellers can write to or call with questions: shown before they take part."""
     mail_language: str = "en"
     """The catalogue of their texts."""
     reminder_hours: float = Field(default=24.0, gt=0, le=10_000)
     """How long before the end people are reminded who have not answered."""
+    sign_ins_per_minute: int = Field(default=10, ge=1, le=10_000)
+    """How often one address can try to sign in; behind trusted proxies each caller's own address counts."""
+    auth_header: str | None = Field(default=None, pattern=r"^[A-Za-z0-9-]+$")
+    """The header in which a trusted proxy names the member who signed in there; left out: none is read."""
+    oidc_issuer: str | None = Field(default=None, pattern=r"^(https://|http://(127\.0\.0\.1|localhost)[:/])")
+    """The address of an OpenID Connect provider by which members sign in."""
+    oidc_client_id: str = ""
+    """This service's name at the provider; ``/oidc/callback`` is where it leads back to."""
+    oidc_client_secret: SecretStr = SecretStr("")
+    """The secret that goes with it."""
     postgres_programs: Path | None = None
     """The folder of ``pg_dump`` and ``pg_restore``, for backups; left out: looked for as any program."""
+    torch_factories: str = ""
+    """Torch models that rules may name, as ``torch:package.module:factory``, with commas between them: their
+    code runs in this service. Left out: none."""
     testing: bool = False
     """Whether this is a test on loopback with invented people."""
     clock_file: Path | None = None
@@ -83,17 +102,20 @@ class Settings(BaseSettings):
             raise ValueError("expected http(s)://host")
         return value.rstrip("/")
 
+    @model_validator(mode="after")
+    def _names_come_from_proxies(self) -> Settings:
+        if self.auth_header is not None and self.trusted_proxies.strip() in ("", "*"):
+            raise ValueError("auth_header needs trusted_proxies: anybody else could name anybody")
+        if self.oidc_issuer is not None and not self.oidc_client_id:
+            raise ValueError("oidc_issuer needs oidc_client_id")
+        return self
+
     @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
+    def settings_customise_sources(  # type: ignore[override]
+        cls, settings_cls: type[BaseSettings], **sources: PydanticBaseSettingsSource
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """The environment goes before what is handed over, which comes from the file."""
-        return env_settings, init_settings
+        return sources["env_settings"], sources["init_settings"]
 
     @property
     def database(self) -> str:
@@ -109,6 +131,18 @@ class Settings(BaseSettings):
     def state_folder(self) -> Path:
         """Where the anti-rollback log is."""
         return self.state or self.folder / "state"
+
+    def refuse_unlisted(self, model: str | None) -> None:
+        """Refuse rules that name a torch model which is not listed here.
+
+        Raises
+        ------
+        MarketRefusal
+            It is not.
+        """
+        if model is not None and model not in [one.strip() for one in self.torch_factories.split(",")]:
+            words = "expected a model that the operator of this service lists"
+            raise MarketRefusal("invalid", f"training.model: {words}, got {model}.")
 
     @property
     def terms(self) -> Terms:
@@ -141,6 +175,6 @@ def read_settings(folder: Path, **given: Any) -> Settings:
     try:
         settings = Settings(**{**written, "folder": folder})
     except ValidationError as problem:
-        names = sorted({str(found["loc"][0]) for found in problem.errors() if found["loc"]})
+        names = sorted({str((*found["loc"], "auth_header and oidc_issuer")[0]) for found in problem.errors()})
         raise FileProblem(f"cannot use the settings of {folder}: look at {', '.join(names)}.") from None
     return settings.model_copy(update={"folder": folder, **given})

@@ -6,48 +6,66 @@ signs in once, a seller's as often as the seller comes back.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request, Response
-from fastapi.responses import HTMLResponse, RedirectResponse
+from fastapi.responses import HTMLResponse
 
-from dpmarket.campaign.access import revoke_token, sign_in
-from dpmarket.web.auth import COOKIE, SESSION, TheService, session
+from dpmarket.campaign.access import ask_for_link, caller_of, revoke_token, sign_in, sign_in_by_name
+from dpmarket.campaign.sellers import stop_mails
+from dpmarket.web.auth import COOKIE, SESSION, TheService, session, start_session
+from dpmarket.web.pages.forms import Sent
 from dpmarket.web.pages.rendering import page, see
-from dpmarket.web.problems import documented
-from dpmarket.web.service import LOGIN
+from dpmarket.web.service import Service
+from dpmarket.web.single_sign_on import named_by_proxy
 
-router = APIRouter(tags=["signing in"], default_response_class=HTMLResponse, include_in_schema=False)
+router = APIRouter(include_in_schema=False)
 Token = Annotated[str, Path(pattern=r"^[A-Za-z0-9_-]{20,100}$")]
-_REFUSALS = documented(404, 422, 429)
+
+
+@router.get("/")
+@router.get("/login")
+def door(request: Request, service: TheService) -> HTMLResponse:
+    """Offer the ways in which members sign in here."""
+    return _door(request, service)
+
+
+@router.post("/login")
+def ask(request: Request, form: Sent, service: TheService) -> Response:
+    """Sign in whom a trusted proxy names, or mail a link; the answer is the same for every address."""
+    _limit(request, service)
+    name = named_by_proxy(request, service.settings)
+    if form.text("how") == "proxy" and name is not None:
+        return start_session(service.market.transact(lambda tx: sign_in_by_name(tx, [name], SESSION)))
+    if service.settings.smtp_url is not None:
+        service.market.transact(lambda tx: ask_for_link(tx, form.text("email")[:300]))
+    return _door(request, service, asked=True)
 
 
 @router.get("/i/{token}")
 @router.get("/login/{token}")
-def button(token: Token, request: Request, service: TheService) -> HTMLResponse:
+@router.get("/stop/{token}")
+def button(token: Token, request: Request) -> HTMLResponse:
     """Show a button. Whether the link is good is told when it is pressed."""
-    kind = "seller" if request.url.path.startswith("/i/") else "member"
-    return page(request, "sign_in", action=request.url.path, kind=kind, title=None, home=None)
+    kind = {"i": "seller", "stop": "stop"}.get(request.url.path.split("/")[1], "member")
+    return page(request, "sign_in", action=request.url.path, kind=kind)
 
 
-@router.post("/i/{token}", responses=_REFUSALS)
-@router.post("/login/{token}", responses=_REFUSALS)
+@router.post("/i/{token}")
+@router.post("/login/{token}")
 def enter(token: Token, request: Request, service: TheService) -> Response:
     """Sign a seller or a member in."""
-    service.limit("login", request.client.host if request.client else "", LOGIN)
+    _limit(request, service)
     kind = "invitation" if request.url.path.startswith("/i/") else "login"
-    made = service.market.transact(lambda tx: sign_in(tx, token, kind, SESSION))
-    answer = RedirectResponse("/signed-in", status_code=303)
-    answer.set_cookie(
-        COOKIE,
-        made,
-        max_age=int(SESSION.total_seconds()),
-        path="/",
-        secure=True,
-        httponly=True,
-        samesite="lax",
-    )
-    return answer
+    return start_session(service.market.transact(lambda tx: sign_in(tx, token, kind, SESSION)))
+
+
+@router.post("/stop/{token}")
+def stop(token: Token, request: Request, service: TheService) -> Response:
+    """End mails to a seller; mail programs press this button by themselves (RFC 8058)."""
+    _limit(request, service)
+    service.market.transact(lambda tx: stop_mails(tx, caller_of(tx.c, token, ("invitation",), tx.now)))
+    return page(request, "signed_out", stopped=True)
 
 
 @router.get("/signed-in")
@@ -61,6 +79,20 @@ def sign_out(request: Request, service: TheService) -> Response:
     """End a session."""
     token = request.cookies.get(COOKIE, "")
     service.market.transact(lambda tx: revoke_token(tx, token))
-    answer = page(request, "signed_out", title=None, home=None)
+    answer = page(request, "signed_out", stopped=False)
     answer.delete_cookie(COOKIE, path="/", secure=True, httponly=True, samesite="lax")
     return answer
+
+
+def _door(request: Request, service: Service, *, asked: bool = False) -> HTMLResponse:
+    settings = service.settings
+    ways: dict[str, Any] = {
+        "named": named_by_proxy(request, settings),
+        "provider": settings.oidc_issuer is not None,
+        "mails": settings.smtp_url is not None,
+    }
+    return page(request, "door", asked=asked, **ways)
+
+
+def _limit(request: Request, service: Service) -> None:
+    service.limit_sign_in(request.client.host if request.client else "")

@@ -11,11 +11,11 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from email import policy
 from email.message import EmailMessage
-from email.utils import format_datetime
+from email.utils import format_datetime, formataddr
 from urllib.parse import unquote, urlsplit
 
 from dpmarket.campaign.jobs import PerhapsSent
-from dpmarket.campaign.mail import Mail
+from dpmarket.campaign.mail import Mail, fill_in
 from dpmarket.errors import DpmarketError, FileProblem
 from dpmarket.web.guard import LOOPBACK
 from dpmarket.web.metrics import log_event
@@ -26,13 +26,7 @@ _SECONDS = 30.0
 
 
 def check_smtp(settings: Settings) -> None:
-    """Refuse settings by which no mail could be sent, or only in clear over a network.
-
-    Raises
-    ------
-    FileProblem
-        Without a value of the settings: an address may hold a password.
-    """
+    """Refuse settings by which no mail could be sent, or only in clear over a network."""
     if settings.smtp_url is None:
         return
     parts = urlsplit(settings.smtp_url.get_secret_value())
@@ -56,17 +50,7 @@ class Refused(DpmarketError):
 
 
 def send(mail: Mail, settings: Settings) -> None:
-    """Send one mail by SMTP, over TLS.
-
-    Raises
-    ------
-    FileProblem
-        It was certainly not sent, for a reason that may pass.
-    Refused
-        It was refused for good.
-    PerhapsSent
-        The server's last answer was lost.
-    """
+    """Send one mail by SMTP, over TLS."""
     try:
         with _connected(settings) as server:
             _hand_over(server, mail, settings)
@@ -78,15 +62,28 @@ def send(mail: Mail, settings: Settings) -> None:
 def message_of(mail: Mail, settings: Settings) -> EmailMessage:
     """Return a mail as it is sent: with the same identity each time, and nothing private but its link."""
     texts = texts_for(mail.language or settings.mail_language)
-    host = urlsplit(settings.public_url).hostname
+    parts = urlsplit(settings.public_url)
+    path, contact = "login" if mail.kind == "login" else "i", settings.contact or ""
+    link = f"{settings.public_url}/{path}/{mail.token}"
+    if mail.words is not None:
+        subject, _, body = fill_in(mail.words, link, contact).partition("\n\n")
+    else:
+        subject = html.unescape(texts(f"mail.{mail.kind}_subject"))
+        body = html.unescape(texts(f"mail.{mail.kind}_text", link=link))
+        body += f"\n{html.unescape(texts('mail.contact', contact=contact))}\n" if contact else ""
     made = EmailMessage()
-    made["From"], made["To"] = settings.mail_from, mail.address
-    made["Subject"] = html.unescape(texts(f"mail.{mail.kind}_subject"))
+    made["From"] = formataddr((settings.mail_name or "", str(settings.mail_from)))
+    made["To"], made["Subject"] = mail.address, " ".join(subject.split())
     made["Date"] = format_datetime(datetime.now(UTC))
-    made["Message-ID"] = f"<{mail.kind}-{mail.id}@{host}>"
+    made["Message-ID"] = f"<{mail.kind}-{mail.id}@{parts.hostname}>"
     made["Auto-Submitted"] = "auto-generated"
-    link = f"{settings.public_url}/i/{mail.token}"
-    made.set_content(html.unescape(texts(f"mail.{mail.kind}_text", link=link)), cte="quoted-printable")
+    if mail.kind != "login":
+        stop = f"{settings.public_url}/stop/{mail.token}"
+        body += f"\n{html.unescape(texts('mail.stop', link=stop))}\n"
+        if parts.scheme == "https":  # mail programs press it for their reader (RFC 8058)
+            made["List-Unsubscribe"] = f"<{stop}>"
+            made["List-Unsubscribe-Post"] = "List-Unsubscribe=One-Click"
+    made.set_content(body, cte="quoted-printable")
     return made
 
 

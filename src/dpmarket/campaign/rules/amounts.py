@@ -1,19 +1,8 @@
-"""Write amounts of money as people read them: in units of the currency, with its name."""
-
-from __future__ import annotations
+"""Amounts of money as people read them: in units of the currency, with its name."""
 
 
 def money_text(amount: int, minor_units: int, currency: str) -> str:
-    """Return an amount of minor units as text.
-
-    Parameters
-    ----------
-    amount
-        Whole minor units.
-    minor_units
-        How many make one unit of money.
-    currency
-        Its short name; empty if the rules file names none.
+    """Return an amount of whole minor units as text.
 
     Examples
     --------

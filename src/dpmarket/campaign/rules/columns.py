@@ -20,7 +20,7 @@ import polars as pl
 from dpmarket.arrays import BoolArray, FloatArray, IntArray
 from dpmarket.campaign.rules.questions import Question
 from dpmarket.campaign.rules.rules_file import Rules
-from dpmarket.files import ColumnProblem, find, numbers_of
+from dpmarket.files import ColumnProblem, dates_of, find, numbers_of
 from dpmarket.learning.columns import Categories, Column, Dates, Numbers, YesNo, column_from
 
 if TYPE_CHECKING:
@@ -33,7 +33,8 @@ UNKNOWN = -1.0
 """The code of a category that is none of the public ones."""
 NO_CATEGORY = "\0"
 """Stands for it where an encoder takes texts; no rules can name it."""
-YES, NO = ("true", "yes", "1"), ("false", "no", "0")
+_TRUTHS = dict.fromkeys(("true", "yes", "1"), 1.0) | dict.fromkeys(("false", "no", "0"), 0.0)
+_FIRST_DAY = datetime.date(1970, 1, 1).toordinal()
 
 
 @dataclass(frozen=True)
@@ -151,12 +152,10 @@ class Field:
     def _coded(self, texts: pl.Series) -> tuple[FloatArray, BoolArray, str]:
         """Return codes of texts, which of them have none, and what to say about these."""
         if self.kind == "date":
-            dates = texts.str.to_date("%Y-%m-%d", strict=False)
-            found = dates.cast(pl.Int32).cast(pl.Float64) + datetime.date(1970, 1, 1).toordinal()
+            found = dates_of(texts)[0].cast(pl.Int32).cast(pl.Float64) + _FIRST_DAY
             words = "no date such as 2020-12-31"
         elif self.kind == "truth":
-            codes = dict.fromkeys(YES, 1.0) | dict.fromkeys(NO, 0.0)
-            found = texts.str.to_lowercase().replace_strict(codes, default=None, return_dtype=pl.Float64)
+            found = texts.str.to_lowercase().replace_strict(_TRUTHS, default=None, return_dtype=pl.Float64)
             words = "neither true nor false (yes or no, 1 or 0)"
         else:
             whole = self.name == OUTCOME and isinstance(self.levels[0], int)
@@ -342,14 +341,22 @@ def loss_of(rules: Rules) -> Loss:
     return logistic_loss() if classes == 2 else Softmax(classes)
 
 
-def text_columns(fields: Sequence[Field]) -> list[str]:
-    """Return the columns that are read from files as texts."""
-    return list(dict.fromkeys(field.column for field in fields if field.kind != "number"))
+def columns_by_type(fields: Sequence[Field]) -> tuple[list[str], list[str]]:
+    """Return the columns that are read from files as texts, and those that are read as numbers."""
+    texts = dict.fromkeys(field.column for field in fields if field.kind != "number")
+    return list(texts), list(dict.fromkeys(field.column for field in fields if field.column not in texts))
 
 
-def number_columns(fields: Sequence[Field]) -> list[str]:
-    """Return the columns that are read from files as numbers."""
-    return list(dict.fromkeys(field.column for field in fields if field.kind == "number"))
+def read_codes(
+    fields: Sequence[Field], table: pl.DataFrame, rows: IntArray
+) -> tuple[FloatArray, list[ColumnProblem]]:
+    """Return the codes of a table's rows, shape (rows, fields), and everything that is wrong with them."""
+    codes = np.empty((rows.size, len(fields)))
+    problems: list[ColumnProblem] = []
+    for place, field in enumerate(fields):
+        codes[:, place], found = field.read(table, rows)
+        problems += [one for one in found if one not in problems]  # two statistics may ask one column
+    return codes, problems
 
 
 def feature_fields(columns: Mapping[str, Any], outside: str) -> list[Field]:

@@ -1,17 +1,22 @@
-"""Contradictions in a rules file: between keys, each of which may be fine by itself."""
+"""Contradictions in a rules file: between keys, each of which is fine by itself."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
-from dpmarket.campaign.rules.questions import LEAST_SHARE, question_problems
+from dpmarket.campaign.rules.keys import expected_of
+from dpmarket.campaign.rules.questions import LEAST_SHARE, Question, question_problems
 from dpmarket.errors import InvalidInput
 from dpmarket.learning.columns import column_from
 
+if TYPE_CHECKING:
+    from dpmarket.campaign.rules.rules_file import Bounds, Rules
+
+Found = Iterator[tuple[str, str]]
 RESERVED_COLUMNS = (
     "epsilon", "payment", "payment_minor_units", "currency", "minor_units", "state", "reason", "reference",
-    "probability", "prediction",
+    "probability", "prediction", "interval_low", "interval_high",
 )  # fmt: skip
 
 
@@ -20,237 +25,177 @@ def probability_columns(labels: Sequence[object]) -> list[str]:
     return [f"probability_{label}" for label in labels]
 
 
-def contradictions(data: Mapping[str, Any], feature_keys: set[str], features: str) -> list[tuple[str, str]]:
-    """Find what is wrong between keys, each of which may be fine or not; ill-typed ones are skipped.
-
-    Parameters
-    ----------
-    data
-        Tables by name, as a TOML file gives them.
-    feature_keys
-        The keys that a feature may have.
-    features
-        What is expected where there are no features.
-
-    Returns
-    -------
-    list of (str, str)
-        The path of a key, and the sentence for it.
-    """
-    found = []
-    objective, sellers = _table(data, "objective"), _table(data, "sellers")
-    if isinstance(data.get("objective"), Mapping):
-        given = [name for name in ("payment_weight", "budget") if name in objective]
-        if len(given) != 1:
-            what = "both" if given else "neither"
-            found.append(("objective", f"objective: expected either payment_weight or budget, found {what}."))
-        if _table(data, "campaign").get("mechanism") == "posted" and "budget" not in objective:
-            line = "campaign.mechanism: expected objective.budget beside a posted price, found none."
-            found.append(("campaign.mechanism", line))
-        if "confidence" in objective and "budget" not in objective:
-            line = "objective.confidence: expected a budget beside it, found none."
-            found.append(("objective.confidence", line))
-        found += _paper_problems(data, objective)
-        if "budget" in objective and "expected" not in sellers:
-            line = "sellers.expected: missing; expected a whole number >= 1, because objective.budget is set."
-            found.append(("sellers.expected", line))
-        elif _table(data, "campaign").get("mechanism") == "online" and "expected" not in sellers:
-            line = "sellers.expected: missing; expected a whole number >= 1, for which prices are planned."
-            found.append(("sellers.expected", line))
-    found += delta_problems(data)
-    found += _purposes(data, features)
-    for name, bounds in _table(data, "features").items():
-        if isinstance(bounds, Mapping):
-            found += _feature_problems(f"features.{name}", bounds, feature_keys)
-    return found + _clashes(data, sellers)
+def contradictions(rules: Rules) -> dict[str, str]:
+    """Return, by the path of a key, the sentence about what is wrong with it beside other keys."""
+    found: dict[str, str] = {}
+    for part in (_bought, _prices, _network, _statistics, _features, _columns):
+        for path, words in part(rules):
+            found.setdefault(path, f"{path}: {words}")
+    return found
 
 
-def delta_problems(data: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Find what contradicts a delta in a rules file, or what it lacks beside it; ill-typed keys are skipped.
+def _bought(rules: Rules) -> Found:
+    """Find rules that ask for nothing, or for a model and statistics."""
+    label, target = rules.label, rules.target
+    if rules.statistics:
+        for name in ("features", "label", "target"):
+            if getattr(rules, name):
+                yield (
+                    name,
+                    "expected none beside [statistics]: a campaign trains a model or asks for numbers.",
+                )
+        return
+    if not rules.features:
+        yield "features", f"missing; expected {expected_of(type(rules), 'features')}."
+    if label is None and target is None:
+        yield "label", "missing; expected the table [label], or [target]."
+    if label is not None and target is not None:
+        yield "target", "expected none beside [label]: a model predicts one of them."
+    if target is not None and not target.low < target.high:
+        yield "target", f"expected low < high, got low = {target.low}, high = {target.high}."
 
-    Returns
-    -------
-    list of (str, str)
-        The path of a key, and the sentence for it.
-    """
-    objective, sellers = (_table(data, name) for name in ("objective", "sellers"))
-    found = []
-    if "lifetime_delta" in sellers and "lifetime_epsilon" not in sellers:
-        line = "sellers.lifetime_delta: expected sellers.lifetime_epsilon beside it, found none."
-        found.append(("sellers.lifetime_delta", line))
-    delta = objective.get("delta")
-    if not isinstance(delta, int | float) or isinstance(delta, bool) or not 0.0 < delta < 1.0:
-        return found
-    if data.get("statistics"):
-        line = "objective.delta: expected none with statistics, whose noise needs no delta."
-        found.append(("objective.delta", line))
-    expected = sellers.get("expected")
-    if "expected" not in sellers:
-        line = "sellers.expected: missing; expected a whole number >= 1, because objective.delta is set."
-        found.append(("sellers.expected", line))
-    elif isinstance(expected, int) and expected >= 1 and delta > 1.0 / (10.0 * expected):
-        found.append(
-            (
-                "objective.delta",
-                f"objective.delta: expected at most 1 / (10 * sellers.expected) = {0.1 / expected:.3g}, got "
-                f"{delta!r}: publishing the records of a few people at random would keep such guarantees.",
-            )
+
+def _prices(rules: Rules) -> Found:
+    """Find what is missing for prices, and what the paper's objective or a delta excludes."""
+    wanted, sellers, mechanism = rules.objective, rules.sellers, rules.campaign.mechanism
+    budget, weight, delta = wanted.budget is not None, wanted.payment_weight is not None, wanted.delta
+    mu, sigma = wanted.concentration is not None, wanted.noise is not None
+    paper = "objective.concentration" if mu else "objective.noise"
+    needs_people = budget or delta is not None or mechanism != "offline"
+    # The path of a key, whether something is wrong with it, and the sentence.
+    table = [
+        ("objective", budget and weight, "expected either payment_weight or budget, found both."),
+        ("objective", not budget and not weight, "expected either payment_weight or budget, found neither."),
+        ("campaign.mechanism", mechanism == "posted" and not budget,
+            "expected objective.budget beside a posted price, found none."),
+        ("objective.confidence", wanted.confidence is not None and not budget,
+            "expected a budget beside it, found none."),
+        (paper, mu != sigma, "expected concentration and noise together: the paper's objective has both."),
+        (paper, (mu or sigma) and delta is not None,
+            "expected none beside objective.delta: the paper's objective has no delta."),
+        (paper, (mu or sigma) and rules.costs.shape != "linear",
+            "expected linear costs beside it, as in the paper."),
+        ("sellers.expected", sellers.expected is None and needs_people,
+            "missing; expected a whole number >= 1, because a budget, a delta and prices for sellers one by "
+            "one are planned for so many."),
+        ("training.intervals", rules.training.intervals is not None and bool(rules.statistics),
+            "expected none with statistics, whose intervals cost nothing."),
+        ("sellers.lifetime_delta", sellers.lifetime_delta is not None and sellers.lifetime_epsilon is None,
+            "expected sellers.lifetime_epsilon beside it, found none."),
+    ]  # fmt: skip
+    yield from ((path, words) for path, is_wrong, words in table if is_wrong)
+    if delta is not None:
+        yield from _delta(rules, delta)
+
+
+def _delta(rules: Rules, delta: float) -> Found:
+    """Find what contradicts a delta, or what it lacks beside it."""
+    sellers = rules.sellers
+    most = 1.0 if sellers.expected is None else 0.1 / sellers.expected
+    if rules.statistics:
+        yield "objective.delta", "expected none with statistics, whose noise needs no delta."
+    if delta > most:
+        yield (
+            "objective.delta",
+            f"expected at most 1 / (10 * sellers.expected) = {most:.3g}, got {delta!r}: publishing the "
+            "records of a few people at random would keep such guarantees.",
         )
-    if "lifetime_epsilon" in sellers:
-        limit = sellers.get("lifetime_delta")
-        if limit is None:
-            line = (
-                "sellers.lifetime_delta: missing; expected a number >= objective.delta, because "
-                "sellers.lifetime_epsilon is set: over a lifetime epsilons and deltas add up, each by itself."
-            )
-            found.append(("sellers.lifetime_delta", line))
-        elif isinstance(limit, int | float) and limit < delta:
-            line = f"sellers.lifetime_delta: expected at least objective.delta = {delta!r}, got {limit!r}."
-            found.append(("sellers.lifetime_delta", line))
-    return found
+    if sellers.lifetime_epsilon is not None and sellers.lifetime_delta is None:
+        yield (
+            "sellers.lifetime_delta",
+            "missing; expected a number >= objective.delta, because sellers.lifetime_epsilon is set: over a "
+            "lifetime epsilons and deltas add up, each by itself.",
+        )
+    elif sellers.lifetime_delta is not None and sellers.lifetime_delta < delta:
+        words = f"expected at least objective.delta = {delta!r}, got {sellers.lifetime_delta!r}."
+        yield "sellers.lifetime_delta", words
 
 
-def _paper_problems(data: Mapping[str, Any], objective: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Find what the paper's objective excludes: it has two prices, pure epsilon and linear costs."""
-    given = [name for name in ("concentration", "noise") if name in objective]
-    if not given:
-        return []
-    path = f"objective.{given[0]}"
-    if len(given) == 1:
-        other = "noise" if given[0] == "concentration" else "concentration"
-        return [(path, f"{path}: expected objective.{other} beside it: the paper's objective has both.")]
-    if "delta" in objective:
-        return [(path, f"{path}: expected none beside objective.delta: the paper's objective has no delta.")]
-    if _table(data, "costs").get("shape", "linear") != "linear":
-        return [(path, f"{path}: expected linear costs beside it, as in the paper.")]
-    return []
+def _network(rules: Rules) -> Found:
+    """Find what a torch model lacks or excludes."""
+    training, target = rules.training, rules.target
+    named = training.model is not None
+    for name in ("code", "parameters"):
+        given = getattr(training, name) is not None
+        if named and not given:
+            yield f"training.{name}", f"missing; expected {expected_of(type(training), name)}."
+        if given and not named:
+            yield f"training.{name}", "expected training.model beside it, found none."
+    if not named:
+        return
+    if rules.statistics:
+        yield "training.model", "expected none beside [statistics]."
+    if rules.objective.delta is None:
+        yield "objective.delta", "missing; expected a number: guarantees of a torch model have a delta."
+    if training.l2 is not None:
+        yield "training.l2", "expected none beside training.model, whose factory sets weight_decay."
+    if training.intervals is not None:
+        yield "training.intervals", "expected none beside training.model: intervals are for linear models."
+    if target is not None and target.quantile is not None:
+        yield "target.quantile", "expected none beside training.model, whose factory sets the loss."
 
 
-def _purposes(data: Mapping[str, Any], features: str) -> list[tuple[str, str]]:
-    """Find what is missing for a model, what is wrong with statistics, and where rules want both."""
-    if not data.get("statistics"):
-        found = []
-        if "features" not in data:
-            found.append(("features", f"features: missing; expected {features}."))
-        elif data["features"] == {}:
-            found.append(("features", f"features: expected {features}, got {{}}."))
-        if "label" not in data and "target" not in data:
-            found.append(("label", "label: missing; expected the table [label], or [target]."))
-        elif "label" in data and "target" in data:
-            found.append(("target", "target: expected none beside [label]: a model predicts one of them."))
-        target = _table(data, "target")
-        low, high = target.get("low"), target.get("high")
-        if isinstance(low, int | float) and isinstance(high, int | float) and not low < high:
-            found.append(("target", f"target: expected low < high, got low = {low}, high = {high}."))
-        return found
-    found = [
-        (name, f"{name}: expected none beside [statistics]: a campaign trains a model or asks for numbers.")
-        for name in ("features", "label", "target")
-        if data.get(name)
-    ]
-    several = _table(data, "statistics")
-    for name, declared in several.items():
-        if isinstance(declared, Mapping):
-            found += question_problems(f"statistics.{name}", declared)
-    return found + _shares(several) + _kinds(data)
-
-
-def _shares(several: Mapping[str, Any]) -> list[tuple[str, str]]:
-    tables = {name: declared for name, declared in several.items() if isinstance(declared, Mapping)}
-    shares = {name: declared.get("share", 1.0) for name, declared in tables.items()}
-    if not all(isinstance(share, int | float) and share > 0 for share in shares.values()):
-        return []
-    small = [name for name, share in shares.items() if share < LEAST_SHARE * sum(shares.values())]
-    paths = [f"statistics.{name}.share" for name in small]
-    return [(path, f"{path}: expected at least a thousandth of all shares.") for path in paths]
-
-
-def _kinds(data: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Find columns that are read in two ways: as numbers, as yes or no, or as one of these categories."""
-    found: list[tuple[str, str]] = []
+def _statistics(rules: Rules) -> Found:
+    """Find questions that make no sense, too small shares, and columns that are read in two ways."""
+    total = sum(question.share or 1.0 for question in rules.statistics.values())
     first: dict[str, tuple[str, Any]] = {}
-    for path, declared in _questions(data):
-        reading: Any = "numbers"
-        if declared.get("kind") == "share":
-            reading = "yes or no"
-        elif declared.get("kind") == "histogram" and "edges" not in declared:
-            given = declared.get("categories")
-            reading = sorted(map(str, given)) if isinstance(given, list) else []
-        for column in _columns(declared):
-            other, was = first.setdefault(column, (path, reading))
-            if was != reading:
-                line = f"{path}: expected another column than {other}, which reads {column!r} otherwise."
-                found.append((path, line))
-    return found
+    for name, question in rules.statistics.items():
+        path = f"statistics.{name}"
+        yield from question_problems(path, question)
+        if (question.share or 1.0) < LEAST_SHARE * total:
+            yield f"{path}.share", "expected at least a thousandth of all shares."
+        for column in question.names:
+            other, reading = first.setdefault(column, (path, _reading(question)))
+            if reading != _reading(question):
+                yield path, f"expected another column than {other}, which reads {column!r} otherwise."
 
 
-def _questions(data: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
-    named = [(f"statistics.{name}", declared) for name, declared in _table(data, "statistics").items()]
-    return [(path, declared) for path, declared in named if isinstance(declared, Mapping)]
+def _reading(question: Question) -> Any:
+    if question.has_numbers or question.kind == "share":
+        return question.has_numbers
+    return sorted(map(str, question.categories or ()))
 
 
-def _columns(declared: Mapping[str, Any]) -> list[str]:
-    columns = declared.get("columns") or [declared.get("column", "value")]
-    return [column for column in columns if isinstance(column, str)] if isinstance(columns, list) else []
+def _features(rules: Rules) -> Found:
+    for name, bounds in rules.features.items():
+        yield from _feature(f"features.{name}", bounds)
 
 
-def _feature_problems(path: str, declared: Mapping[str, Any], known: set[str]) -> list[tuple[str, str]]:
-    """Find what is wrong between the keys of one feature."""
+def _feature(path: str, bounds: Bounds) -> Found:
+    declared = bounds.declared()
     if not {"categories", "first", "last", "boolean"} & set(declared):
-        ends = {"low": "a number", "high": "a number above low"}
-        absent = [(f"{path}.{end}", words) for end, words in ends.items() if end not in declared]
-        if absent:
-            return [(place, f"{place}: missing; expected {words}.") for place, words in absent]
-        low, high = declared["low"], declared["high"]
-        if isinstance(low, int | float) and isinstance(high, int | float) and not low < high:
-            return [(path, f"{path}: expected low < high, got low = {low}, high = {high}.")]
-    if not set(declared) <= known:
-        return []
+        missing = [end for end in ("low", "high") if end not in declared]
+        for end in missing:
+            yield f"{path}.{end}", f"missing; expected {expected_of(type(bounds), end)}."
+        if missing:
+            return
     try:
         column_from(path, declared)
     except InvalidInput as error:
-        return [(path, f"{path}: {str(error).removeprefix(f'column {path!r}: ')}")]
-    return []
+        yield path, str(error).removeprefix(f"column {path!r}: ")
 
 
-def _clashes(data: Mapping[str, Any], sellers: Mapping[str, Any]) -> list[tuple[str, str]]:
-    found = []
-    ids = sellers.get("id_column", "seller")
-    uses = [
-        ("sellers.id_column", ids),
-        ("sellers.cost_column", sellers.get("cost_column", "cost")),
-        *((f"features.{name}", name) for name in _table(data, "features")),
-    ]
-    if "target" in data:
-        uses.insert(2, ("target.column", _table(data, "target").get("column", "target")))
-    elif not _questions(data):
-        uses.insert(2, ("label.column", _table(data, "label").get("column", "label")))
-    asked = dict.fromkeys((path, name) for path, declared in _questions(data) for name in _columns(declared))
-    for path, name in asked:  # two statistics may ask about one column
-        clash = next((other for other, used in uses if used == name), None)
-        if clash is not None:
-            line = f"{path}: expected another column than {clash}, got {name!r} in both."
-            found.append((path, line))
-    first: dict[Any, str] = {}
+def _columns(rules: Rules) -> Found:
+    """Find columns with two uses, and an id column that predictions and quotes need themselves."""
+    ids = rules.sellers.id_column
+    uses = [("sellers.id_column", ids), ("sellers.cost_column", rules.sellers.cost_column)]
+    uses += [(f"{name}.column", one.column) for name in ("label", "target") if (one := getattr(rules, name))]
+    uses += [(f"features.{name}", name) for name in rules.features]
+    first: dict[str, str] = {}
     for path, name in uses:
-        if isinstance(name, str) and name in first:
-            found.append((path, f"{path}: expected another column than {first[name]}, got {name!r} in both."))
-        elif isinstance(name, str):
-            first[name] = path
-    reserved = [*RESERVED_COLUMNS]
-    if len(_labels(data)) > 2:
-        reserved += probability_columns(_labels(data))
+        if first.setdefault(name, path) != path:
+            yield path, f"expected another column than {first[name]}, got {name!r} in both."
+    for name, question in rules.statistics.items():  # two of them may ask about one column
+        for column in question.names:
+            if column in first:
+                words = f"expected another column than {first[column]}, got {column!r} in both."
+                yield f"statistics.{name}", words
+    answered = {name for path, name in uses if not path.startswith("sellers.")}
+    answered |= {column for question in rules.statistics.values() for column in question.names}
+    for name in rules.questions:
+        if name not in answered:
+            yield f"questions.{name}", "expected a column that sellers are asked for; there is none."
+    labels = rules.label.values if rules.label is not None else []
+    reserved = [*RESERVED_COLUMNS, *(probability_columns(labels) if len(labels) > 2 else [])]
     if ids in reserved:
-        words = ", ".join(reserved)
-        found.append(("sellers.id_column", f"sellers.id_column: expected none of {words}, got {ids!r}."))
-    return found
-
-
-def _labels(data: Mapping[str, Any]) -> list[Any]:
-    values = _table(data, "label").get("values")
-    return values if isinstance(values, list) else []
-
-
-def _table(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    value = data.get(name)
-    return value if isinstance(value, Mapping) else {}
+        yield "sellers.id_column", f"expected none of {', '.join(reserved)}, got {ids!r}."

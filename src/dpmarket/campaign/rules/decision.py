@@ -10,6 +10,7 @@ raise the weight cap to a published multiple of the mean weight, by counts alone
 from __future__ import annotations
 
 import hashlib
+import hmac
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,12 +23,7 @@ from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.campaign.rules.pricing import OFFLINE, cross_priced_terms, objective_for, terms_of
 from dpmarket.campaign.rules.rules_file import Rules
 from dpmarket.errors import Infeasible, MarketRefusal
-from dpmarket.mechanisms.cross_pricing import (
-    LEAST_SELLERS,
-    CrossPricedMechanism,
-    bound_salt,
-    sellers_digest,
-)
+from dpmarket.mechanisms.cross_pricing import LEAST_SELLERS, CrossPricedMechanism
 from dpmarket.mechanisms.exact import OfflineMechanism
 from dpmarket.mechanisms.objective import objective_from_dict
 from dpmarket.mechanisms.outcome import Outcome, whole_units
@@ -38,15 +34,8 @@ from dpmarket.mechanisms.price_schedule import PriceSchedule
 class Binding:
     """What the salt of cross-pricing follows from, together with the frozen list of sellers.
 
-    Nothing about the salt is left to choose once rules are announced and the list is frozen. No cost goes
-    into it.
-
-    Attributes
-    ----------
-    rules
-        The digest of the announced rules.
-    nonce
-        The secret key of the sellers' digest; the rules announce its SHA-256.
+    It is the digest of the announced rules, and the secret key of the sellers' digest, whose SHA-256 the
+    rules announce: nothing about the salt is left to choose afterwards, and no cost goes into it.
     """
 
     rules: str
@@ -62,6 +51,30 @@ UNBOUND = Binding("00" * 32, bytes(32))
 """For dry runs, whose salt is nobody's."""
 
 
+def sellers_digest(nonce: bytes, ids: Sequence[str]) -> str:
+    """Return the keyed digest of the frozen list of sellers, which says nothing about them without the nonce.
+
+    The nonce is drawn with the rules, which announce its SHA-256: nothing about the digest is left to choose
+    once the list is frozen. No cost goes into it, so that no report moves its seller to another part.
+    """
+    keyed = hmac.new(nonce, b"dpmarket-sellers-1", hashlib.sha256)
+    names = sorted(map(str.encode, ids))
+    keyed.update(b"".join(len(name).to_bytes(4, "big") + name for name in names))
+    return keyed.hexdigest()
+
+
+def bound_salt(rules_digest: str, sellers: str) -> bytes:
+    """Return the salt that follows from the digests of the rules and of the frozen list of sellers.
+
+    A buyer who wants another one has to change the rules that sellers agreed to, or who sells.
+
+    >>> len(bound_salt("00" * 32, sellers_digest(bytes(32), ["ann"])))
+    32
+    """
+    content = b"dpmarket-salt-1" + bytes.fromhex(rules_digest) + bytes.fromhex(sellers)
+    return hashlib.sha256(content).digest()
+
+
 def is_cross_priced(rules: Rules, reports: int) -> bool:
     """Whether so many reports are priced part by part; else the exact mechanism decides."""
     wanted = rules.objective
@@ -75,32 +88,18 @@ def decide_offline(
 
     Parameters
     ----------
-    rules
-        Of the campaign.
     names
         By which sellers are split into parts, all different.
     costs
         What each reported, money per unit of the cost function.
     binding
         Of the split.
-
-    Raises
-    ------
-    MarketRefusal
-        More sellers than the delta allows.
-    Infeasible
-        None of the reports buys anything.
     """
     refuse_too_many(rules, costs.size)
     budget_in_minor_units(rules)  # refuses one with which nobody can be paid
     terms = terms_of(rules)
     if is_cross_priced(rules, costs.size):
-        assert rules.objective.budget is not None
-        public = cross_priced_terms(rules)
-        mechanism = CrossPricedMechanism(
-            terms.virtual_cost, objective_from_dict(public["objective"]), rules.objective.budget,
-            epsilon_cost=terms.epsilon_cost, minor_unit=public["minor_unit"],
-        )  # fmt: skip
+        mechanism, public = cross_pricing_of(rules)
         sellers = sellers_digest(binding.nonce, names)
         outcome, prices = mechanism.run(names, costs, salt=bound_salt(binding.rules, sellers))
         public |= {**prices.to_dict(), "sellers": sellers, "nonce": binding.announced}
@@ -118,19 +117,24 @@ def decide_offline(
     return outcome, np.where(outcome.epsilons > 0.0, np.maximum(amounts, 1), 0), public
 
 
+def cross_pricing_of(rules: Rules) -> tuple[CrossPricedMechanism, dict[str, Any]]:
+    """Return the mechanism that prices each part of the sellers by the others, and its public tables."""
+    terms, public = terms_of(rules), cross_priced_terms(rules)
+    assert rules.objective.budget is not None
+    mechanism = CrossPricedMechanism(
+        terms.virtual_cost, objective_from_dict(public["objective"]), rules.objective.budget,
+        epsilon_cost=terms.epsilon_cost, minor_unit=public["minor_unit"],
+    )  # fmt: skip
+    return mechanism, public
+
+
 def largest_amount(schedule: PriceSchedule, minor_units: int) -> int:
     """Return a schedule's largest payment in minor units."""
     return int(whole_units(np.array([schedule.largest_payment]), minor_units)[0])
 
 
 def budget_in_minor_units(rules: Rules) -> int | None:
-    """Return the budget in whole minor units, rounded down; None if there is none.
-
-    Raises
-    ------
-    Infeasible
-        It is below the smallest unit.
-    """
+    """Return the budget in whole minor units, rounded down; None if there is none; refuses one of 0."""
     if rules.objective.budget is None:
         return None
     budget = math.floor(Fraction(rules.objective.budget) * rules.money.minor_units)
@@ -151,13 +155,7 @@ def most_people(delta: float) -> int:
 
 
 def refuse_too_many(rules: Rules, people: int) -> None:
-    """Refuse more people than a campaign's delta allows.
-
-    Raises
-    ------
-    MarketRefusal
-        Says how many it allows, and why.
-    """
+    """Refuse more people than a campaign's delta allows."""
     delta = rules.delta
     if delta and people > most_people(delta):
         raise MarketRefusal(

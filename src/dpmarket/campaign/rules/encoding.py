@@ -30,18 +30,9 @@ def record_bytes(rules: Rules) -> int:
 def encode_record(rules: Rules, values: Record) -> bytes:
     """Write a record as bytes of one length, whatever is in it.
 
-    Parameters
-    ----------
-    rules
-        Which columns, bounds, categories and labels to expect, and how many rows at most.
-    values
-        By column, a number, a text of a category or a date such as 2020-12-31, true or false, or None where
-        gaps are declared; and one of the labels, or the target. Several rows are a list of such.
-
-    Raises
-    ------
-    MarketRefusal
-        Names what is missing or wrong, never a value, nor an unknown name.
+    ``values`` has, by column, a number, a text of a category or a date such as 2020-12-31, true or false, or
+    None where gaps are declared; and one of the labels, or the target. What is missing or wrong is refused by
+    its column, never by a value or an unknown name.
     """
     most = rules.sellers.rows_per_person
     rows = [values] if isinstance(values, Mapping) else list(values)
@@ -65,11 +56,7 @@ def outside_columns(rules: Rules, values: Record) -> list[str]:
 
 
 def zero_record(rules: Rules) -> bytes:
-    """Return the public record that stands for one that cannot be opened.
-
-    One row, with the middle of all bounds, no public category, what is true or false false, the first label,
-    and the vector 0.
-    """
+    """Return the public record for one that cannot be opened: one row of middles and first levels."""
     fields, kind = fields_of(rules), _row(rules)
     empty = kind.pack(*([0.0] * len(fields)), 0)
     row = kind.pack(*(field.middle for field in fields), 1)
@@ -79,8 +66,6 @@ def zero_record(rules: Rules) -> bytes:
 def decode_records(rules: Rules, contents: Sequence[bytes | None]) -> Records:
     """Return the records of some people, one content each; what :func:`encode_record` never writes is zero.
 
-    Notes
-    -----
     Guaranteed: nothing that is in a record raises an error.
     """
     fields, zero = fields_of(rules), zero_record(rules)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import difflib
 import types
 import typing
-from typing import Any
+from typing import Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_serializer
 
 from dpmarket.errors import InvalidInput
 
@@ -26,78 +26,61 @@ class Table(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
-def given_keys(table: BaseModel) -> dict[str, Any]:
-    """Return the keys of a table that are given, as plain data."""
-    return {name: value for name in type(table).model_fields if (value := getattr(table, name)) is not None}
+class NamedTable(Table):
+    """A table with a name of the buyer's own, such as a feature: written with the keys that are given."""
+
+    expected: ClassVar[str]
+
+    @model_serializer
+    def declared(self) -> dict[str, Any]:
+        """Return the keys that are given, as plain data."""
+        return {name: value for name, value in self if value is not None}
 
 
-def model_in(annotation: Any) -> Any:
-    """Return the table that a field holds, where one may be left out; else what it is."""
-    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
-        held = [part for part in typing.get_args(annotation) if part is not type(None)]
-        if len(held) == 1:
-            return held[0]
-    return annotation
+def table_of(annotation: Any) -> tuple[type[Table] | None, bool]:
+    """Return the table that a key holds, or None, and whether it holds several of them by name."""
+    is_named = typing.get_origin(annotation) is dict
+    parts = typing.get_args(annotation)[1:] if is_named else [annotation]
+    if isinstance(annotation, types.UnionType):  # a table that may be left out
+        parts = typing.get_args(annotation)
+    found = [part for part in parts if isinstance(part, type) and issubclass(part, Table)]
+    return (found[0] if found else None), is_named
 
 
-def is_table(kind: Any) -> bool:
-    """Whether a kind is a table of the rules file."""
-    return isinstance(kind, type) and issubclass(kind, BaseModel)
+def expected_of(table: type[BaseModel], name: str) -> str:
+    """Return what a key expects, for a sentence to the person who wrote it."""
+    extra = table.model_fields[name].json_schema_extra
+    return str(extra["expected"]) if isinstance(extra, dict) else f"the table [{name}]"
 
 
-def table_of_named(kind: Any) -> type[BaseModel] | None:
-    """Return the table that tables with names of the buyer's own are, such as features; None for others."""
-    parts = typing.get_args(kind)
-    return parts[1] if typing.get_origin(kind) is dict and is_table(parts[1]) else None
-
-
-def sentence(found: Any, whole: type[BaseModel], named: dict[type[BaseModel], str]) -> tuple[str, str]:
-    """Return the path of the key that an error is about, and the sentence for it.
-
-    Parameters
-    ----------
-    found
-        An error as pydantic tells it.
-    whole
-        The model of the whole file.
-    named
-        What is expected of tables with names of the buyer's own, by kind.
-    """
-    model: Any = whole
+def sentence(found: Any, whole: type[Table]) -> tuple[str, str]:
+    """Return the path of the key that an error of pydantic is about, and the sentence for it."""
+    table: type[Table] | None = whole
+    named: type[Table] | None = None
     names: list[str] = []
     expected = "a table"
     for part in found["loc"]:
+        if named is not None:
+            assert issubclass(named, NamedTable)
+            expected, table, named = named.expected, named, None
+        elif table is None:
+            break  # a part of a list
+        elif part in table.model_fields:
+            expected = expected_of(table, part)
+            held, is_named = table_of(table.model_fields[part].annotation)
+            table, named = (None, held) if is_named else (held, None)
         names.append(str(part))
-        inner = table_of_named(model)
-        if is_table(model):
-            if part not in model.model_fields:
-                break
-            field = model.model_fields[part]
-            extra = field.json_schema_extra
-            expected = str(extra["expected"]) if isinstance(extra, dict) else f"the table [{part}]"
-            model = model_in(field.annotation)
-        elif inner is not None:
-            expected, model = named[inner], inner
-        else:
-            names.pop()
-            break
     path = ".".join(names)
     if found["type"] == "extra_forbidden":
-        return path, f"{path}: unknown key; {_alternatives(names[-1], model)}"
+        keys = list(table.model_fields) if table is not None else []
+        near = difflib.get_close_matches(names[-1], keys, 1)
+        return path, f"{path}: unknown key; " + (
+            f"did you mean {near[0]}?" if near else f"expected one of {', '.join(keys)}."
+        )
     if found["type"] == "missing":
         return path, f"{path}: missing; expected {expected}."
     reason = found.get("ctx", {}).get("error")
     if isinstance(reason, InvalidInput):
         return path, f"{path}: {reason}"
-    return path, f"{path}: expected {expected}, got {_shown(found['input'])}."
-
-
-def _alternatives(name: str, model: Any) -> str:
-    fields = list(model.model_fields) if hasattr(model, "model_fields") else []
-    near = difflib.get_close_matches(name, fields, 1)
-    return f"did you mean {near[0]}?" if near else f"expected one of {', '.join(fields)}."
-
-
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
+    shown = repr(found["input"])
+    return path, f"{path}: expected {expected}, got {shown if len(shown) <= 60 else shown[:57] + '...'}."

@@ -31,7 +31,6 @@ from dpmarket.mechanisms.plan import SMALL_MARKET, Plan, Prospect, plan
 from dpmarket.mechanisms.price_schedule import (
     CostBins,
     PriceSchedule,
-    population_schedule,
     posted_price,
     price_market,
 )
@@ -67,16 +66,8 @@ def remembered(function: F) -> F:
 class Terms:
     """The public tables of a campaign.
 
-    Attributes
-    ----------
-    distribution
-        Of costs, common knowledge: for plans only, never for a decision about a report.
-    virtual_cost, epsilon_cost
-        The announced tables.
-    objective
-        With the rules' payment weight; with a budget its weight is only where the search for it starts.
-    delta
-        Of every guarantee; 0 without one.
+    The distribution of costs is for plans only, never for a decision about a report. The objective has the
+    rules' payment weight; with a budget its weight is only where the search for it starts.
     """
 
     distribution: CostDistribution
@@ -148,6 +139,8 @@ def _error_constants(rules: Rules) -> Objective:
     if rules.statistics:
         error = _statistics_error(rules)
         return Objective(error.sampling, error.noise, 1.0)
+    if rules.training.parameters is not None:
+        return Objective.for_descent(rules.training.parameters)
     from dpmarket.privacy import Release
 
     norm, loss = norm_of(rules), loss_of(rules)
@@ -171,33 +164,29 @@ def online_schedule(rules: Rules) -> tuple[PriceSchedule, dict[str, Any]]:
     """Return the schedule by which sellers are quoted one by one, and all that decides as plain data.
 
     A function of the rules alone.
-
-    Raises
-    ------
-    FileProblem
-        The rules do not say how many sellers are expected.
     """
-    people, terms, wanted = rules.people, terms_of(rules), rules.objective
-    objective = terms.objective
-    if rules.campaign.mechanism == POSTED:
-        schedule = _posted(rules, terms, people, float(wanted.budget or 0.0))
-        return schedule, terms.public("posted price", objective, schedule=schedule.to_dict())
-    if wanted.budget is None:
-        schedule = population_schedule(
-            terms.distribution, objective, people,
-            epsilon_cost=terms.epsilon_cost, virtual_cost=terms.virtual_cost,
-        )  # fmt: skip
-    elif wanted.confidence is not None:
-        found = plan_for(rules, people, wanted.budget)
-        objective, schedule = found.objective, found.schedules[0]
+    wanted, terms = rules.objective, terms_of(rules)
+    if rules.campaign.mechanism == POSTED or wanted.confidence is None or wanted.budget is None:
+        objective, schedule = _typical(rules, rules.people, wanted.budget)
     else:
-        weight, priced = price_for_budget(
-            [terms.bins(people)], objective, terms.epsilon_cost, wanted.budget, 1.0 / rules.money.minor_units
-        )
-        objective, schedule = objective.with_payment_weight(weight), priced.schedules[0]
+        found = plan_for(rules, rules.people, wanted.budget)
+        objective, schedule = found.objective, found.schedules[0]
     if schedule.largest_epsilon == 0.0:
         raise Infeasible("expected rules by which something is bought: raise the budget.")
-    return schedule, terms.public(ONLINE, objective, schedule=schedule.to_dict())
+    mechanism = "posted price" if rules.campaign.mechanism == POSTED else ONLINE
+    return schedule, terms.public(mechanism, objective, schedule=schedule.to_dict())
+
+
+def _typical(rules: Rules, people: int, budget: float | None) -> tuple[AnyObjective, PriceSchedule]:
+    """Return what is offered in the typical market of so many people, and the objective by which it is."""
+    terms, unit = terms_of(rules), 1.0 / rules.money.minor_units
+    if rules.campaign.mechanism == POSTED:
+        return terms.objective, _posted(rules, terms, people, budget or 0.0)
+    bins = [terms.bins(people)]
+    if budget is None:
+        return terms.objective, price_market(bins, terms.objective, terms.epsilon_cost).schedules[0]
+    weight, priced = price_for_budget(bins, terms.objective, terms.epsilon_cost, budget, unit)
+    return terms.objective.with_payment_weight(weight), priced.schedules[0]
 
 
 def _posted(rules: Rules, terms: Terms, people: int, budget: float) -> PriceSchedule:
@@ -270,20 +259,9 @@ def plan_for(rules: Rules, people: int, budget: float) -> Plan:
 
 
 def prospect_for(rules: Rules, people: int, budget: float) -> Prospect:
-    """Return what the typical market of so many people lets expect of a budget, by the rules' own mechanism.
-
-    Raises
-    ------
-    Infeasible
-        The budget buys nothing.
-    """
+    """Return what a budget lets expect in the typical market of so many people, by the rules' mechanism."""
     terms, unit = terms_of(rules), 1.0 / rules.money.minor_units
-    bins, schedule = terms.bins(people), None
-    if rules.campaign.mechanism == POSTED:
-        schedule = _posted(rules, terms, people, budget)
-    else:
-        found = price_for_budget([bins], terms.objective, terms.epsilon_cost, budget, unit)[1]
-        schedule = found.schedules[0]
+    bins, schedule = terms.bins(people), _typical(rules, people, budget)[1]
     epsilons, payments = schedule.quote(bins.costs)
     shares = terms.epsilon_cost.share(epsilons)
     total, bought = float(bins.counts @ shares), float(bins.counts[epsilons > 0.0].sum())
@@ -321,14 +299,7 @@ def expected_error(rules: Rules) -> float | None:
     if rules.sellers.expected is None:
         return None
     terms, bins = terms_of(rules), terms_of(rules).bins(rules.people)
-    if rules.campaign.mechanism == POSTED:
-        schedule = _posted(rules, terms, rules.people, float(rules.objective.budget or 0.0))
-    elif rules.objective.budget is not None:
-        unit = 1.0 / rules.money.minor_units
-        priced = price_for_budget([bins], terms.objective, terms.epsilon_cost, rules.objective.budget, unit)
-        schedule = priced[1].schedules[0]
-    else:
-        schedule = price_market([bins], terms.objective, terms.epsilon_cost).schedules[0]
+    schedule = _typical(rules, rules.people, rules.objective.budget)[1]
     shares = terms.epsilon_cost.share(schedule.quote(bins.costs)[0])
     total = float(bins.counts @ shares)
     if total == 0.0:
@@ -384,15 +355,9 @@ def outcome_of(public: Mapping[str, Any], epsilons: FloatArray, payments: FloatA
 def schedule_of(public: Mapping[str, Any], reported_costs: FloatArray | int) -> PriceSchedule:
     """Return what rules offer at each cost: their schedule, or the optimum of a market.
 
-    Offline, one seller's own report moves the exact mechanism's prices a little, and each part of a
-    cross-priced market has its own: this is the schedule of all of them together.
-
-    Parameters
-    ----------
-    public
-        All that decided, as plain data.
-    reported_costs
-        The market: everybody's report, or how many people the typical one has.
+    The market is everybody's report, or how many people the typical one has. Offline, one seller's own report
+    moves the exact mechanism's prices a little, and each part of a cross-priced market has its own: this is
+    the schedule of all of them together.
     """
     if "schedule" in public:
         return PriceSchedule.from_dict(public["schedule"])

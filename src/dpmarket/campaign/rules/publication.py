@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from dpmarket.campaign.rules.columns import loss_of, norm_of
-from dpmarket.campaign.rules.pricing import OFFLINE, online_schedule, terms_of
+from dpmarket.campaign.rules.columns import norm_of
+from dpmarket.campaign.rules.decision import is_cross_priced
+from dpmarket.campaign.rules.network import stated_loss
+from dpmarket.campaign.rules.pricing import CROSS_PRICED, OFFLINE, online_schedule, terms_of
 from dpmarket.campaign.rules.rules_file import Rules
 from dpmarket.certificates import announce_rules, describe_market
+from dpmarket.mechanisms.cross_pricing import LEAST_SELLERS
 
 _PLANNED = ("payment_weight", "gamma")  # for as many reports as there will be
 _PRIVATE = {"campaign": ("database",), "sellers": ("id_column", "cost_column", "excluded")}
@@ -20,14 +23,7 @@ _PRIVATE = {"campaign": ("database",), "sellers": ("id_column", "cost_column", "
 def announced_text(rules: Rules, committed_at: str, nonce: str) -> str:
     """Return the text of announced rules: everything that a certificate will state, as far as it is fixed.
 
-    Parameters
-    ----------
-    rules
-        Of the campaign.
-    committed_at
-        When they were fixed, UTC.
-    nonce
-        SHA-256 of the nonce of the sellers' digest, in hexadecimal digits, where parts may be cross-priced.
+    ``nonce`` is the SHA-256 of the nonce of the sellers' digest, where parts may be cross-priced.
     """
     data = rules.to_data()
     for table, names in _PRIVATE.items():
@@ -49,8 +45,13 @@ def _tables(rules: Rules, nonce: str) -> dict[str, Any]:
     tables = {key: described[key] for key in ("groups", "epsilon_cost", "delta")}
     objective = {key: value for key, value in terms.objective.to_dict().items() if key not in _PLANNED}
     if rules.objective.budget is None:
-        return tables | {"objective": terms.objective.to_dict()}
-    return tables | {"objective": objective, "split": {"nonce": nonce}}
+        return tables | {"mechanism": OFFLINE, "objective": terms.objective.to_dict()}
+    if not is_cross_priced(rules, LEAST_SELLERS):
+        return tables | {"mechanism": OFFLINE, "objective": objective}
+    by_parts = {"mechanism": CROSS_PRICED, "budget": rules.objective.budget, "split": {"nonce": nonce}}
+    exact = {"mechanism": OFFLINE, "budget": None, "split": None}
+    chosen = {key: {"by_sellers": [[0, exact[key]], [LEAST_SELLERS, by_parts[key]]]} for key in exact}
+    return tables | {"objective": objective} | chosen
 
 
 def _release(rules: Rules) -> dict[str, Any]:
@@ -60,8 +61,11 @@ def _release(rules: Rules) -> dict[str, Any]:
         stated = {name: {"question": one.statistic(rows).to_dict()} for name, one in rules.statistics.items()}
         return {"family": "statistics", "rows_per_person": rows, "statistics": stated}
     model = {"classes": None if rules.label is None else list(rules.label.values)}
-    loss = loss_of(rules).to_dict()
+    share = rules.training.intervals
+    more: dict[str, Any] = {} if share is None else {"intervals": {"share": share}}
+    loss = stated_loss(rules)
     if rules.objective.delta is not None:
-        return {"family": "descent", "loss": loss, "model": model, "terms": {"delta": rules.objective.delta}}
+        noise = {"delta": rules.objective.delta}
+        return {"family": "descent", "loss": loss, "model": model, "terms": noise, **more}
     terms = {"loss": loss, "norm": norm_of(rules).to_dict(), "private": "records", "rows_per_person": rows}
-    return {"family": "norm", "model": model, "terms": terms}
+    return {"family": "norm", "model": model, "terms": terms, **more}

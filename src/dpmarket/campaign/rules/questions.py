@@ -5,13 +5,12 @@ One table describes a question: its kind, the column, and the public bounds or c
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import model_serializer
 
-from dpmarket.campaign.rules.keys import Table, given_keys, key
+from dpmarket.campaign.rules.keys import NamedTable, expected_of, key
 from dpmarket.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -20,19 +19,22 @@ if TYPE_CHECKING:
 LEAST_SHARE = 1e-3
 """No share of several is below this part of all: so every sum of what they spend is a float."""
 
-_OWN: dict[str, set[str]] = {
-    "mean": {"low", "high"},
-    "share": set(),
-    "histogram": {"categories", "edges"},
-    "quantile": {"level", "candidates", "low", "high", "steps", "interval_share"},
-    "vector_mean": {"columns", "bound"},
-}
 _COMMON = {"kind", "column", "confidence", "share"}
+# For each kind the sets of keys of which it needs one, and keys that it may have beside them.
+_NEEDED: dict[str, list[set[str]]] = {
+    "mean": [{"low", "high"}],
+    "share": [set()],
+    "histogram": [{"categories"}, {"edges"}],
+    "quantile": [{"low", "high", "steps"}, {"candidates"}],
+    "vector_mean": [{"columns", "bound"}],
+}
+_OPTIONAL = {"quantile": {"level", "interval_share"}}
 
 
-class Question(Table):
+class Question(NamedTable):
     """A number to buy instead of a model. Public bounds or categories; nothing is read from the records."""
 
+    expected: ClassVar[str] = '{ kind = "mean", low = ..., high = ... } or another kind'
     kind: Literal["mean", "share", "histogram", "quantile", "vector_mean"] = key(
         ...,
         '"mean", "share", "histogram", "quantile" or "vector_mean"',
@@ -124,11 +126,6 @@ class Question(Table):
         gt=0,
     )
 
-    @model_serializer
-    def declared(self) -> dict[str, Any]:
-        """Return the keys that are given, as plain data."""
-        return given_keys(self)
-
     @property
     def names(self) -> list[str]:
         """The columns that are asked about."""
@@ -140,10 +137,7 @@ class Question(Table):
         return self.kind not in ("share", "histogram") or self.edges is not None
 
     def ends(self) -> tuple[float, float]:
-        """Return between which numbers an answer counts as it is; what lies beyond counts at the nearer end.
-
-        For a vector_mean those of one coordinate alone.
-        """
+        """Return between which numbers an answer counts as it is; of a vector_mean in one coordinate."""
         if self.kind == "vector_mean":
             return -(self.bound or 0.0), self.bound or 0.0
         if self.kind == "quantile":
@@ -153,33 +147,6 @@ class Question(Table):
             return self.edges[0], self.edges[-1]
         return self.low or 0.0, self.high or 0.0
 
-    def statistic(self, rows_per_person: int = 1) -> Statistic:
-        """Return the statistic that is asked for, not yet released.
-
-        Raises
-        ------
-        InvalidInput
-            Bounds or categories that make no sense.
-        """
-        from dpmarket.statistics import PrivateHistogram, statistic_from_dict
-
-        terms: dict[str, Any] = {"confidence": self.confidence, "rows_per_person": rows_per_person}
-        if self.kind == "mean":
-            return statistic_from_dict({"kind": "mean", "low": self.low, "high": self.high, **terms})
-        if self.kind == "share":
-            return statistic_from_dict({"kind": "share", **terms})
-        if self.kind == "vector_mean":
-            return statistic_from_dict(
-                {"kind": "vector mean", "names": self.names, "bound": self.bound, **terms}
-            )
-        if self.kind == "quantile":
-            level = {} if self.interval_share is None else {"interval_share": self.interval_share}
-            question = {"kind": "quantile", "level": self.level or 0.5, "candidates": self.answers()}
-            return statistic_from_dict({**question, **level, **terms})
-        if self.edges is not None:
-            return PrivateHistogram.from_edges(self.edges, **terms)
-        return PrivateHistogram([str(category) for category in self.categories or ()], **terms)
-
     def answers(self) -> list[float]:
         """Return all that a quantile may be answered with, increasing."""
         if self.candidates is not None:
@@ -187,49 +154,40 @@ class Question(Table):
         ends = np.linspace(self.low or 0.0, self.high or 0.0, (self.steps or 0) + 1)
         return [float(end) for end in ends]
 
+    def statistic(self, rows_per_person: int = 1) -> Statistic:
+        """Return the statistic that is asked for; ``InvalidInput`` for bounds that make no sense."""
+        from dpmarket.statistics import PrivateHistogram, statistic_from_dict
 
-def question_problems(path: str, declared: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+        terms: dict[str, Any] = {"confidence": self.confidence, "rows_per_person": rows_per_person}
+        if self.edges is not None:
+            return PrivateHistogram.from_edges(self.edges, **terms)
+        if self.categories is not None:
+            return PrivateHistogram([str(category) for category in self.categories], **terms)
+        if self.kind == "mean":
+            terms |= {"low": self.low, "high": self.high}
+        elif self.kind == "vector_mean":
+            terms |= {"names": self.names, "bound": self.bound}
+        elif self.kind == "quantile":
+            terms |= {"level": self.level or 0.5, "candidates": self.answers()}
+            if self.interval_share is not None:
+                terms["interval_share"] = self.interval_share
+        return statistic_from_dict({"kind": self.kind.replace("_", " "), **terms})
+
+
+def question_problems(path: str, question: Question) -> Iterator[tuple[str, str]]:
     """Find what is wrong between the keys of one question, each of which may be fine by itself."""
-    kind = declared.get("kind")
-    if not isinstance(kind, str) or kind not in _OWN:
-        return
-    for name in declared:
-        if name in Question.model_fields and name not in _OWN[kind] | _COMMON:
-            yield f"{path}.{name}", f"{path}.{name}: a {kind} has no such key."
-    missing = [f"{path}.{name}" for name in missing_keys(kind, declared)]
-    for place in missing:
-        yield place, f"{place}: missing; expected {_expected(place.rpartition('.')[2])}."
-    if missing or not set(declared) <= set(Question.model_fields):
-        return
-    try:
-        Question.model_validate(dict(declared)).statistic()
-    except InvalidInput as problem:
-        yield path, f"{path}: {problem}"
-    except ValueError:  # of a key by itself, which is said elsewhere
-        return
-
-
-def keys_of(kind: str) -> set[str]:
-    """Return the keys that a question of this kind may have, if it is the only one."""
-    return (_OWN.get(kind, set()) | _COMMON) - {"share"} - ({"column"} if kind == "vector_mean" else set())
-
-
-def missing_keys(kind: str, declared: Mapping[str, Any]) -> list[str]:
-    """Return the keys that a question of this kind needs and does not have."""
-    if kind == "mean":
-        needed = ["low", "high"]
-    elif kind == "vector_mean":
-        needed = ["columns", "bound"]
-    elif kind == "histogram":
-        needed = [] if "edges" in declared else ["categories"]
-    elif kind == "quantile":
-        needed = [] if "candidates" in declared else ["low", "high", "steps"]
-    else:
-        needed = []
-    return [name for name in needed if name not in declared]
-
-
-def _expected(name: str) -> str:
-    extra = Question.model_fields[name].json_schema_extra
-    assert isinstance(extra, dict)
-    return str(extra["expected"])
+    kind, declared = question.kind, set(question.declared())
+    known = _COMMON | _OPTIONAL.get(kind, set()).union(*_NEEDED[kind])
+    foreign = [name for name in question.declared() if name not in known]
+    for name in foreign:
+        yield f"{path}.{name}", f"a {kind} has no such key."
+    missing = _NEEDED[kind][0] - declared
+    if missing and not any(needed <= declared for needed in _NEEDED[kind]):
+        for name in Question.model_fields:
+            if name in missing:
+                yield f"{path}.{name}", f"missing; expected {expected_of(Question, name)}."
+    elif not foreign:
+        try:
+            question.statistic()
+        except InvalidInput as problem:
+            yield path, str(problem)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -18,7 +18,7 @@ from dpmarket.errors import FileProblem, InvalidInput
 from dpmarket.files import parse_json, read_json, to_json
 
 if TYPE_CHECKING:
-    from dpmarket.learning import PublicEncoder
+    from dpmarket.learning import Interval, PublicEncoder
     from dpmarket.statistics import ReleasedStatistic
 
 MODEL: Literal["dpmarket.model/7"] = "dpmarket.model/7"
@@ -60,27 +60,12 @@ class Numbers(_Part):
 class ModelFile(_Part):
     """A released model.
 
-    Attributes
-    ----------
-    dpmarket
-        The version that trained it.
-    id_column
-        The name of the column with ids.
-    predicts
-        Labels, or a number.
-    encoder
-        What was declared about the features, see :class:`~dpmarket.learning.PublicEncoder`.
-    outside_bounds
-        Whether values outside of it were clipped or refused.
-    records
-        Number of people trained on; how many rows they have is private.
-    description
-        Everything public about the release, as the estimator's ``description_`` has it: with the released
-        whole numbers (``cells``) or, with a delta, coefficients, the constant's last.
-    intercept_scaling, shrinkage_correction
-        The number in the constant column, and the public factor between released numbers and coefficients.
-    secure_noise
-        Whether the noise came from the operating system's entropy.
+    ``records`` is the number of people trained on; how many rows they have is private. ``description`` is
+    everything public about the release, as the estimator's ``description_`` has it: with the released whole
+    numbers (``cells``) or, with a delta, coefficients, the constant's last. ``intercept_scaling`` is the
+    number in the constant column, ``shrinkage_correction`` the public factor between released numbers and
+    coefficients; ``effective_people`` is how many with equal weights would have the same sampling error;
+    ``secure_noise`` says whether the noise came from the operating system's entropy.
     """
 
     schema_version: Literal["dpmarket.model/7"] = Field(MODEL, alias="schema")
@@ -90,6 +75,7 @@ class ModelFile(_Part):
     encoder: dict[str, Any]
     outside_bounds: Literal["clip", "refuse"]
     records: int = Field(ge=1)
+    effective_people: float = Field(gt=0)
     description: dict[str, Any]
     intercept_scaling: float = Field(gt=0)
     shrinkage_correction: float = Field(gt=0)
@@ -145,9 +131,31 @@ class ModelFile(_Part):
             values[:, -1] += self.predicts.center
         return values
 
+    @property
+    def is_network(self) -> bool:
+        """Whether it is a torch model, which has weights in place of coefficients."""
+        loss = self.description.get("loss")
+        return isinstance(loss, dict) and loss.get("kind") == "torch"
+
+    @cached_property
+    def _network(self) -> Any:
+        """The network with its weights; refuses code that is not here, or another."""
+        from dpmarket.learning.torch_factory import made_by
+        from dpmarket.learning.torch_gradients import Network
+
+        loss, weights = self.description["loss"], np.array(self.description["coefficients"][0], dtype=float)
+        made = made_by(loss["model"], loss["code"], len(self.features), max(len(self.labels), 1))
+        try:
+            return Network(made.get("module")).loaded(weights)
+        except InvalidInput as problem:
+            raise FileProblem(f"cannot use the model of {loss['model']}: {problem}") from None
+
     def outputs(self, features: Any) -> FloatArray:
         """Return the outputs for a table with the encoder's columns, shape (rows, outputs)."""
         scaled = self.public_encoder.fit_transform(features)
+        if self.is_network:
+            found, own = np.asarray(self._network.outputs(scaled)), self.predicts
+            return found * own.scale + own.center if isinstance(own, Numbers) else found
         return np.asarray(scaled @ self.coefficients[:, :-1].T + self.coefficients[:, -1])
 
     def numbers(self, features: Any) -> FloatArray:
@@ -163,6 +171,67 @@ class ModelFile(_Part):
         if margins.shape[1] > 1:
             return np.asarray(softmax(margins, axis=1))
         return np.column_stack([expit(-margins), expit(margins)])
+
+    def interval(self, features: Any, level: float) -> Interval:
+        """Return intervals for what :meth:`probabilities` or :meth:`numbers` return."""
+        found = self.estimator.predict_interval(self.public_encoder.fit_transform(features), level)
+        if not isinstance(self.predicts, Numbers):
+            return found  # type: ignore[no-any-return]
+        low, high = (np.clip(end, self.predicts.low, self.predicts.high) for end in (found.low, found.high))
+        return found._replace(low=low, high=high)  # type: ignore[no-any-return]
+
+    @cached_property
+    def estimator(self) -> Any:
+        """The model as a fitted estimator that was published: it has a summary and intervals."""
+        from dpmarket.learning import (
+            PrivateLinearRegression,
+            PrivateLogisticRegression,
+            PrivateQuantileRegressor,
+        )
+        from dpmarket.learning.curvature import NoisyHessian
+        from dpmarket.learning.spread import norm_and_loss
+        from dpmarket.privacy import Descent, Release
+
+        settings: dict[str, Any] = {
+            "delta": self.delta or None,
+            "noise_norm": self.public_encoder.noise_norm(),
+        }
+        if self.is_network:
+            raise FileProblem("expected a linear model for intervals; this one is a network.")
+        values, stated, predicted = self.coefficients, self.description, self.predicts
+        model: Any
+        if isinstance(predicted, Classes):
+            model = PrivateLogisticRegression(classes=tuple(predicted.labels), **settings)
+            model.classes_ = np.array(predicted.labels)
+            model.coef_, model.intercept_ = values[:, :-1], values[:, -1]
+        else:
+            units = (predicted.center, predicted.scale)
+            if predicted.quantile is None:
+                model = PrivateLinearRegression(*units, **settings)
+            else:
+                model = PrivateQuantileRegressor(predicted.quantile, *units, **settings)
+            model.coef_, model.intercept_ = values[0, :-1], float(values[0, -1])
+        model.n_features_in_ = len(self.features)
+        model.description_, model.effective_people_ = stated, self.effective_people
+        model.intercept_scaling_, model.shrinkage_correction_ = (
+            self.intercept_scaling,
+            self.shrinkage_correction,
+        )
+        try:
+            if self.delta:
+                model.descent_ = Descent.from_dict(stated["release"])
+            else:
+                model.release_ = Release.from_dict(stated["release"])
+                model.noise_rate_, model.l2_ = float(stated["noise_rate"]), model.release_.l2
+                model.grid_ = float(stated["grid"])
+            norm, loss = norm_and_loss(model)
+            if "intervals" in stated:
+                model.hessian_ = NoisyHessian.from_dict(stated["intervals"], loss, norm)
+            if values.shape != (loss.outputs, norm.n_coefficients):
+                raise InvalidInput("expected as many coefficients as the release has.")
+        except (KeyError, TypeError, ValueError, OverflowError) as problem:
+            raise FileProblem(f"cannot use the model's release: {problem}") from None
+        return model
 
     def likeliest(self, probabilities: FloatArray) -> IntArray:
         """Return the number of each row's likeliest label, the first of those that are equally likely."""
@@ -203,22 +272,15 @@ class StatisticsFile(_Part):
 
 
 Released = ModelFile | StatisticsFile
-_ANY = Annotated[Released, Field(discriminator="schema_version")]
 
 
 def read_released(source: str | os.PathLike[str]) -> Released:
-    """Read what ``dpmarket train`` wrote.
-
-    Raises
-    ------
-    FileProblem
-        No JSON, neither a model nor statistics, or parts missing or wrong, each by its name.
-    """
+    """Read what ``dpmarket train`` wrote, or say which parts are missing or wrong."""
     return released_from(read_json(source, LARGEST_FILE), str(source))
 
 
 def read_model(source: str | os.PathLike[str]) -> ModelFile:
-    """Read a model; refuses as :func:`read_released` does, and statistics."""
+    """Read a model; statistics are refused."""
     found = read_released(source)
     if not isinstance(found, ModelFile):
         raise FileProblem(f"expected a model in {source}, found statistics.")
@@ -255,23 +317,26 @@ def _refuse_other_coefficients(model: ModelFile, source: str) -> None:
     """Refuse a description that is none, or does not have a coefficient for every feature and output."""
     from dpmarket.audit import Claim
 
-    if len(set(model.labels)) < len(model.labels):
-        raise FileProblem(f"cannot use {source}: expected different labels.")
     try:
         claim = Claim.of(model.description, [1.0])
     except InvalidInput as problem:
         raise FileProblem(f"cannot use {source}: {problem}") from None
-    found = model.description.get("coefficients" if claim.delta else "cells")
-    outputs = len(model.labels) if len(model.labels) > 2 else 1
-    expected = len(model.features) + 1
-    kinds = (int, float) if claim.delta else (int,)
-    if not isinstance(found, list) or len(found) != outputs:
-        raise FileProblem(f"cannot use {source}: expected coefficients of {outputs} outputs.")
-    for row in found:
-        if not isinstance(row, list) or len(row) != expected:
-            raise FileProblem(f"cannot use {source}: expected {expected} coefficients.")
-        if not all(type(cell) in kinds and abs(cell) <= 2**63 for cell in row):
-            raise FileProblem(f"cannot use {source}: expected coefficients that are numbers, and no others.")
+    labels, kinds = model.labels, (int, float) if claim.delta else (int,)
+    rows = model.description.get("coefficients" if claim.delta else "cells")
+    shape = (len(labels) if len(labels) > 2 else 1, len(model.features) + 1)
+    if model.is_network:  # its weights are compared with the network where it is used
+        loss, many = model.description["loss"], rows[0] if isinstance(rows, list) and rows else None
+        shape = (1, len(many) if isinstance(many, list) else 0)
+        if not all(isinstance(loss.get(name), str) for name in ("model", "code")):
+            raise FileProblem(f"cannot use {source}: expected the name of its factory, and its digest.")
+    if len(set(labels)) < len(labels):
+        raise FileProblem(f"cannot use {source}: expected different labels.")
+    if not isinstance(rows, list) or len(rows) != shape[0]:
+        raise FileProblem(f"cannot use {source}: expected coefficients of {shape[0]} outputs.")
+    if not all(isinstance(row, list) and len(row) == shape[1] for row in rows):
+        raise FileProblem(f"cannot use {source}: expected {shape[1]} coefficients.")
+    if not all(type(cell) in kinds and abs(cell) <= 2**63 for row in rows for cell in row):
+        raise FileProblem(f"cannot use {source}: expected coefficients that are numbers, and no others.")
     norm = model.public_encoder.noise_norm().to_dict() | {"constant": model.intercept_scaling}
     if not model.delta and model.description["release"].get("norm") != norm:
         raise FileProblem(f"cannot use {source}: expected the noise norm of its encoder.")

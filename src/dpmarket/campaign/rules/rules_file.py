@@ -1,7 +1,7 @@
 """The rules file (TOML): a checked value, or a list of everything that is wrong with the file.
 
 The models below are the one description of the file: what is accepted, what is said about a wrong key, the
-commented template and the reference page all come from them.
+commented template, the form of the service and the reference page all come from them.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ import os
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, BaseModel, Field, ValidationError, model_serializer
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 
 from dpmarket.campaign.rules.contradictions import contradictions
-from dpmarket.campaign.rules.keys import Table, given_keys, key, sentence
+from dpmarket.campaign.rules.keys import NamedTable, Table, key, sentence
 from dpmarket.campaign.rules.questions import Question
 from dpmarket.errors import FileProblem
 from dpmarket.files import read_json, read_toml
@@ -25,6 +25,7 @@ from dpmarket.files import read_json, read_toml
 if TYPE_CHECKING:
     from dpmarket.costs import CostDistribution
 
+_FACTORY = r"^torch:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*$"
 MOST_LABELS = 256  # so that a label's number is one byte wherever records are kept
 
 
@@ -39,6 +40,15 @@ def _labels(values: list[Any]) -> list[Any]:
     if not 2 <= len(values) <= MOST_LABELS or not (texts or whole) or len(set(values)) < len(values):
         raise ValueError("different texts or different whole numbers, at least two")
     return values
+
+
+def _text_of_date(value: Any) -> Any:
+    is_date = isinstance(value, datetime.date) and not isinstance(value, datetime.datetime)
+    return value.isoformat() if is_date else value
+
+
+Date = Annotated[str, BeforeValidator(_text_of_date)]
+"""A text such as 2020-12-31, or a date of TOML."""
 
 
 class CampaignTable(Table):
@@ -256,9 +266,10 @@ class Money(Table):
     )
 
 
-class Bounds(Table):
+class Bounds(NamedTable):
     """What is public about one feature: bounds of a number, categories, dates, or true and false."""
 
+    expected: ClassVar[str] = "{ low = ..., high = ... } or { categories = [...] }"
     low: float | None = key(
         None, "a number", "Where a number lies at the least: public, never read from the data."
     )
@@ -270,20 +281,15 @@ class Bounds(Table):
         min_length=1,
     )
     other: bool | None = key(None, "true or false", "Whether all other values are one more category.")
-    first: str | None = key(None, "a date such as 2020-12-31", "The earliest date, in place of low.")
-    last: str | None = key(None, "a date after first", "The latest date, in place of high.")
+    first: Date | None = key(None, "a date such as 2020-12-31", "The earliest date, in place of low.")
+    last: Date | None = key(None, "a date after first", "The latest date, in place of high.")
     boolean: Literal[True] | None = key(None, "true", "That the feature is true or false.")
-    missing: float | str | bool | None = key(
+    missing: float | Date | bool | None = key(
         None, "a value of the feature", "What stands for an empty cell. Left out: such cells are refused."
     )
     missing_category: bool | None = key(
         None, "true or false", "Whether an empty cell is a category of its own, in place of missing."
     )
-
-    @model_serializer
-    def declared(self) -> dict[str, Any]:
-        """Return the keys that are given, as plain data."""
-        return given_keys(self)
 
 
 class Label(Table):
@@ -338,6 +344,29 @@ class Target(Table):
         return 0.25 * (self.high - self.low) if self.scale is None else self.scale
 
 
+class Translation(Table):
+    """A question in another language."""
+
+    wording: str = key(
+        ..., "a text", "The question.", example="Wie alt sind Sie?", min_length=1, max_length=500
+    )
+    help: str = key("", "a text", "What helps to answer it.", max_length=2_000)
+
+
+class Wording(Table):
+    """How sellers of a live campaign are asked for a column; left out: by the column's name."""
+
+    wording: str = key(
+        ..., "a text", "The question in English.", example="How old are you?", min_length=1, max_length=500
+    )
+    help: str = key("", "a text", "What helps to answer it.", example="In whole years.", max_length=2_000)
+    translations: dict[str, Translation] = key(
+        {},
+        'tables by language, such as de = { wording = "Wie alt sind Sie?" }',
+        "The same in other languages, by their codes.",
+    )
+
+
 class Training(Table):
     """How records are read and a model is trained. Public choices, made without looking at the data."""
 
@@ -348,6 +377,29 @@ class Training(Table):
         "features.",
         example=0.05,
         gt=0,
+    )
+    model: str | None = key(
+        None,
+        "torch:package.module:factory",
+        "A function marked with @torch_factory that makes the network to train, from the numbers of features "
+        "and of labels (1 for a target). Needs objective.delta. Left out: a linear model.",
+        example="torch:our_models.networks:two_layers",
+        pattern=_FACTORY,
+    )
+    code: str | None = key(
+        None,
+        "64 hexadecimal digits",
+        "Beside model: the SHA-256 of the file of its module, as sha256sum shows it.",
+        example="0" * 64,
+        pattern="^[0-9a-f]{64}$",
+    )
+    parameters: int | None = key(
+        None,
+        "a whole number from 1 to 10,000,000",
+        "Beside model: how many weights of the network are trained. Prices follow from it.",
+        example=2410,
+        ge=1,
+        le=10**7,
     )
     radius: float = key(
         1.0,
@@ -368,14 +420,22 @@ class Training(Table):
         gt=0,
         le=1.0,
     )
+    intervals: float | None = key(
+        None,
+        "a number above 0 and below 1",
+        "The share of every epsilon that is spent on a noisy Hessian, so that predictions and coefficients "
+        "have intervals. Left out: nothing, and intervals are rough.",
+        example=0.3,
+        gt=0,
+        lt=1,
+    )
 
 
 class Rules(Table):
     """A whole rules file, checked: frozen, one attribute per table.
 
-    The keys, what each expects and what it means are in the reference of the rules file. Made by
-    :func:`read_rules` and :func:`check_rules`, which also check what holds between keys. They have features
-    with a label or a target, or statistics.
+    Rules have features with a label or a target, or statistics. :func:`read_rules` and :func:`check_rules`
+    make them, and check what holds between keys as well.
     """
 
     campaign: CampaignTable = Field(default_factory=CampaignTable)
@@ -398,6 +458,11 @@ class Rules(Table):
         "them by their shares; together they never spend more.",
     )
     training: Training = Field(default_factory=Training)
+    questions: dict[str, Wording] = key(
+        {},
+        'tables by column, such as age = { wording = "How old are you?" }',
+        "How sellers of a live campaign are asked: by column wording, help and translations.",
+    )
 
     @property
     def delta(self) -> float:
@@ -428,7 +493,11 @@ def read_rules(path: str | os.PathLike[str]) -> Rules:
         path and what was expected.
     """
     data = read_toml(path)
-    _load_distribution(data, Path(path).parent)
+    costs = data.get("costs")
+    name = costs.get("distribution") if isinstance(costs, dict) else None
+    if isinstance(costs, dict) and isinstance(name, str) and name.endswith(".json"):
+        content = read_json(Path(path).parent / name)
+        costs["distribution"] = content.get("distribution", content) if isinstance(content, dict) else content
     return check_rules(data, str(path))
 
 
@@ -448,31 +517,19 @@ def check_rules(data: Mapping[str, Any], name: str = "the rules") -> Rules:
     ...     "features": {"age": {"low": 18, "high": 90}}, "label": {"values": [0, 1]}}).label.column
     'label'
     """
-    plain = _with_texts(dict(data))
     problems: dict[str, str] = {}
-    rules = None
     try:
-        rules = Rules.model_validate(plain)
+        rules = Rules.model_validate(dict(data))
     except ValidationError as error:
         for found in error.errors():
-            path, line = sentence(found, Rules, _NAMED)
+            path, line = sentence(found, Rules)
             problems.setdefault(path, line)
-    for path, line in contradictions(plain, set(Bounds.model_fields), _expected("features")):
-        problems.setdefault(path, line)
-    if rules is None or problems:
+    else:
+        problems = contradictions(rules)
+    if problems:
         count = f"{len(problems)} problem" + ("s" if len(problems) > 1 else "")
         raise FileProblem(f"cannot use {name}: {count}.", list(problems.values()))
     return rules
-
-
-def _with_texts(data: Any) -> Any:
-    """Return plain data with dates of TOML as texts."""
-    if isinstance(data, Mapping):
-        return {key: _with_texts(value) for key, value in data.items()}
-    if isinstance(data, list):
-        return [_with_texts(value) for value in data]
-    is_date = isinstance(data, datetime.date) and not isinstance(data, datetime.datetime)
-    return data.isoformat() if is_date else data
 
 
 @lru_cache(maxsize=64)
@@ -492,24 +549,3 @@ def to_distribution(value: Any) -> CostDistribution:
     if isinstance(value, Mapping):
         return distribution_from_dict(value)
     raise ValueError("neither a text nor a table")
-
-
-def _load_distribution(data: dict[str, Any], folder: Path) -> None:
-    """Put the content of a .json file in the place of its name."""
-    costs = data.get("costs")
-    text = costs.get("distribution") if isinstance(costs, dict) else None
-    if isinstance(costs, dict) and isinstance(text, str) and text.endswith(".json"):
-        content = read_json(folder / text)
-        costs["distribution"] = content.get("distribution", content) if isinstance(content, dict) else content
-
-
-def _expected(name: str) -> str:
-    extra = Rules.model_fields[name].json_schema_extra
-    assert isinstance(extra, dict)
-    return str(extra["expected"])
-
-
-_NAMED: dict[type[BaseModel], str] = {
-    Bounds: "{ low = ..., high = ... } or { categories = [...] }",
-    Question: '{ kind = "mean", low = ..., high = ... } or another kind',
-}

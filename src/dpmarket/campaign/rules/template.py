@@ -11,13 +11,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import polars as pl
-from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from dpmarket.campaign.rules.keys import is_table, model_in
+from dpmarket.campaign.rules.keys import table_of
 from dpmarket.campaign.rules.rules_file import Label, Rules, Sellers, Target, check_rules
 from dpmarket.errors import FileProblem
-from dpmarket.files import read_table
+from dpmarket.files import dates_of, read_table
 
 _INTRODUCTION = """\
 # A rules file of dpmarket: what a campaign buys, from whom, and what is made of it.
@@ -36,7 +35,7 @@ _TAKEN = (
 )
 _FEATURES = {"age": {"low": 18.0, "high": 90.0}, "income": {"low": 0.0, "high": 100000.0}}
 _SHOWN = {("objective", "budget"), ("sellers", "expected")}  # optional; what most buyers start from
-_DAY_FIRST = ("%d.%m.%Y", "%d/%m/%Y", "%d-%m-%Y")
+_MOST_CATEGORIES = 50
 _COMMA = r"^\s*[+-]?(\d+|\d{1,3}(\.\d{3})+),\d+\s*$"
 _NUMBER = r"^\s*[+-]?(\d+|\d{1,3}(\.\d{3})+)(,\d+)?\s*$"
 
@@ -56,11 +55,6 @@ def rules_template(
     features
         Declarations by feature, in place of the examples, such as those of a public sample. A comment asks
         to read them over.
-
-    Raises
-    ------
-    FileProblem
-        A key that does not exist, or values that a rules file must not have; ``details`` has a line for each.
 
     Examples
     --------
@@ -82,64 +76,60 @@ def sample_template(
 ) -> tuple[str, dict[str, str]]:
     """Return a rules file whose features are the columns of a public sample, and what each was taken for.
 
-    Parameters
-    ----------
-    sample
-        .csv or .parquet with public records, none of them a seller's. Ids, costs, labels and targets, by
-        their names in ``values`` or by default, are no features. Dates may be written day first, and numbers
-        with a decimal comma.
-    values
-        As for :func:`rules_template`.
+    Ids, costs, labels and targets, by their names in ``values`` or by default, are no features. Dates may be
+    written day first, and numbers with a decimal comma.
     """
     named = dict(values or {})
     used = {
-        named.get("sellers.id_column", Sellers.model_fields["id_column"].default),
-        named.get("sellers.cost_column", Sellers.model_fields["cost_column"].default),
-        named.get("label.column", Label.model_fields["column"].default),
-        named.get("target.column", Target.model_fields["column"].default),
-    }
+        named.get(f"{table}.{name}", model.model_fields[name].default)
+        for table, model, name in (
+            ("sellers", Sellers, "id_column"), ("sellers", Sellers, "cost_column"),
+            ("label", Label, "column"), ("target", Target, "column"),
+        )
+    }  # fmt: skip
     declared, words = declared_by(sample, used)
     return rules_template(named, declared), words
 
 
 def declared_by(
-    sample: str | os.PathLike[str], left_out: set[Any], most_categories: int = 50
+    sample: str | os.PathLike[str], left_out: set[Any]
 ) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
     """Return declarations for the columns of a public sample, and what each column was taken for."""
     from dpmarket.learning.tables import declared_from
 
     table = read_table(sample)
-    table = table.drop([name for name in table.columns if name in left_out])
-    table = table.drop([name for name in table.columns if table.get_column(name).is_null().all()])
-    if not table.columns:
+    names = [
+        name for name in table.columns if name not in left_out and not table.get_column(name).is_null().all()
+    ]
+    if not names:
         raise FileProblem(f"cannot use {sample}: expected a column that is no id and no label.")
-    read = {name: _typed(table.get_column(name)) for name in table.columns}
+    read = {name: as_written(table.get_column(name)) for name in names}
     typed = pl.DataFrame([column for column, _ in read.values()])
     found = {
         name: {
             key: float(f"{value:.4g}") if isinstance(value, float) else value
             for key, value in column.to_dict().items()
         }
-        for name, column in declared_from(typed, most_categories).items()
+        for name, column in declared_from(typed, _MOST_CATEGORIES).items()
     }
     return found, {name: _words(found[name], note) for name, (_, note) in read.items()}
 
 
-def _typed(column: pl.Series) -> tuple[pl.Series, str]:
+def as_written(column: pl.Series) -> tuple[pl.Series, str]:
     """Return a column of texts as dates, numbers or truths where all of it is such; and how it was read."""
     if column.dtype != pl.String:
         return column, ""
-    known = column.drop_nulls().str.strip_chars()
-    for form in ("%Y-%m-%d", *_DAY_FIRST):
-        if not known.str.to_date(form, strict=False).has_nulls():
-            note = "" if form == "%Y-%m-%d" else "read day first; write 2020-12-31 in the data"
-            return column.str.strip_chars().str.to_date(form, strict=False), note
+    texts = column.str.strip_chars()
+    dates, is_day_first = dates_of(texts)
+    if dates.null_count() == texts.null_count():
+        return dates, "read day first" if is_day_first else ""
+    known = texts.drop_nulls()
     if known.str.contains(_NUMBER).all() and known.str.contains(_COMMA).any():
-        plain = column.str.strip_chars().str.replace_all(".", "", literal=True)
-        numbers = plain.str.replace(",", ".", literal=True).cast(pl.Float64, strict=False)
-        return numbers, "read with a decimal comma; write a point in the data"
-    if known.str.to_lowercase().is_in(["true", "false"]).all():
-        return column.str.to_lowercase() == "true", ""
+        plain = texts.str.replace_all(".", "", literal=True).str.replace(",", ".", literal=True)
+        return plain.cast(pl.Float64, strict=False), "read with a decimal comma; write a point in the data"
+    words = texts.str.to_lowercase()
+    if known.len() and words.drop_nulls().is_in(["true", "false", "yes", "no"]).all():
+        return words.is_in(["true", "yes"]), ""
     return column, ""
 
 
@@ -158,42 +148,42 @@ def _words(declared: Mapping[str, Any], note: str) -> str:
 def _put(data: dict[str, Any], path: str, value: Any) -> None:
     """Put a value at a dotted path of nested tables; names of features may have dots themselves."""
     table, _, rest = path.partition(".")
-    if table not in Rules.model_fields or not rest:
+    field = Rules.model_fields.get(table)
+    model, is_named = (None, False) if field is None else table_of(field.annotation)
+    if model is None or not rest or not (is_named or rest in model.model_fields):
         raise FileProblem("expected keys of the rules file, as TABLE.KEY=VALUE.", [f"{path}: no such key."])
-    model = _model(Rules.model_fields[table])
+    name, _, key = rest.rpartition(".")
     own = data.setdefault(table, {})
-    if model is None:  # features and statistics: tables with names of the buyer's own
-        name, _, key = rest.rpartition(".")
+    if is_named:
         own.setdefault(name or rest, {}).update({key: value} if name else value)
-    elif rest not in model.model_fields:
-        raise FileProblem("expected keys of the rules file, as TABLE.KEY=VALUE.", [f"{path}: no such key."])
     else:
         own[rest] = value
 
 
 def _filled(given: Mapping[str, Any], features: Mapping[str, Mapping[str, Any]] | None) -> str:
-    parts = [_INTRODUCTION]
     asks = bool(given.get("statistics"))
     left_out = {"features", "label", "target"} if asks else {"statistics"}
     if not asks:
         left_out.add("label" if "target" in given else "target")
+    parts = [_INTRODUCTION]
     for name, field in Rules.model_fields.items():
-        if name in left_out:
+        model, is_named = table_of(field.annotation)
+        if name in left_out or model is None:
             continue
-        model = _model(field)
-        if model is None:
+        if is_named:
             shown = given.get(name, {})
             if name == "features":
                 shown = _features(given) if features is None else {**features, **shown}
-            lines = [*_comment(str(field.description)), *([_KINDS] if name == "features" else [])]
-            lines += [*_comment(_TAKEN if features is not None else ""), f"[{name}]"]
-            lines += [f"{_key(own)} = {_inline(declared)}" for own, declared in shown.items()]
+            about = [*_comment(str(field.description)), *([_KINDS] if name == "features" else [])]
+            about += _comment(_TAKEN if features is not None else "")
+            keys = [f"{_key(own)} = {_toml(declared)}" for own, declared in shown.items()]
         else:
-            lines = [*_comment(str(model.__doc__)), f"[{name}]"]
-            for key, entry in model.model_fields.items():
-                if not asks or name != "training" or key == "outside_bounds":
-                    lines += _entry(name, key, entry, given)
-        parts.append("\n".join(lines) + "\n")
+            about = _comment(str(model.__doc__))
+            entries = dict(model.model_fields)
+            if asks and name == "training":
+                entries = {"outside_bounds": entries["outside_bounds"]}
+            keys = [line for key, entry in entries.items() for line in _entry(name, key, entry, given)]
+        parts.append("\n".join([*about, f"[{name}]", *keys]) + "\n")
     return "\n".join(parts)
 
 
@@ -201,15 +191,7 @@ def _features(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the features that are given, or examples whose columns are not used otherwise."""
     if given.get("features"):
         return dict(given["features"])
-    used = {
-        given.get(table, {}).get(key)
-        for table, key in (
-            ("label", "column"),
-            ("target", "column"),
-            ("sellers", "id_column"),
-            ("sellers", "cost_column"),
-        )
-    }
+    used = [value for table in ("label", "target", "sellers") for value in given.get(table, {}).values()]
     return {name: ends for name, ends in _FEATURES.items() if name not in used}
 
 
@@ -218,9 +200,9 @@ def _entry(table: str, key: str, field: FieldInfo, given: Mapping[str, Any]) -> 
     assert isinstance(extra, dict)
     own = given.get(table, {})
     line = f"{key} = {_toml(own.get(key, extra['example']))}"
-    bought = given.get("objective", {})
-    shown = (table, key) in _SHOWN and not {"budget", "payment_weight"} & set(bought)
-    if field.default is None and not shown and key not in own:
+    has_price = bool({"budget", "payment_weight"} & set(given.get("objective", {})))
+    is_shown = (table, key) in _SHOWN and not has_price
+    if field.default is None and not is_shown and key not in own:
         line = "# " + line
     return [*_comment(f"{field.description} Expected: {extra['expected']}."), line]
 
@@ -229,25 +211,16 @@ def _comment(text: str) -> list[str]:
     return textwrap.wrap(text, 100, initial_indent="# ", subsequent_indent="# ")
 
 
-def _model(field: FieldInfo) -> type[BaseModel] | None:
-    kind = model_in(field.annotation)
-    return kind if is_table(kind) else None
-
-
 def _key(name: str) -> str:
     """Write a name as a key of TOML: bare if it can be."""
     plain = name.isascii() and name.replace("_", "").replace("-", "").isalnum()
     return name if plain else _toml(name)
 
 
-def _inline(declared: Mapping[str, Any]) -> str:
-    return "{ " + ", ".join(f"{_key(name)} = {_toml(value)}" for name, value in declared.items()) + " }"
-
-
 def _toml(value: Any) -> str:
-    """Write a text, a number, a date, a truth value or a list of them as TOML."""
+    """Write a text, a number, a date, a truth value, a table or a list of texts and numbers as TOML."""
     if isinstance(value, datetime.date):
         return value.isoformat()
     if isinstance(value, Mapping):
-        return _inline(value)
+        return "{ " + ", ".join(f"{_key(name)} = {_toml(one)}" for name, one in value.items()) + " }"
     return json.dumps(value, ensure_ascii=False)

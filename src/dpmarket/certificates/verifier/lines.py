@@ -1,144 +1,151 @@
-"""Checks of one line, and of a receipt, which is a line with its proof."""
+"""Sellers' lines: from a line to its leaf, from a leaf to the root, and what must hold of each line.
+
+A leaf of the Merkle tree (RFC 9162) is the SHA-256 of a byte 0, the salt, the line's numbers as big-endian
+doubles, whether the seller withdrew (one byte), part and group (two bytes each), the digest of the agreed
+rules (zeros: none), and the id. A node is that of a byte 1 and its two children; a node without a sibling
+moves up as it is.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import operator
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
-from .commitments import climbs, leaf_of
-from .layout import refuse_other
-from .market import Market, part_of
-from .money import amount_text
+from .public import Public
 from .reading import MOST_RECEIPT, number_text, only_line, parsed
-from .release import FAMILIES
-from .rules import digest_of_rules
-from .verdicts import FAILS, SKIPPED, Check, judged
+from .release import is_covered
+from .verdicts import Check, failed, judged, skipped
 
+VALUES = ("epsilon", "payment", "used", "weight")
 Line = Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class Parts:
-    """A certificate's sound public part, ready for lines to be checked against."""
-
-    body: Mapping[str, Any]
-    market: Market
-    release: Any
-    rules: str | None
-
-    @classmethod
-    def of(cls, body: Mapping[str, Any]) -> Parts:
-        """Return the parts of a body whose public checks hold."""
-        release = FAMILIES[body["release"]["family"]](body["release"])
-        return cls(body, Market(body), release, digest_of_rules(body))
+def leaf_of(line: Line, salt: str) -> bytes:
+    """Return the commitment to a line."""
+    places = int(line["part"]), int(line["group"])
+    state = struct.pack(">4dBHH", *(line[value] for value in VALUES), line["withdrew"], *places)
+    rules = bytes(32) if line["rules"] is None else bytes.fromhex(line["rules"])
+    return hashlib.sha256(b"\x00" + bytes.fromhex(salt) + state + rules + line["id"].encode()).digest()
 
 
-def is_within(parts: Parts, line: Line) -> bool:
+def commitments_check(body: Mapping[str, Any], leaves: bytes | None) -> Check:
+    """Check that the commitments are as many as sellers, in order, and lead to the root."""
+    name = "commitments"
+    if leaves is None:
+        return skipped(name)
+    count = len(leaves) // 32
+    if count != body["totals"]["sellers"]:
+        return failed(name, "not one commitment for each seller")
+    rows = [row for (row,) in struct.iter_unpack("32s", leaves)]
+    if any(map(operator.ge, rows, rows[1:])):
+        return failed(name, "not in increasing order, all different")
+    level, node = leaves, hashlib.sha256(b"\x01").copy
+    while len(level) > 32:
+        even, found = len(level) - len(level) % 64, []
+        for (pair,) in struct.iter_unpack("64s", level[:even]):
+            state = node()
+            state.update(pair)
+            found.append(state.digest())
+        level = b"".join(found) + level[even:]
+    same = level.hex() == body["root"]
+    return judged(name, same, str(count) if same else "do not lead to the root")
+
+
+def is_agreed(public: Public, line: Line) -> bool | None:
+    """Whether the seller agreed to the certificate's rules; None: there are none."""
+    if public.rules is None and line["rules"] is None:
+        return None
+    return bool(line["rules"] == public.rules)
+
+
+def is_within(public: Public, line: Line) -> bool:
     """Whether no more was used than the epsilon that was sold, and nothing of sellers who withdrew."""
     if line["withdrew"]:
         return bool(line["used"] == line["weight"] == 0.0)
     return bool(line["used"] <= line["epsilon"])
 
 
-def is_placed(parts: Parts, line: Line) -> bool:
-    """Whether the part is the one of the seller's id by the salt."""
-    split = parts.body["market"]["split"]
-    if not parts.market.is_placed(line):
-        return False
-    return split is None or part_of(line["id"], split["salt"], int(split["parts"])) == line["part"]
+LINE_CHECKS: dict[str, Callable[[Public, Line], bool | None]] = {
+    "epsilon used": lambda public, line: is_covered(public.release, public.body["release"], line),
+    "privacy budget": is_within,
+    "agreed rules": is_agreed,
+    "part": lambda public, line: public.market.is_placed(line),
+    "payment": lambda public, line: public.market.has_prices(line) and public.market.is_paid(line),
+}
+"""What must hold of every line; None: does not apply."""
 
 
-def is_paid(parts: Parts, line: Line) -> bool:
-    """Whether the payment follows from the epsilon."""
-    return parts.market.is_placed(line) and parts.market.is_paid(line)
-
-
-def is_agreed(parts: Parts, line: Line) -> bool:
-    """Whether the seller agreed to the certificate's rules."""
-    return bool(line["rules"] == parts.rules)
-
-
-def is_covered(parts: Parts, line: Line) -> bool:
-    """Whether the epsilon used covers the weight."""
-    return bool(parts.release.covers(line["weight"], line["used"]))
-
-
-LINE_CHECKS: tuple[tuple[str, Callable[[Parts, Line], bool], str, str], ...] = (
-    ("epsilon used", is_covered, "covers the weight", "is less than the weight costs"),
-    ("privacy budget", is_within, "was not exceeded", "was exceeded"),
-    ("agreed rules", is_agreed, "are the certificate's", "are others than the certificate's"),
-    ("part", is_placed, "follows from the id and the salt", "does not follow from the id and the salt"),
-    ("payment", is_paid, "is what the announced tables give", "is not what the announced tables give"),
-)
-"""Of every line: the name, the check, and what it says."""
-
-
-def receipt_checks(parts: Parts, digest: str, data: bytes, cost: float | None) -> list[Check]:
+def receipt_checks(public: Public, digest: str, data: bytes, cost: float | None) -> list[Check]:
     """Return every check of a receipt; with the reported cost, that the quote is the one for it."""
-    receipt = parsed(only_line(data), "the receipt", MOST_RECEIPT)
-    refuse_other(receipt, "receipt")
-    line, body = receipt["line"], parts.body
-    inside = climbs(body, leaf_of(line, receipt["salt"]), receipt["index"], receipt["path"])
-    paid = amount_text(line["payment"], parts.market.units, body["money"]["currency"])
-    mine = (
-        f"is in the certificate: id {line['id']!r}, epsilon {number_text(line['epsilon'])}, payment {paid}"
-        + (f", group {_group(body, line)!r}" if len(body["market"]["groups"]) > 1 else "")
-        + (", withdrawn: nothing of it is owed" if line["withdrew"] else "")
-    )
-    return [
-        judged("receipt's digest", receipt["certificate"] == digest, "this certificate", "another's"),
-        judged("receipt's line", inside, mine, "is not in the certificate"),
-        judged("receipt's totals", _fits(line, body), "fit", "are less than the line's numbers"),
-        *(_of_line(parts, line, *row) for row in LINE_CHECKS),
-        _quote(parts, line, cost),
-    ]  # fmt: skip
+    receipt = parsed(only_line(data), "receipt", MOST_RECEIPT)
+    line, delta = receipt["line"], public.release.delta
+    inside = _climbs(public.body, leaf_of(line, receipt["salt"]), receipt["index"], receipt["path"])
+    checks = [
+        judged("receipt's digest", receipt["certificate"] == digest),
+        judged("receipt's line", inside, _shown(public, line)),
+        judged("receipt's totals", _fits_totals(public, line)),
+    ]
+    for name, check in LINE_CHECKS.items():
+        good, more = check(public, line), ""
+        if name == "epsilon used" and "intervals" in public.body["release"]:
+            more = ", and the share of the noisy Hessian"
+        if delta and name == "privacy budget":
+            more = f"; the epsilon comes with a delta of {number_text(delta)}"
+        checks.append(skipped(name, "receipt's ") if good is None else judged(name, good, more, "receipt's "))
+    return [*checks, _quote(public, line, cost)]
 
 
-def _of_line(
-    parts: Parts, line: Line, name: str, check: Callable[[Parts, Line], bool], yes: str, no: str
-) -> Check:
-    if name == "agreed rules" and parts.rules is None and line["rules"] is None:
-        return Check(f"receipt's {name}", SKIPPED, "no rules were announced to sellers")
-    delta = parts.release.delta
-    if name == "privacy budget" and delta > 0.0:
-        yes += f"; the epsilon comes with a delta of {number_text(delta)}"
-    return judged(f"receipt's {name}", check(parts, line), yes, no)
+def _climbs(body: Mapping[str, Any], leaf: bytes, index: float, path: Sequence[str]) -> bool:
+    """Whether an inclusion proof leads from this leaf at this index to the certificate's root."""
+    place, last, node = int(index), int(body["totals"]["sellers"]) - 1, leaf
+    siblings = list(map(bytes.fromhex, path))
+    if place > last:
+        return False
+    while last > 0:
+        if place % 2 == 1 or place < last:  # else the node has no sibling
+            if not siblings:
+                return False
+            other = siblings.pop(0)
+            node = hashlib.sha256(b"\x01" + (other + node if place % 2 else node + other)).digest()
+        place, last = place // 2, last // 2
+    return not siblings and node.hex() == body["root"]
 
 
-def _group(body: Mapping[str, Any], line: Line) -> str:
-    groups = body["market"]["groups"]
-    return str(groups[int(line["group"])]["name"]) if line["group"] < len(groups) else "unknown"
+def _shown(public: Public, line: Line) -> str:
+    """Return a line as its seller reads it."""
+    groups, money = public.body["market"]["groups"], public.body["money"]
+    units, payment = public.market.units, int(line["payment"])
+    digits, amount = len(str(units)) - 1, f"{payment}/{units}"
+    if units == 10**digits:
+        amount = f"{Decimal(payment).scaleb(-digits):f}"
+    text = f"id {line['id']!r}, epsilon {number_text(line['epsilon'])}, payment {amount}"
+    text += f" {money['currency']}" * bool(money["currency"])
+    if len(groups) > 1 and line["group"] < len(groups):
+        text += f", group {groups[int(line['group'])]['name']!r}"
+    return text + (", withdrawn: nothing of it is owed" if line["withdrew"] else "")
 
 
-def _fits(line: Line, body: Mapping[str, Any]) -> bool:
-    totals = body["totals"]
+def _fits_totals(public: Public, line: Line) -> bool:
+    totals = public.totals
     if line["withdrew"]:
         return bool(totals["withdrawn"] >= 1)
-    sums = (("epsilon", "total_epsilon"), ("payment", "total_payment"), ("used", "total_used"))
     bought = line["epsilon"] == 0.0 or totals["bought_from"] >= 1
-    return (
-        bought and all(line[one] <= totals[all_] for one, all_ in sums)
-        and line["weight"] <= body["release"]["weight_total"]
-    )  # fmt: skip
+    within = all(line[name] <= totals[f"total_{name}"] for name in VALUES[:3])
+    return bought and within and bool(line["weight"] <= public.body["release"]["weight_total"])
 
 
-def _quote(parts: Parts, line: Line, cost: float | None) -> Check:
+def _quote(public: Public, line: Line, cost: float | None) -> Check:
     name = "quote at your cost"
     if cost is None:
-        return Check(name, SKIPPED, "enter the cost that you reported to check it")
+        return skipped(name)
     if not 0.0 <= cost < math.inf:
-        return Check(name, FAILS, "the cost given is none: expected a number of at least 0")
-    if not parts.market.is_placed(line):
-        return Check(name, FAILS, "the line names prices that do not exist")
-    if not parts.market.is_worth_it(line, cost):
-        return Check(name, FAILS, "the payment does not cover your cost")
-    if parts.market.prices:
-        yes, no = "the announced prices give this quote", "the announced prices give another quote"
-    else:
-        yes, no = (
-            "the payment covers your cost",
-            "the cost is above the reserve price, and something was bought",
-        )
-    return judged(name, parts.market.is_quote(line, cost), yes, no)
+        return failed(name, "the cost given is none: expected a number of at least 0")
+    if not public.market.has_prices(line):
+        return failed(name, "the line names prices that do not exist")
+    problem = public.market.quote_problem(line, cost)
+    return judged(name, not problem, problem)

@@ -13,95 +13,68 @@ from collections.abc import Mapping
 from typing import Any
 
 from .reading import number_text
-from .verdicts import HOLDS, SKIPPED, Check
 
 _ROOM = 1e-8
-_NUMBERS, _DATES, _LEVELS, _TRUTHS = {"low", "high"}, {"first", "last"}, {"categories"}, {"boolean"}
 
 
 def model_problems(
     model: Mapping[str, Any],
     loss: Mapping[str, Any],
     norm: Mapping[str, Any] | None,
-    shape: tuple[int, int] | None = None,
+    shape: tuple[int, int] = (0, 0),
 ) -> list[str]:
-    """Return the names of parts that do not fit together; ``shape`` is that of the coefficients."""
-    features, classes = model["features"], model["classes"]
+    """Return the names of what does not fit together; ``shape`` is that of coefficients without a norm."""
+    features, classes, outputs = model["features"], model["classes"], int(loss.get("classes") or 1)
     names, low, high = features["name"], features["low"], features["high"]
-    wrong = [] if 1e-9 <= model["factor"] <= 1e9 else ["factor"]
-    outputs = loss.get("classes", 1.0)
-    if norm is not None:
-        expected = {len(norm["separate"])}
-    else:
-        assert shape is not None
-        expected = {shape[1], shape[1] - 1}
-        if shape[0] != outputs:
-            wrong.append("coefficients")
+    network = loss["kind"] == "torch"  # with weights of its own, whatever its features
+    counts = {len(norm["separate"])} if norm is not None else {shape[1], shape[1] - 1}
     bounded = len(low) == len(high) == len(names) and all(a < b for a, b in zip(low, high, strict=True))
-    if len(names) not in expected or not bounded or len(set(names)) < len(names):
-        wrong.append("features")
-    if classes is not None and (
-        len(classes) != max(outputs, 2.0) or len(set(map(repr, classes))) < len(classes)
-    ):
-        wrong.append("classes")
-    if classes is None and outputs != 1.0:
-        wrong.append("classes")
-    if model["encoder"] is not None and not _is_declared(model, norm):
-        wrong.append("encoder")
-    return wrong
+    counted = bool(names) and (network or len(names) in counts)
+    tests = {
+        "coefficients": norm is not None or shape[0] == (1 if network else outputs),
+        "loss": loss["kind"] != "sigmoid" or _is_known(loss, two_classes=classes is not None),
+        "features": counted and bounded,
+        "classes": outputs == 1 if classes is None else len(classes) == max(outputs, 2),
+        "encoder": model["encoder"] is None or (counted and _is_declared(model["encoder"], names, norm)),
+    }
+    return [name for name, good in tests.items() if not good]
 
 
-def row_length_check(release: Mapping[str, Any]) -> list[Check]:
-    """Say whether the Euclidean bound on rows follows from what was declared of columns."""
-    if release["family"] != "norm" or not any(release["terms"]["norm"]["separate"]):
-        return []
-    name = "row lengths"
-    if release["model"]["encoder"] is None:
-        return [Check(name, SKIPPED, "no encoder is stated: the Euclidean bound on rows is the buyer's word")]
-    return [Check(name, HOLDS, "follow from what was declared of the columns")]
+def _is_known(loss: Mapping[str, Any], *, two_classes: bool) -> bool:
+    """Whether a loss is of labels 0 to 1 (logistic, hinge) or of residuals (quantile, log-cosh)."""
+    scale, slope, (low, high) = loss["scale"], loss["slope"], loss["labels"]
+    if two_classes or loss["target"][1] != 0.0:
+        return bool(scale == 1.0 and loss["target"] == loss["labels"] == [0.0, 1.0])
+    of_residuals = loss["shift"] == [0.0, -slope] and low < high
+    return bool(of_residuals and (scale == 1.0 or abs(scale * slope - 4.0) <= _ROOM))
 
 
-def _is_declared(model: Mapping[str, Any], norm: Mapping[str, Any] | None) -> bool:
-    """Whether an encoder makes the features of a model, and rows as short as its norm says."""
-    try:
-        encoder = model["encoder"]
-        names, numbers, groups = _columns(encoder["columns"])
-        radius = encoder["radius"]
-        # Canonical JSON sorts what is declared; the order of the columns is that of the features.
-        if (
-            sorted(names) != sorted(model["features"]["name"])
-            or type(radius) is not float
-            or not radius > 0.0
-        ):
-            return False
-        if norm is None or not any(norm["separate"]):
-            return True
-        joint = len(norm["separate"]) - sum(norm["separate"])
-        length = min(radius, math.sqrt(numbers))
-        largest = math.sqrt(numbers) * length + groups if joint == 0 else length + groups
-        shortest = (length**2 + groups) / largest**2
-        return joint in (0, numbers) and norm["euclidean_bound"] ** 2 >= shortest * (1.0 - _ROOM)
-    except (AttributeError, KeyError, OverflowError, TypeError, ValueError, ZeroDivisionError):
-        return False
+def has_separate_columns(release: Mapping[str, Any]) -> bool:
+    """Whether rows must be short in two norms, which only declared columns make sure."""
+    return release["family"] == "norm" and any(release["terms"]["norm"]["separate"])
 
 
-def _columns(columns: Mapping[str, Mapping[str, Any]]) -> tuple[list[str], int, int]:
-    """Return the names of the encoded columns, how many are numbers, and how many groups of levels."""
+def _is_declared(encoder: Mapping[str, Any], features: list[str], norm: Mapping[str, Any] | None) -> bool:
+    """Whether an encoder makes these features, and rows as short as their norm says."""
     names: list[str] = []
-    numbers = groups = 0
-    for name, part in columns.items():
-        levels: list[str] = []
-        if set(part) >= _NUMBERS or set(part) >= _DATES:
-            names.append(name)
-            numbers += 1
-        elif set(part) >= _LEVELS:
-            levels = [level if type(level) is str else number_text(level) for level in part["categories"]]
-            levels += ["other"] * (part.get("other") is True)
-        elif set(part) >= _TRUTHS:
-            levels = ["yes"]
-        else:
-            raise ValueError("a column of no known kind")
-        levels += ["missing"] * (part.get("missing_category") is True)
+    numbers: list[str] = []
+    groups = 0
+    for name, part in encoder["columns"].items():
+        levels = [level if type(level) is str else number_text(level) for level in part.get("categories", [])]
+        levels += ["yes"] * ("boolean" in part) + ["other"] * part.get("other", False)
+        levels += ["missing"] * part.get("missing_category", False)
+        if "low" in part or "first" in part:
+            numbers.append(name)
         names += [f"{name}={level}" for level in levels]
         groups += bool(levels)
-    return names, numbers, groups
+    # Canonical JSON sorts what is declared; the order of the columns is that of the features.
+    if sorted([*numbers, *names]) != sorted(features):
+        return False
+    if norm is None or not any(norm["separate"]):
+        return True
+    joint = [name for name, apart in zip(features, norm["separate"], strict=True) if not apart]
+    length = min(encoder["radius"], math.sqrt(len(numbers)))
+    largest = length + groups if joint else math.sqrt(len(numbers)) * length + groups
+    shortest = (length**2 + groups) / largest**2
+    fits = not joint or sorted(joint) == sorted(numbers)
+    return fits and norm["euclidean_bound"] ** 2 >= shortest * (1.0 - _ROOM)

@@ -1,135 +1,147 @@
-"""Check the buyer's openings: every line, and that all totals follow from the lines."""
+"""Check the buyer's openings and the frozen reports: every line, every quote, and that all totals follow."""
 
 from __future__ import annotations
 
+import csv
+import hashlib
+import hmac
+import io
 import math
-from collections.abc import Mapping, Sequence
-from fractions import Fraction
-from secrets import SystemRandom
+import struct
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from .commitments import leaf_of
-from .layout import VALUES, lines_of
-from .lines import LINE_CHECKS, Line, Parts
-from .reading import loaded, most_openings, only_line
-from .verdicts import SKIPPED, Check, judged
+from .arithmetic import exact_sum, three_digits_up
+from .lines import LINE_CHECKS, VALUES, Line, leaf_of
+from .market import interpolated
+from .public import Public
+from .reading import LINE, MOST_BODY, MOST_LINE, loaded, only_line, refuse_misfit
+from .release import intervals_add_up
+from .verdicts import Broken, Check, failed, judged, skipped
 
-_EXACT = 2_000
-"""Of more lines, the epsilon used is compared exactly for so many drawn at random, in floats for the rest."""
-
-
-def read_openings(parts: Parts, data: bytes) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Return the lines of the openings, and all that they have."""
-    most = most_openings(int(parts.body["totals"]["sellers"]))
-    found = loaded(only_line(data), "the file of openings", most)
-    return lines_of(found), found
+_MOST_REPORTS = 1 << 30
+_ROOM = 1.0 + 1e-9
 
 
 def openings_checks(
-    parts: Parts, digest: str, leaves: bytes | None, lines: Sequence[Line], opened: Mapping[str, Any]
+    public: Public, digest: str, leaves: bytes | None, data: bytes, reports: bytes | None
 ) -> list[Check]:
-    """Return every check that needs all lines and no report."""
+    """Return every check that needs all lines and, if given, all reports."""
+    opened = loaded(only_line(data), "openings", MOST_BODY + MOST_LINE * int(public.totals["sellers"]))
+    lines = _lines(opened)
     hashes = b"".join(sorted(leaf_of(line, line["salt"]) for line in lines))
-    salts = len({line["salt"] for line in lines}) == len(lines)
-    return [
-        judged("openings' digest", opened["certificate"] == digest, "this certificate", "another's"),
-        judged("openings", hashes == leaves, "open every commitment", "do not open the commitments"),
-        judged("ids", len({line["id"] for line in lines}) == len(lines), "all different", "some repeated"),
-        judged("salts", salts, "all different", "some are repeated: one seller can try out another's line"),
-        *(_of_lines(parts, lines, *row) for row in LINE_CHECKS),
-        judged("weights", parts.release.adds_up([line["weight"] for line in lines]), "add up",
-               "do not add up to what is stated"),
-        judged("totals", _totals(lines, parts) == parts.body["totals"],
-               "follow from the lines" + ("" if parts.release.delta else "; the epsilon used is exact"),
-               "do not follow from the lines"),
-        *_shares(parts, lines),
-    ]  # fmt: skip
+    checks = [
+        judged("openings' digest", opened["certificate"] == digest),
+        judged("openings", hashes == leaves),
+        judged("ids", len(set(opened["id"])) == len(lines)),
+        judged("salts", len(set(opened["salt"])) == len(lines)),
+        *(_of_lines(public, lines, name) for name in LINE_CHECKS),
+        judged(
+            "weights",
+            public.release.adds_up(opened["weight"]) and intervals_add_up(public.body["release"], lines),
+        ),
+        judged("totals", _totals(lines, exact_used=not public.market.found["delta"]) == public.totals),
+    ]
+    if not public.market.prices:
+        checks.append(judged("caps and quotas", _keeps_bounds(public, lines)))
+    return checks + ([] if reports is None else _reports_checks(public, lines, opened["secrets"], reports))
 
 
-def _of_lines(parts: Parts, lines: Sequence[Line], name: str, check: Any, yes: str, no: str) -> Check:
-    if name == "agreed rules" and parts.rules is None and all(line["rules"] is None for line in lines):
-        return Check(f"every {name}", SKIPPED, "no rules were announced to sellers")
-    if name == "epsilon used" and len(lines) > _EXACT:
-        chosen = SystemRandom().sample(lines, _EXACT)
-        wrong = sum(parts.release.clearly_short(line["weight"], line["used"]) for line in lines)
-        wrong += sum(not check(parts, line) for line in chosen)
-        yes += f" in floats, and {_EXACT:,} drawn at random exactly"
-    elif name == "payment":
-        quotes = {(line["epsilon"], line["payment"], line["part"], line["group"]): line for line in lines}
-        wrong = sum(not check(parts, line) for line in quotes.values())
-    else:
-        wrong = sum(not check(parts, line) for line in lines)
-    return judged(f"every {name}", wrong == 0, yes, f"{no}, of {wrong} lines")
+def _lines(opened: Mapping[str, Any]) -> list[dict[str, Any]]:
+    refuse_misfit(opened, "openings")
+    names = (*LINE, "salt")
+    if not opened["id"] or len({len(opened[name]) for name in names}) > 1:
+        raise Broken("the openings do not have one value of every kind for every line")
+    return [dict(zip(names, row, strict=True)) for row in zip(*map(opened.get, names), strict=True)]
 
 
-def _totals(lines: Sequence[Line], parts: Parts) -> dict[str, float]:
+def _of_lines(public: Public, lines: Sequence[Line], name: str) -> Check:
+    parts = {
+        "epsilon used": ("epsilon", "weight", "used"), "payment": ("epsilon", "payment", "part", "group"),
+    }.get(name)  # fmt: skip
+    if parts is not None:  # of lines that are alike one is enough
+        lines = list({tuple(line[part] for part in parts): line for line in lines}.values())
+    found = [LINE_CHECKS[name](public, line) for line in lines]
+    if all(good is None for good in found):
+        return skipped(name, "every ")
+    return judged(name, False not in found, of="every ")
+
+
+def _totals(lines: Sequence[Line], *, exact_used: bool) -> dict[str, float]:
     stayed = [line for line in lines if not line["withdrew"]]
-    epsilon, payment, used = (_sum([line[name] for line in stayed]) for name in VALUES[:3])
+    epsilon, payment, used = (exact_sum([line[name] for line in stayed]) for name in VALUES[:3])
     return {
         "sellers": float(len(lines)),
         "bought_from": float(sum(line["epsilon"] > 0.0 for line in stayed)),
         "withdrawn": float(len(lines) - len(stayed)),
-        "total_epsilon": _rounded_up(epsilon),
-        "total_payment": _rounded_up(payment),
+        "total_epsilon": three_digits_up(epsilon),
+        "total_payment": three_digits_up(payment),
         # The noise tells the sum of pure epsilons anyway: it is exact.
-        "total_used": _rounded_up(used) if parts.body["market"]["delta"] else float(used),
+        "total_used": float(used) if exact_used else three_digits_up(used),
     }
 
 
-def _rounded_up(total: Fraction) -> float:
-    """Return the smallest number with three decimal digits that is not below a total."""
-    if total == 0:
-        return 0.0
-    step, digits = Fraction(1), 3
-    while total > step * 10**digits:
-        step *= 10
-    while total * 10 <= step * 10**digits:
-        step /= 10
-    return float(-(-total // step) * step)
+def _keeps_bounds(public: Public, lines: Sequence[Line]) -> bool:
+    """Whether a market that all reports decided together keeps its total, caps and quotas."""
+    market, table, objective = public.market.found, public.market.table, public.market.found["objective"]
+    shares: list[list[float]] = [[] for _ in market["groups"]]
+    for line in lines:
+        if line["epsilon"] > 0.0:
+            known = table["shares"] is not None
+            share = (
+                interpolated(line["epsilon"], table["epsilons"], table["shares"])
+                if known
+                else line["epsilon"]
+            )
+            shares[int(line["group"])].append(float(share))
+    sold = [(group["share"], own) for group, own in zip(market["groups"], shares, strict=True) if own]
+    total, whole = math.fsum(math.fsum(own) for _, own in sold), math.fsum(share for share, _ in sold)
+    good = (
+        objective["max_mean_epsilon"] is None or total <= objective["max_mean_epsilon"] * len(lines) * _ROOM
+    )
+    for share, own in sold:
+        quota = cap = share / whole
+        if objective["weight_cap"] is not None and len(own) > 1:  # raised where a group is small
+            multiple = objective["weight_cap"] / sum(len(other) for _, other in sold)
+            cap = min(quota, max(multiple, 1.5 * quota / (len(own) - 1)))
+        good = good and abs(math.fsum(own) / total - quota) <= 1e-6 and max(own) / total <= cap * _ROOM
+    return good
 
 
-def _sum(values: list[float]) -> Fraction:
-    """Return the exact sum: fsum's error is a float again, found by adding the negative sum."""
-    high = math.fsum(values)
-    return Fraction(high) + Fraction(math.fsum([*values, -high]))
+def _reports_checks(
+    public: Public, lines: Sequence[Line], secrets: Mapping[str, Any], data: bytes
+) -> list[Check]:
+    """Return every check that needs the reported costs, a CSV file of id and cost with a header."""
+    costs = _costs(data)
+    if costs.keys() != {line["id"] for line in lines}:
+        return [failed("reports")]
+    good = not any(public.market.quote_problem(line, costs[line["id"]]) for line in lines)
+    return [judged("every quote", good), *_sellers_digest(public, secrets, costs)]
 
 
-def _shares(parts: Parts, lines: Sequence[Line]) -> list[Check]:
-    """Check the bounds of a market that all reports decided together: its total, caps and quotas."""
-    market = parts.market
-    if market.prices:
+def _costs(data: bytes) -> dict[str, float]:
+    try:
+        if len(data) > _MOST_REPORTS:
+            raise ValueError
+        rows = [row for row in csv.reader(io.StringIO(data.decode("utf-8-sig"), newline="")) if row][1:]
+        found = {row[0]: float(row[1]) for row in rows}
+        if len(found) < len(rows) or not all(0.0 <= cost < math.inf for cost in found.values()):
+            raise ValueError
+    except (ValueError, IndexError, csv.Error):
+        raise Broken("the reports are not a CSV of one id and one cost in every row, with a header") from None
+    return found
+
+
+def _sellers_digest(public: Public, secrets: Mapping[str, Any], sellers: Iterable[str]) -> list[Check]:
+    """Check the digest that binds the salt: a keyed hash of all ids, sorted."""
+    split, name = public.market.found["split"], "sellers' digest"
+    if split is None:
         return []
-    table, objective = market.table, market.found["objective"]
-    known = table["shares"] is not None
-    shares = [float(_share(line["epsilon"], table)) if known else line["epsilon"] for line in lines]
-    total, sold = math.fsum(shares), sum(share > 0.0 for share in shares)
-    if not total > 0.0:
-        return [judged("caps and quotas", sold == 0, "nothing was bought", "are broken")]
-    groups = market.found["groups"]
-    present = [
-        any(line["group"] == g and line["epsilon"] > 0.0 for line in lines) for g in range(len(groups))
-    ]
-    whole = math.fsum(group["share"] for group, there in zip(groups, present, strict=True) if there)
-    mean = objective["max_mean_epsilon"]
-    good = mean is None or total <= mean * len(lines) * (1.0 + 1e-9)
-    for g, group in enumerate(groups):
-        own = [share for share, line in zip(shares, lines, strict=True) if line["group"] == g and share > 0.0]
-        if own:
-            quota = group["share"] / whole
-            good = good and abs(math.fsum(own) / total - quota) <= 1e-6
-            cap = _weight_cap(quota, len(own), sold, objective["weight_cap"])
-            good = good and max(own) / total <= cap * (1.0 + 1e-9)
-    return [judged("caps and quotas", good, "are kept", "are broken")]
-
-
-def _share(epsilon: float, table: Mapping[str, Any]) -> Fraction:
-    from .market import interpolated
-
-    return interpolated(epsilon, table["epsilons"], table["shares"])
-
-
-def _weight_cap(quota: float, size: int, sellers: int, multiple: float | None) -> float:
-    """Return the largest weight of one seller, raised where a group is small; fewer sellers raise it."""
-    if multiple is None or size < 2:
-        return quota
-    return min(quota, max(multiple / sellers, 1.5 * quota / (size - 1)))
+    if split["sellers"] is None or secrets["nonce"] is None:
+        return [skipped(name)]
+    nonce = bytes.fromhex(secrets["nonce"])
+    keyed = hmac.new(nonce, b"dpmarket-sellers-1", hashlib.sha256)
+    for text in sorted(seller.encode() for seller in sellers):
+        keyed.update(struct.pack(">I", len(text)) + text)
+    announced = hashlib.sha256(nonce).hexdigest() == split["nonce"]
+    return [judged(name, announced and keyed.hexdigest() == split["sellers"])]

@@ -1,4 +1,4 @@
-"""Bytes to plain data: canonical JSON by RFC 8785, so that every changed byte is seen.
+"""Bytes to plain data: canonical JSON (RFC 8785), so that every changed byte is seen, of known layout.
 
 Files come from strangers: sizes are bounded before anything is built. All numbers are doubles; whole numbers
 that a double may not hold are texts.
@@ -11,58 +11,46 @@ import math
 import os
 import re
 from binascii import unhexlify
-from dataclasses import dataclass
-from itertools import islice
+from collections.abc import Callable, Sequence
+from functools import cache
+from itertools import pairwise
 from json.encoder import encode_basestring
-from typing import Any, BinaryIO
+from typing import Any
 
-from .verdicts import Broken
+from .verdicts import PARTS, Broken
 
 MOST_BODY = 8 << 20
 MOST_RECEIPT = 1 << 20
-_MOST_LINE = 4 << 10  # bytes of the openings for one seller
-_CONTAINERS = 100_000
-_HASH = re.compile("[0-9a-f]{64}")
-# A whole text, closed or not, or what opens a list or an object: no byte is read twice.
-_TEXT_OR_OPENING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[{]', re.DOTALL)
+MOST_LINE = 4 << 10  # bytes of the openings for one seller
 _START, _OPENING, _BETWEEN, _CLOSING = b'{"body":', b'"commitments":[\n"', b'",\n"', b'"]}\n'
+_LARGEST, _MOST_KNOTS = 1e15, 5_000
+_HASH, _WHOLE = re.compile("[0-9a-f]{64}"), re.compile("0|-?[1-9][0-9]{0,98}")
+_SHAPES = {
+    name: {part.split()[0].rstrip("?"): part.split() for part in parts.split(",")}
+    for name, _, parts in (line.partition(":") for line in PARTS)
+}
+LINE = tuple(_SHAPES["line"])
 
 
-@dataclass(frozen=True)
-class File:
-    """A certificate's body as bytes, and what comes after the first line; None where that was not read."""
+def read(certificate: Any, *, first_line_only: bool) -> tuple[bytes, bytes | None]:
+    """Return a certificate's body as bytes, and what comes after the first line; None: that was not read.
 
-    body: bytes
-    rest: bytes | None
-
-
-def read(certificate: Any, *, first_line_only: bool) -> File:
-    """Read a certificate: a path, bytes, or anything with ``bytes(certificate)``.
-
-    Raises
-    ------
-    Broken
-        If the first line has no body, or is longer than any body.
-    OSError
-        If a path cannot be read.
+    A path, bytes, or anything with ``bytes(certificate)`` is read.
     """
     if isinstance(certificate, str | os.PathLike):
         with open(certificate, "rb") as file:
-            return _from_file(file, first_line_only=first_line_only)
-    data = bytes(certificate)
-    end = data.find(b"\n", 0, MOST_BODY) + 1
-    rest = data[end:] if not first_line_only or len(data) > end else None
-    return File(_body(data[:end]), rest)
+            line, rest = file.readline(MOST_BODY + 1), None if first_line_only else file.read()
+    else:
+        data = bytes(certificate)
+        end = data.find(b"\n", 0, MOST_BODY) + 1
+        line, rest = data[:end], data[end:] if not first_line_only or len(data) > end else None
+    if not line.startswith(_START) or not line.endswith(b",\n") or len(line) > MOST_BODY:
+        raise Broken("this is not a certificate: expected its first line to have the body")
+    return line[len(_START) : -len(b",\n")], rest
 
 
 def leaves_of(rest: bytes) -> bytes:
-    """Return the commitments, 32 bytes each, from what comes after a certificate's first line.
-
-    Raises
-    ------
-    Broken
-        If they are not whole, or not written in the one way.
-    """
+    """Return the commitments, 32 bytes each, from what comes after a certificate's first line."""
     # After the opening every commitment takes 68 bytes: 64 digits and four more, which the last closes with.
     count, left = divmod(len(rest) - len(_OPENING), 68)
     if not rest.startswith(_OPENING) or count < 1 or left:
@@ -72,48 +60,38 @@ def leaves_of(rest: bytes) -> bytes:
         for k in range(4)
     )
     digits = rest[len(_OPENING) : -len(_CLOSING)].replace(_BETWEEN, b"")
-    if not framed or any(capital in digits for capital in b"ABCDEF"):
-        raise Broken("the commitments are not written in the one canonical way")
     try:
-        return unhexlify(digits)
+        if framed and not any(capital in digits for capital in b"ABCDEF"):
+            return unhexlify(digits)
     except ValueError:
-        raise Broken("the commitments are not written in the one canonical way") from None
+        pass
+    raise Broken("the commitments are not written in the one canonical way")
 
 
-def parsed(data: bytes, what: str, most: int) -> dict[str, Any]:
-    """Return the object that a canonical JSON text has.
-
-    Raises
-    ------
-    Broken
-        If it is longer, deeper or in more parts than such a text can be, or not the one text of its value.
-    """
-    value = loaded(data, what, most)
+def parsed(data: bytes, kind: str, most: int) -> dict[str, Any]:
+    """Return the object of a kind that a canonical JSON text has: the one text of its value."""
+    value = loaded(data, kind, most)
     try:
         same = canonical(value).encode() == data
     except (ValueError, RecursionError):
         same = False
     if not same:
-        raise Broken(f"{what} is not written in the one canonical way")
+        raise Broken(f"the {kind} is not written in the one canonical way")
+    refuse_misfit(value, kind)
     return value
 
 
-def loaded(data: bytes, what: str, most: int) -> dict[str, Any]:
+def loaded(data: bytes, kind: str, most: int) -> dict[str, Any]:
     """Return the object that a JSON text has, however it is written."""
-    if len(data) > most or _has_many_containers(data):
-        raise Broken(f"{what} is larger than any of its kind")
+    if len(data) > most:
+        raise Broken(f"the {kind} is larger than any of its kind")
     try:
         value = json.loads(data.decode(), parse_constant=_refuse, parse_int=float)
     except (ValueError, RecursionError):
-        raise Broken(f"{what} is not JSON in UTF-8") from None
+        raise Broken(f"the {kind} is not JSON in UTF-8") from None
     if not isinstance(value, dict):
-        raise Broken(f"{what} is not a JSON object")
+        raise Broken(f"the {kind} is not a JSON object")
     return value
-
-
-def most_openings(sellers: int) -> int:
-    """Return how many bytes the openings of so many sellers may have."""
-    return MOST_BODY + _MOST_LINE * sellers
 
 
 def only_line(data: bytes) -> bytes:
@@ -121,41 +99,6 @@ def only_line(data: bytes) -> bytes:
     if not data.endswith(b"\n"):
         raise Broken("expected a file that ends with its only line")
     return data[:-1]
-
-
-def hash_of(digits: Any) -> bytes:
-    """Return 32 bytes from 64 hexadecimal digits, and from no other text."""
-    if not is_hash(digits):
-        raise Broken("expected 64 hexadecimal digits for every salt and every hash")
-    return bytes.fromhex(digits)
-
-
-def is_hash(digits: Any) -> bool:
-    """Whether this is a text of 64 hexadecimal digits."""
-    return isinstance(digits, str) and _HASH.fullmatch(digits) is not None
-
-
-def _from_file(file: BinaryIO, *, first_line_only: bool) -> File:
-    body = _body(file.readline(MOST_BODY + 1))
-    return File(body, None if first_line_only else file.read())
-
-
-def _body(line: bytes) -> bytes:
-    if not line.startswith(_START) or not line.endswith(b",\n") or len(line) > MOST_BODY:
-        raise Broken("this is not a certificate: expected its first line to have the body")
-    return line[len(_START) : -len(b",\n")]
-
-
-def _has_many_containers(data: bytes) -> bool:
-    """Whether more lists and objects open than any of our files has; brackets in texts open none."""
-    if data.count(b"[") + data.count(b"{") <= _CONTAINERS:
-        return False
-    openings = (found for found in _TEXT_OR_OPENING.finditer(data) if data[found.start()] != ord(b'"'))
-    return any(True for _ in islice(openings, _CONTAINERS, None))
-
-
-def _refuse(constant: str) -> None:
-    raise ValueError(constant)
 
 
 def canonical(value: Any) -> str:
@@ -176,11 +119,9 @@ def number_text(value: float) -> str:
     """Return a number as ECMAScript writes it: plain digits from 1e-6 to 1e21, an exponent beyond."""
     if not math.isfinite(value):
         raise ValueError
-    if value == 0.0:
-        return "0"
     short = repr(value)
-    if "e" not in short:
-        return short.removesuffix(".0")
+    if value == 0.0 or "e" not in short:
+        return "0" if value == 0.0 else short.removesuffix(".0")
     digits, _, power = short.replace(".", "").lstrip("-").partition("e")
     sign, point = "-" * (value < 0.0), int(power) + 1
     if len(digits) <= point <= 21:
@@ -189,3 +130,95 @@ def number_text(value: float) -> str:
         return f"{sign}0.{'0' * -point}{digits}"
     tail = f".{digits[1:]}" if len(digits) > 1 else ""
     return f"{sign}{digits[0]}{tail}e{point - 1:+d}"
+
+
+def refuse_misfit(value: Any, kind: str) -> None:
+    """Refuse what is not of a kind of the notation, and name the innermost part that is not."""
+    place = _misfit(kind)(value)
+    if place is not None:
+        where = f"at {place.lstrip('.')} " if place else ""
+        raise Broken(f"the {kind} does not have {where}the parts, of the types, that this program knows")
+
+
+@cache
+def _misfit(kind: str) -> Callable[[Any], str | None]:
+    """Return what finds the innermost place at which a value is not of a type; None: the value fits."""
+    if kind.endswith("?"):
+        inner = _misfit(kind[:-1])
+        return lambda value: None if value is None else inner(value)
+    if kind[0] in "[{<":
+        return lambda value: _misfit_of_many(value, kind[0], _misfit(kind[1:-1]))
+    if "|" in kind:
+        options = [_misfit(one) for one in kind.split("|")]
+        return lambda value: _deepest([option(value) for option in options])
+    if kind in _SHAPES:
+        return lambda value: _misfit_of_object(value, _SHAPES[kind])
+    fits = _test(kind)
+    return lambda value: None if fits(value) else ""
+
+
+def _deepest(places: Sequence[str | None]) -> str | None:
+    return None if None in places else max(filter(None, places), key=len, default="")
+
+
+def _misfit_of_many(value: Any, bracket: str, inner: Callable[[Any], str | None]) -> str | None:
+    if type(value) is not (dict if bracket == "<" else list):
+        return ""
+    pairs: Any = value.items() if type(value) is dict else enumerate(value)
+    for name, one in pairs:
+        place = inner(one)
+        if place is not None:
+            return f".{name}{place}"
+    return "" if bracket == "{" and len(set(map(canonical, value))) < len(value) else None
+
+
+def _misfit_of_object(value: Any, shape: dict[str, list[str]]) -> str | None:
+    if type(value) is not dict or not value.keys() <= shape.keys():
+        return ""
+    for name, (written, kind) in shape.items():
+        place = _misfit(kind)(value[name]) if name in value else None if written != name else ""
+        if place is not None:
+            return f".{name}{place}"
+    return None
+
+
+def _test(kind: str) -> Callable[[Any], bool]:
+    """Return the test of a type that has no parts."""
+    if kind[0] == "'":
+        return lambda value: type(value) is str and value == kind[1:-1].replace("_", " ")
+    if ".." in kind:
+        low, high = (2.0 ** int(end[2:]) if end[:2] == "2^" else float(end) for end in kind.split(".."))
+        any_number = kind[:2] != "2^"
+        return lambda value: (
+            type(value) is float and low <= value <= high and (any_number or math.frexp(value)[0] == 0.5)
+        )
+    if ":" in kind:
+        least, most = map(float, kind.split(":"))
+        return lambda value: type(value) is float and least <= value <= most and value.is_integer()
+    return _TESTS[kind]
+
+
+def _rises(value: Any) -> bool:
+    numbers = type(value) is list and len(value) >= 2 and all(type(number) is float for number in value)
+    return numbers and all(low < high for low, high in pairwise(value))
+
+
+_TESTS: dict[str, Callable[[Any], bool]] = {
+    "number": lambda value: type(value) is float,
+    "positive": lambda value: type(value) is float and 1e-300 <= value <= 1e100,
+    "portion": lambda value: type(value) is float and 0.0 < value < 1.0,
+    "text": lambda value: type(value) is str,
+    "truth": lambda value: type(value) is bool,
+    "null": lambda value: value is None,
+    "hash": lambda value: type(value) is str and _HASH.fullmatch(value) is not None,
+    "whole": lambda value: type(value) is str and _WHOLE.fullmatch(value) is not None,
+    "pair": lambda value: type(value) is list and [type(one) for one in value] == [float, float],
+    "rising": _rises,
+    "knots": lambda value: (
+        _rises(value) and value[0] >= 0.0 and value[-1] <= _LARGEST and len(value) <= _MOST_KNOTS
+    ),
+}
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(constant)

@@ -1,4 +1,4 @@
-r"""What a weight costs in privacy, for every family of releases: the same five questions of each.
+r"""What a weight costs in privacy, for every family of releases: the same questions of each.
 
 ``norm``: objective perturbation with noise of a norm. With weight a, noise rate eta, penalty Lambda, reach S
 of the loss and row bounds R1, R2 put :math:`\alpha = a \eta S R_1 / 2`, :math:`c = a R_2^2 / \Lambda`; then
@@ -6,12 +6,29 @@ of the loss and row bounds R1, R2 put :math:`\alpha = a \eta S R_1 / 2`, :math:`
 .. math:: \epsilon = \alpha + \max_{0 \le t \le 1} f(t), \quad
           f(t) = \alpha t + \sum_k m_k \log(1 + c\, (p_k (1 - t) + q_k t + v_k t (1 - t))),
 
-with log-determinant terms (m, p, q, v) of the loss (:mod:`.constants` derives them). f is concave, so that
-for any t whatsoever its maximum is at most :math:`f(t) + \max(f'(t)(1 - t), -f'(t) t)`: t may be rounded
-freely. Of several bounds on the determinant the smallest is charged.
+with log-determinant terms (m, p, q, v) of the loss. f is concave, so that for any t whatsoever its maximum is
+at most :math:`f(t) + \max(f'(t)(1 - t), -f'(t) t)`: t may be found in floats. Of several bounds on the
+determinant the smallest is charged.
+
+Constants follow from the loss, the noise norm and the rows; none are stated. A sigmoid loss with derivative
+``scale (sigmoid(slope z + shift) - target)`` has, with targets in [low, high], far = max(high, 1 - low) and
+kappa = scale * slope, the reach ``scale * far`` and one log-determinant term (1, kappa far (1 - far), 0,
+kappa far^2). The softmax of K classes has the reach 2 and the terms (1, 0, 0, K/(K-1)) and (K - 2, 0,
+1/(K-1), 0). A person with r rows has r times each term with c / r and, for more rows than coefficients, also
+the trace spread over all directions. With features that are public the determinant does not move, and the
+reach is half of what another label moves.
 
 ``descent``: T steps of whole weights A with Gaussian noise of deviation s have
-:math:`\mu = 2 A \cdot 2^{16} \sqrt T / s`. ``statistics``: a weight *is* the epsilon that it spends.
+:math:`\mu = 2 A \cdot 2^{16} \sqrt T / s`.
+
+``statistics``: a weight *is* the epsilon that it spends. Everybody has a whole weight A in each statistic; a
+weight of one spends u, a power of two. Records are whole parts from 0 to :math:`M = 2^{24}` (a vector's are
+at most M long), so that replaced records move a sum by at most :math:`A M` (twice that for a histogram of
+more than two categories, a quantile's scores and a vector): discrete Laplace noise of scale :math:`M / u`
+(:math:`2 M / u`) costs :math:`A u` exactly, and so do radial noise and report noisy max of that scale. A
+line's weight is the sum of :math:`A u` over all statistics.
+
+A new family is a class here, a line of the notation and a class of the page's.
 """
 
 from __future__ import annotations
@@ -19,29 +36,21 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from functools import cached_property
+from types import SimpleNamespace
 from typing import Any
 
-from .constants import CELLS, norm_problems
-from .gaussian import about_delta, keeps_delta
-from .layout import is_whole, is_whole_text
+from .arithmetic import exact_sum, keeps_delta, log1p_up, sqrt_down, sqrt_up
 from .model import model_problems
-from .rounding import log1p_up, sqrt_up
-from .statistics import spent_on_all, statistics_problems, unit_of
 
-_FLOATS_AGREE = 1e-12
-_DELTAS_AGREE = 1e-6
-_PLACES = 256
+Term = tuple[Any, Any, Any, Any]
+_CELLS = 2**16
+_PARTS = 2**24
+_LARGEST_WEIGHT = 2**80
+_MOST_LABEL, _MOST_SHIFT = 2**20, 2 * 10**9
+_MOST_CELL = 2**63
 _LARGEST_TOTAL = 2**36
 """Whole weights of a descent add up to at most this, so that its sums are exact."""
-_RANGES = {
-    "grid": (2.0**-300, 2.0**100),
-    "gradient_bound": (1e-100, 1.0),
-    "noise_accuracy": (1e-100, 1.0),
-    "noise_rate": (1e-9, 1e12),
-    "numerical_epsilon": (1e-100, 10.0),
-    "weight_total": (1e-9, 1.001),
-}
-_Term = tuple[Any, Any, Any, Any]
 
 
 class NormRelease:
@@ -50,191 +59,195 @@ class NormRelease:
     delta = 0.0
 
     def __init__(self, found: Mapping[str, Any]) -> None:
-        self.found, self.terms = found, found["terms"]
-        self.constants = found["terms"]["constants"]
-        self._cost: Fraction | None = None
+        self.found, self.terms, self.charged = found, found["terms"], Fraction(found["numerical_epsilon"])
+        self.constants: Any = constants_of(self.terms)
 
     def problems(self) -> list[str]:
-        """Return the names of constants that are out of range or do not follow from the description."""
-        wrong = [
-            name for name, (low, high) in _RANGES.items() if not low <= self.found[name] <= high
-        ] + norm_problems(self.terms)
-        if math.frexp(self.found["grid"])[0] != 0.5:
-            wrong.append("grid")
-        if wrong:
-            return wrong
-        shape = (int(self.constants["outputs"]), int(self.constants["coefficients"]))
-        return [
-            *([] if _are_cells(self.found["cells"], shape) else ["cells"]),
-            *model_problems(self.found["model"], self.terms["loss"], self.terms["norm"]),
-        ]
+        """Return the names of what does not fit together."""
+        if self.constants is None:
+            return ["loss"]
+        shape = (self.constants.outputs, self.constants.coefficients)
+        rows = self.found["cells"]
+        good = len(rows) == shape[0] and all(len(row) == shape[1] for row in rows)
+        good = good and all(abs(int(cell)) <= _MOST_CELL for row in rows for cell in row)
+        model = model_problems(self.found["model"], self.terms["loss"], self.terms["norm"])
+        intervals = _intervals_problems(self.found, self.terms["loss"], shape[0] * shape[1], clips=False)
+        return [*([] if good else ["cells"]), *model, *intervals]
 
-    def cost(self) -> tuple[Fraction | None, float]:
-        """Return what releasing on the grid costs, rounded up (None: too fine), and what was charged."""
-        if self._cost is None:
-            self._cost = _grid_cost(self.found)
-        return self._cost, self.found["numerical_epsilon"]
+    @cached_property
+    def cost(self) -> Fraction | None:
+        """What releasing on the grid costs, rounded up; None: it is too fine.
 
-    def covers(self, weight: float, used: float) -> bool:
-        """Whether an epsilon covers a weight and the grid, by exact comparison."""
-        if weight == 0.0:
-            return True
-        cost = self.cost()[0]
-        return cost is not None and bool(self._charge_up(Fraction(weight)) + cost <= Fraction(used))
+        Boxes cost 2 K n artanh(share) + share * grid * slope of the log density.
+        """
+        own = self.constants
+        names = ("grid", "weight_total", "noise_rate", "gradient_bound", "noise_accuracy")
+        g, total, eta, gradient, accuracy = (Fraction(self.found[name]) for name in names)
+        l2, long, kn = Fraction(self.terms["l2"]), own.row_bound_2, own.outputs * own.coefficients
+        share = 2 * (gradient + accuracy) / (l2 * g)
+        if not share < 1:
+            return None
+        noise = own.outputs * l2 * own.ones + total * own.curvature_1 * own.row_bound * own.largest_sum
+        by_size = own.relative_third * own.coefficients * own.rank * long
+        bent = min(by_size, own.third * total * long**3 / l2)
+        slope = eta / 2 * noise + sqrt_up(Fraction(own.coefficients)) * bent
+        return Fraction(kn * log1p_up(2 * share / (1 - share)) + share * g * slope)
 
-    def clearly_short(self, weight: float, used: float) -> bool:
-        """Whether an epsilon is too small already in floats, which agree to twelve digits."""
-        if weight == 0.0:
-            return False
-        cost = self.cost()[0]
-        needed = math.inf if cost is None else self._charge(weight) + float(cost)
-        return not used >= needed * (1.0 - _FLOATS_AGREE)
+    def covers(self, weight: float, used: Fraction) -> bool:
+        """Whether an epsilon covers a weight and the grid."""
+        if weight == 0.0 or self.cost is None:
+            return weight == 0.0
+        return bool(self._charge(Fraction(weight)) + self.cost <= used)
 
     def adds_up(self, weights: Sequence[float]) -> bool:
         """Whether all weights together are at most what is stated."""
         return bool(math.fsum(weights) <= self.found["weight_total"])
 
-    def _scales(self, weight: Any, number: type) -> tuple[Any, Any]:
-        reach, bound, long = (number(self.constants[key]) for key in ("reach", "row_bound", "row_bound_2"))
-        alpha = weight * number(self.found["noise_rate"]) * reach * bound / 2
-        return alpha, weight * long * long / number(self.terms["l2"])
-
-    def _charge(self, weight: float) -> float:
-        alpha, c = self._scales(weight, float)
-        found: list[float] = []
-        for terms in self.constants["bounds"]:
-            t = _maximiser(alpha, c, terms)
-            found.append(alpha * (1.0 + t) + sum(term[0] * math.log1p(c * _g(t, term)) for term in terms))
-        return min(found)
-
-    def _charge_up(self, weight: Fraction) -> Fraction:
-        alpha, c = self._scales(weight, Fraction)
+    def _charge(self, weight: Fraction) -> Fraction:
+        """Return what a weight costs, without the grid."""
+        alpha, c, bounds = self._scales
+        alpha, c = weight * alpha, weight * c
         found: list[Fraction] = []
-        for stated in self.constants["bounds"]:
-            terms: list[Any] = [tuple(map(Fraction, term)) for term in stated]
-            t = Fraction(_maximiser(float(alpha), float(c), stated))
+        for terms, in_floats in bounds:
+            t = Fraction(_maximiser(float(alpha), float(c), in_floats))
             slope = _slope(alpha, c, t, terms)
-            if 0 < t < 1:  # one step of Newton's method on fractions, then rounded
-                t = min(max(t - slope / _curvature(c, t, terms), Fraction(0)), Fraction(1))
-                t = Fraction(t.numerator * (1 << _PLACES) // t.denominator, 1 << _PLACES)
-                slope = _slope(alpha, c, t, terms)
-            logs = sum((term[0] * log1p_up(c * _g(t, term)) for term in terms), Fraction(0))
+            logs = sum(m * log1p_up(c * _inner(t, *rest)) for m, *rest in terms)
             found.append(alpha * (1 + t) + logs + max(slope * (1 - t), -slope * t))
         return min(found)
 
+    @cached_property
+    def _scales(self) -> tuple[Fraction, Fraction, list[Any]]:
+        """Alpha and c of a weight of 1, and each bound's terms in fractions and in floats."""
+        own = self.constants
+        alpha = Fraction(self.found["noise_rate"]) * own.reach * own.row_bound / 2
+        c = own.row_bound_2**2 / Fraction(self.terms["l2"])
+        return alpha, c, [(bound, [tuple(map(float, term)) for term in bound]) for bound in own.bounds]
+
 
 class DescentRelease:
-    """Noisy descent in whole numbers, with a delta."""
+    """Noisy descent in whole numbers, with a delta: nothing is rounded."""
+
+    cost = charged = Fraction(0)
 
     def __init__(self, found: Mapping[str, Any]) -> None:
-        self.found, self.terms, self.delta = found, found["terms"], found["terms"]["delta"]
+        self.found, terms, self.delta = found, found["terms"], found["terms"]["delta"]
+        self.mu_of_one = 2 * _CELLS * sqrt_up(Fraction(terms["steps"])) / Fraction(terms["noise_scale"])
 
     def problems(self) -> list[str]:
-        """Return the names of constants that are out of range."""
-        terms, total = self.terms, self.found["weight_total"]
+        """Return the names of what does not fit together."""
         rows = self.found["coefficients"]
-        tests = {
-            "schema": terms["schema"] == "dpmarket.descent/1",
-            "delta": 1e-200 <= terms["delta"] < 1.0,
-            "steps": is_whole(terms["steps"], 1, 10**6),
-            "noise_scale": 1e-6 <= terms["noise_scale"] <= 1e40,
-            "cells": terms["cells"] == CELLS,
-            "weight_total": is_whole(total, 1, _LARGEST_TOTAL),
-            "coefficients": bool(rows) and len({len(row) for row in rows}) == 1,
-        }
-        wrong = [name for name, good in tests.items() if not good]
-        if wrong:
-            return wrong
-        return model_problems(self.found["model"], self.found["loss"], None, (len(rows), len(rows[0])))
+        if not rows or len({len(row) for row in rows}) > 1:
+            return ["coefficients"]
+        model = model_problems(self.found["model"], self.found["loss"], None, (len(rows), len(rows[0])))
+        size = len(rows) * len(rows[0])
+        return [*model, *_intervals_problems(self.found, self.found["loss"], size, clips=True)]
 
-    def cost(self) -> tuple[Fraction | None, float]:
-        """Return 0: whole numbers with whole noise, nothing is rounded."""
-        return Fraction(0), 0.0
-
-    def covers(self, weight: float, used: float) -> bool:
-        """Whether an epsilon has at most the stated delta at a weight's mu, by exact comparison."""
-        if not is_whole(weight, 0, _LARGEST_TOTAL):
+    def covers(self, weight: float, used: Fraction) -> bool:
+        """Whether an epsilon has at most the stated delta at a weight's mu."""
+        if not weight.is_integer() or weight > _LARGEST_TOTAL:
             return False
-        return weight == 0.0 or keeps_delta(Fraction(used), self._mu(weight), Fraction(self.delta))
-
-    def clearly_short(self, weight: float, used: float) -> bool:
-        """Whether an epsilon is too small already in floats, whose deltas agree to six digits."""
-        if weight == 0.0:
-            return False
-        mu = float(self._mu(weight))
-        return not about_delta(used, mu) <= self.delta * (1.0 + _DELTAS_AGREE)
+        return weight == 0.0 or keeps_delta(used, Fraction(weight) * self.mu_of_one, self.delta)
 
     def adds_up(self, weights: Sequence[float]) -> bool:
         """Whether all weights are whole, and exactly what is stated."""
         return all(map(float.is_integer, weights)) and sum(map(int, weights)) == self.found["weight_total"]
-
-    def _mu(self, weight: float) -> Fraction:
-        steps = sqrt_up(Fraction(self.terms["steps"]))
-        return 2 * Fraction(weight) * CELLS * steps / Fraction(self.terms["noise_scale"])
 
 
 class StatisticsRelease:
     """Means, shares, histograms, quantiles and mean vectors with whole weights and whole noise."""
 
     delta = 0.0
+    cost = charged = Fraction(0)
 
     def __init__(self, found: Mapping[str, Any]) -> None:
-        self.found = found
+        self.found, parts = found, found["statistics"].values()
+        units = [Fraction(2) ** int(one["unit_exponent"]) for one in parts]
+        self.unit = min(units, default=Fraction(1))
+        weights = [int(one["total_weight"]) for one in parts]
+        self.spent = sum((w * unit for w, unit in zip(weights, units, strict=True)), Fraction(0))
 
     def problems(self) -> list[str]:
-        """Return the names of parts that are out of range or do not fit together."""
-        return statistics_problems(self.found)
+        """Return the names of what does not fit together."""
+        rows, statistics = self.found["rows_per_person"], self.found["statistics"]
+        wrong = [
+            f"{name!r}: {part}" for name, one in statistics.items() for part in _statistic_problems(one, rows)
+        ]
+        tests = {
+            "statistics": 1 <= len(statistics) <= 1_000,
+            "weight_total": self.spent
+            <= Fraction(self.found["weight_total"])
+            <= self.spent * (1 + Fraction(2) ** -50),
+            "shares": sum(Fraction(one["share"]) for one in statistics.values()) <= 1,
+        }
+        return wrong + [name for name, good in tests.items() if not good]
 
-    def cost(self) -> tuple[Fraction | None, float]:
-        """Return 0: whole numbers with whole noise, nothing is rounded."""
-        return Fraction(0), 0.0
-
-    def covers(self, weight: float, used: float) -> bool:
-        """Whether an epsilon covers a weight that is a whole multiple of the unit."""
-        return (Fraction(weight) / unit_of(self.found)).denominator == 1 and weight <= used
-
-    def clearly_short(self, weight: float, used: float) -> bool:
-        """Whether an epsilon is below its weight."""
-        return not weight <= used
+    def covers(self, weight: float, used: Fraction) -> bool:
+        """Whether an epsilon covers a weight that is a whole multiple of the least unit."""
+        return (Fraction(weight) / self.unit).denominator == 1 and weight <= used
 
     def adds_up(self, weights: Sequence[float]) -> bool:
         """Whether all weights together are exactly what the statistics used."""
-        total = math.fsum(weights)
-        exact = Fraction(total) + Fraction(math.fsum([*weights, -total]))
-        return exact == spent_on_all(self.found)
+        return exact_sum(weights) == self.spent
+
+
+def spent_on_intervals(release: Mapping[str, Any], line: Mapping[str, Any]) -> Fraction:
+    """Return what a noisy Hessian cost a line's seller: the stated share of the epsilon, in whole units.
+
+    A weight w costs w units: replaced records move the released whole numbers, whose noise has a density
+    proportional to exp(-unit |b| / 2^17), by at most 2 w 2^16 in length.
+    """
+    stated = release.get("intervals")
+    if stated is None or line["used"] == 0.0:
+        return Fraction(0)
+    unit = Fraction(stated["unit"])
+    return Fraction(line["epsilon"] * stated["share"]) // unit * unit
+
+
+def is_covered(release: Any, stated: Mapping[str, Any], line: Mapping[str, Any]) -> bool:
+    """Whether the epsilon used covers a line's weight and its share of a noisy Hessian."""
+    left = Fraction(line["used"]) - spent_on_intervals(stated, line)
+    return left >= 0 and bool(release.covers(line["weight"], left))
+
+
+def intervals_add_up(release: Mapping[str, Any], lines: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether the weights in a noisy Hessian add up to exactly what is stated."""
+    stated = release.get("intervals")
+    if stated is None:
+        return True
+    total = sum((spent_on_intervals(release, line) for line in lines), Fraction(0))
+    return bool(total == Fraction(stated["unit"]) * int(stated["weight_total"]))
+
+
+def _intervals_problems(
+    found: Mapping[str, Any], loss: Mapping[str, Any], size: int, *, clips: bool
+) -> list[str]:
+    """Say if a Hessian of so many coefficients has other numbers than one triangle and a squared length.
+
+    The length is released where gradients are clipped, or a label moves the curvature.
+    """
+    stated = found.get("intervals")
+    if stated is None:
+        return []
+    squares = clips or loss.get("shift", (0.0, 0.0))[1] != 0.0
+    good = len(stated["cells"]) == size * (size + 1) // 2 + squares and (stated["clip"] is not None) == clips
+    return [] if good else ["intervals"]
 
 
 FAMILIES: dict[str, Any] = {"norm": NormRelease, "descent": DescentRelease, "statistics": StatisticsRelease}
 
 
-def _are_cells(rows: list[list[str]], shape: tuple[int, int]) -> bool:
-    return len(rows) == shape[0] and all(
-        len(row) == shape[1] and all(is_whole_text(cell, 20) and abs(int(cell)) <= 2**63 for cell in row)
-        for row in rows
-    )
-
-
-def _g(t: Any, term: Sequence[Any]) -> Any:
-    _, start, end, bend = term
+def _inner(t: Any, start: Any, end: Any, bend: Any) -> Any:
     return start * (1 - t) + end * t + bend * t * (1 - t)
 
 
-def _slope(alpha: Any, c: Any, t: Any, terms: Sequence[Sequence[Any]]) -> Any:
+def _slope(alpha: Any, c: Any, t: Any, terms: Sequence[Term]) -> Any:
     return alpha + sum(
-        term[0] * c * (term[2] - term[1] + term[3] * (1 - 2 * t)) / (1 + c * _g(t, term)) for term in terms
+        m * c * (end - start + bend * (1 - 2 * t)) / (1 + c * _inner(t, start, end, bend))
+        for m, start, end, bend in terms
     )
 
 
-def _curvature(c: Any, t: Any, terms: Sequence[Sequence[Any]]) -> Any:
-    total = 0
-    for term in terms:
-        inner = 1 + c * _g(t, term)
-        rise = c * (term[2] - term[1] + term[3] * (1 - 2 * t)) / inner
-        total -= term[0] * (rise * rise + 2 * c * term[3] / inner)
-    return total
-
-
-def _maximiser(alpha: float, c: float, terms: Sequence[Sequence[Any]]) -> float:
+def _maximiser(alpha: float, c: float, terms: Sequence[Term]) -> float:
     """Return about where f is largest: by halving, in floats."""
     if _slope(alpha, c, 1.0, terms) >= 0.0:
         return 1.0
@@ -245,22 +258,99 @@ def _maximiser(alpha: float, c: float, terms: Sequence[Sequence[Any]]) -> float:
     return low
 
 
-def _grid_cost(found: Mapping[str, Any]) -> Fraction | None:
-    """Return what boxes of the grid cost: 2 K n artanh(share) + share * grid * slope of the log density."""
-    terms, constants = found["terms"], found["terms"]["constants"]
-    g, l2, total, eta = (
-        Fraction(x) for x in (found["grid"], terms["l2"], found["weight_total"], found["noise_rate"])
-    )
-    k, n, rank, bound, long = (
-        Fraction(constants[x]) for x in ("outputs", "coefficients", "rank", "row_bound", "row_bound_2")
-    )
-    share = 2 * (Fraction(found["gradient_bound"]) + Fraction(found["noise_accuracy"])) / (l2 * g)
-    if not share < 1:
+def constants_of(terms: Mapping[str, Any]) -> SimpleNamespace | None:
+    """Return what the cost of a weight follows from; None for a loss out of range."""
+    loss = _softmax(terms["loss"]) if terms["loss"]["kind"] == "softmax" else _sigmoid(terms["loss"])
+    if loss is None:
         return None
-    curvature, ones, sums, third, relative = (
-        Fraction(constants[x]) for x in ("curvature_1", "ones", "largest_sum", "third", "relative_third")
+    found = SimpleNamespace(**loss, **_norm(terms["norm"]))
+    if terms["private"] == "labels":
+        if found.span is None:
+            return None
+        found.reach, found.bounds = found.span / 2, [[]]
+        return found
+    rows, n = Fraction(terms["rows_per_person"]), found.coefficients
+    found.bounds = [[(m * rows, p / rows, q / rows, v / rows) for m, p, q, v in found.terms]]
+    if rows > n:
+        size = Fraction(n * found.rank)
+        spread = [sum(term[0] * term[k] for term in found.terms) / size for k in (1, 2, 3)]
+        found.bounds.append([(size, *spread)])
+    return found
+
+
+def _softmax(loss: Mapping[str, Any]) -> dict[str, Any]:
+    k = Fraction(loss["classes"])
+    others = k - 1
+    terms = [(Fraction(1), Fraction(0), Fraction(0), k / others)]
+    if others > 1:
+        terms.append((others - 1, Fraction(0), 1 / others, Fraction(0)))
+    return {"outputs": k, "rank": others, "reach": Fraction(2), "span": Fraction(2), "terms": terms,
+            "curvature_1": Fraction(1), "third": 2 - 2 / k, "relative_third": Fraction(2)}  # fmt: skip
+
+
+def _sigmoid(loss: Mapping[str, Any]) -> dict[str, Any] | None:
+    scale, slope = Fraction(loss["scale"]), Fraction(loss["slope"])
+    (shift, moved), (target, by), (low, high) = (
+        map(Fraction, loss[name]) for name in ("shift", "target", "labels")
     )
-    noise = k * l2 * ones + total * curvature * bound * sums
-    bent = min(relative * n * rank * long, third * total * long**3 / l2)
-    slope = eta / 2 * noise + sqrt_up(n) * bent
-    return k * n * log1p_up(2 * share / (1 - share)) + share * g * slope
+    targets = sorted((target + by * low, target + by * high))
+    shifts = max(abs(shift + moved * low), abs(shift + moved * high))
+    if not (-_MOST_LABEL <= low <= high <= _MOST_LABEL and targets[0] >= 0 and targets[1] <= 1):
+        return None
+    if shifts > _MOST_SHIFT:
+        return None
+    far, kappa = max(targets[1], 1 - targets[0]), scale * slope
+    return {
+        "outputs": 1,
+        "rank": 1,
+        "reach": scale * far,
+        "span": scale * (targets[1] - targets[0]) if moved == 0 else None,
+        "terms": [(Fraction(1), kappa * far * (1 - far), Fraction(0), kappa * far * far)],
+        "curvature_1": kappa / 4,
+        "third": scale * slope * slope / (6 * sqrt_down(Fraction(3))),
+        "relative_third": slope,
+    }
+
+
+def _norm(norm: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the sizes that the norm gives rows with their constant."""
+    separate, c = norm["separate"], Fraction(norm["constant"] or 0)
+    n = len(separate) + (norm["constant"] is not None)
+    root = sqrt_up(Fraction(n))
+    if not any(separate):
+        bound = sqrt_up(1 + c * c) if c else Fraction(1)
+        return {
+            "coefficients": n,
+            "row_bound": bound,
+            "row_bound_2": bound,
+            "largest_sum": root * bound,
+            "ones": root,
+        }
+    joint, bound = len(separate) - sum(separate), 1 + c
+    long = min(sqrt_up(Fraction(norm["euclidean_bound"]) ** 2 + c * c), bound)
+    sums = min(root * long, sqrt_up(Fraction(max(joint, 1))) * bound)
+    ones = (sqrt_up(Fraction(joint)) if joint else 0) + n - joint
+    return {"coefficients": n, "row_bound": bound, "row_bound_2": long, "largest_sum": sums, "ones": ones}
+
+
+def _statistic_problems(one: Mapping[str, Any], rows: float) -> list[str]:
+    question, numbers = one["question"], one["numerators"]
+    kind, labels = question["kind"], question.get("categories") or question.get("names") or ["one"]
+    edges, candidates = question.get("edges"), question.get("candidates", ())
+    # By how many times a weight one person's replaced records move what is released.
+    moved = 1 if kind in ("mean", "share") or (kind == "histogram" and len(labels) == 2) else 2
+    expected = 1 if moved == 1 else len(labels)
+    if kind == "quantile":
+        expected = 3 if question["interval_share"] > 0.0 else 1
+    tests = {
+        "question": question["rows_per_person"] == rows
+        and (kind != "mean" or question["low"] < question["high"])
+        and (kind != "histogram" or len(labels) >= 2)
+        and (edges is None or len(edges) == len(labels) + 1),
+        "total_weight": 1 <= int(one["total_weight"]) <= _LARGEST_WEIGHT,
+        "noise_scale": Fraction(one["noise_scale"])
+        == moved * _PARTS / Fraction(2) ** int(one["unit_exponent"]),
+        "numerators": len(numbers) == expected
+        and (not candidates or all(0 <= int(place) < len(candidates) for place in numbers)),
+    }
+    return [name for name, good in tests.items() if not good]

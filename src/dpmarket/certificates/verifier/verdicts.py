@@ -1,25 +1,29 @@
-"""What a check says: it holds, it fails, or it was skipped and why."""
+"""What a check says: it holds, it fails, or it was skipped and why, in the sentences of ``tables.txt``."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+TABLES = Path(__file__).with_name("tables.txt").read_text(encoding="utf-8")
+"""The parts of certificates, the sentences of checks, and limits: the page gets the same text."""
+PARTS, CHECKS, LIMITS = (
+    [line for line in table.replace("\n  ", " ").splitlines() if not line.startswith("#")]
+    for table in TABLES.split("\n\n")
+)
+_SENTENCES = {name: rest.split(" | ") for name, _, rest in (line.partition(": ") for line in CHECKS)}
 HOLDS, FAILS, SKIPPED = "holds", "FAILS", "skipped"
 
 
 @dataclass(frozen=True)
 class Check:
-    """One check: its name, "holds", "FAILS" or "skipped", and why.
+    """What was checked, whether it holds, and why.
 
     Attributes
     ----------
-    name
-        What was checked.
-    verdict
-        "holds", "FAILS" or "skipped".
-    detail
-        Why, in a few words.
+    name, verdict, detail
+        Of which check; "holds", "FAILS" or "skipped"; the reason.
     """
 
     name: str
@@ -34,18 +38,12 @@ class Verification:
     Attributes
     ----------
     checks
-        One :class:`Check` for everything that was checked, or that needs more than was given.
+        In the order in which they were made.
 
     Examples
     --------
-    >>> import dpmarket as dpm
-    >>> mechanism = dpm.OfflineMechanism(dpm.Uniform(1, 5), dpm.Objective.for_model(2, 0.1))
-    >>> outcome = mechanism.run([1.5, 2.0, 2.5])
-    >>> model = dpm.PrivateLogisticRegression(classes=(0, 1))
-    >>> model = model.fit([[0.2], [0.4], [-0.5]], [0, 1, 1], epsilons=outcome.epsilons)
-    >>> verification = dpm.verify(dpm.certify(outcome, model, mechanism.rules()))
-    >>> verification.passed, [check.name for check in verification.checks if check.verdict == "skipped"]
-    (True, ['signature', 'announced rules', 'published rules'])
+    >>> Verification((Check("limits", "holds", ""), Check("signature", "skipped", ""))).passed
+    True
     """
 
     checks: tuple[Check, ...]
@@ -65,6 +63,17 @@ class Broken(Exception):
     """What is checked is not even of the right shape."""
 
 
-def judged(name: str, good: object, yes: str, no: str) -> Check:
-    """Return a check that holds for the reason ``yes``, or fails for the reason ``no``."""
-    return Check(name, HOLDS if good else FAILS, yes if good else no)
+def judged(name: str, good: object, detail: str = "", of: str = "") -> Check:
+    """Return a check that holds or fails, with the table's sentence for it."""
+    sentence = _SENTENCES[name][0 if good else 1]
+    return Check(of + name, HOLDS if good else FAILS, sentence.replace("{}", detail))
+
+
+def failed(name: str, why: str = "") -> Check:
+    """Return a check that fails for this reason."""
+    return judged(name, good=False, detail=why)
+
+
+def skipped(name: str, of: str = "") -> Check:
+    """Return a check that was skipped, with the table's reason."""
+    return Check(of + name, SKIPPED, _SENTENCES[name][2])

@@ -1,28 +1,32 @@
-"""Read what a form sends: names and texts in memory, never in a file, with limits."""
+"""Forms as pages send them: names, texts and files in memory, never on a disk, with limits."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from typing import Annotated
-from urllib.parse import parse_qsl
 
 from fastapi import Depends, Request
+from starlette.datastructures import UploadFile
+from starlette.exceptions import HTTPException
+from starlette.formparsers import MultiPartParser
 
 from dpmarket.errors import MarketRefusal
 
-_FIELDS = 2_000
+_FIELDS, _FILES = 2_000, 3
 _KEY = re.compile(r"^[A-Za-z0-9_-]{16,200}$")
 _NUMBER = re.compile(r"^[+-]?(\d{1,40}([.,]\d{0,40})?|[.,]\d{1,40})([eE][+-]?\d{1,3})?$", re.ASCII)
 _THOUSANDS = re.compile(r"^[+-]?[1-9]\d*,\d{3}$", re.ASCII)
-URLENCODED = "application/x-www-form-urlencoded"
+_KINDS = ("application/x-www-form-urlencoded", "multipart/form-data")
+# Nothing that is uploaded touches a disk: a request is far smaller, by the guard's limit.
+MultiPartParser.spool_max_size = 2**31
 
 
 class Form:
-    """What a form sent. Private: it may hold somebody's record or cost."""
+    """What a form sent. Private: it may hold somebody's record or cost, a receipt, or names of people."""
 
-    def __init__(self, values: Mapping[str, str]) -> None:
-        self._values = dict(values)
+    def __init__(self, values: Mapping[str, str], files: Mapping[str, bytes] | None = None) -> None:
+        self._values, self.files = dict(values), dict(files or {})
 
     def __repr__(self) -> str:
         return f"Form({len(self._values)} fields)"
@@ -31,45 +35,36 @@ class Form:
         """Return what was typed into a field, without blanks around it; empty for no such field."""
         return self._values.get(name, "").strip()
 
-    def names(self) -> set[str]:
-        """Return the names of all fields that were sent."""
-        return set(self._values)
+    def typed(self) -> dict[str, str]:
+        """Return all fields with what was typed into them."""
+        return {name: text.strip() for name, text in self._values.items()}
 
     @property
     def key(self) -> str:
-        """The form's idempotency key.
-
-        Raises
-        ------
-        MarketRefusal
-            There is none: the form is not one of ours.
-        """
+        """The form's idempotency key; a form without one is not of this service."""
         key = self.text("key")
         if not _KEY.match(key):
-            raise MarketRefusal("invalid", "expected a form of this service.")
+            raise MarketRefusal("invalid", "Expected a form of this service.")
         return key
 
 
 async def sent(request: Request) -> Form:
-    """Return the form that a request sends.
-
-    Raises
-    ------
-    MarketRefusal
-        It is no form, has a field twice, or too many fields.
-    """
+    """Return the form that a request sends."""
     kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
-    if kind != URLENCODED:
-        raise MarketRefusal("invalid", "expected a form.")
+    if kind not in _KINDS:
+        raise MarketRefusal("invalid", "Expected a form.")
     try:
-        text = (await request.body()).decode("ascii")
-        pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=_FIELDS, errors="strict")
-    except ValueError:
-        raise MarketRefusal("invalid", "expected a form.") from None
-    values = dict(pairs)
-    if len(values) != len(pairs) or any("\0" in text for pair in pairs for text in pair):
-        raise MarketRefusal("invalid", "expected a form with every field once.")
-    return Form(values)
+        async with request.form(max_files=_FILES, max_fields=_FIELDS, max_part_size=2**31) as parts:
+            pairs = parts.multi_items()
+            files = {name: await one.read() for name, one in pairs if isinstance(one, UploadFile)}
+    except (HTTPException, KeyError, UnicodeDecodeError):
+        raise MarketRefusal("invalid", "Expected a form.") from None
+    texts = [(name, text) for name, text in pairs if isinstance(text, str)]
+    values = dict(texts)
+    ends = any("\0" in part for pair in texts for part in pair)
+    if ends or len(values) != len(texts) or len(texts) > _FIELDS:
+        raise MarketRefusal("invalid", "Expected a form with every field once.")
+    return Form(values, {name: content for name, content in files.items() if content})
 
 
 Sent = Annotated[Form, Depends(sent)]

@@ -1,8 +1,7 @@
-"""Turn an epsilon into a number of people that everybody can picture; always rounded up, against us.
+"""Epsilon as a probability: the highest chance of guessing a yes-or-no answer, always rounded up.
 
-Of 100 strangers who guess a yes-or-no answer by a coin, 50 are right. A promise of epsilon multiplies the
-odds of any guess by at most ``exp(epsilon)``: after reading the model at most
-``100 / (1 + exp(-epsilon))`` are.
+Somebody who knows everything else guesses a yes-or-no answer: 50% right without the result. With the result,
+an (epsilon, delta) guarantee bounds the chance by ``(exp(epsilon) + delta) / (1 + exp(epsilon))``.
 """
 
 from __future__ import annotations
@@ -10,25 +9,24 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from dpmarket.report.promise import guess_after
-
-STRANGERS = 100
 REFERENCE = 60
-"""Who says what their privacy is worth is asked about this many right guesses in place of 50."""
+"""Percent: sellers are asked what they want for a chance that rises from 50% to this."""
 _ERROR = 1e-12  # larger than what rounding of doubles takes away
 
 
-def right_guesses(epsilon: float) -> int:
-    """Return how many of 100 strangers are right at most after reading the model, rounded up.
+def guess_percent(epsilon: float, delta: float | None = None) -> int:
+    """Return the highest chance of a right guess with the result, in percent, rounded up.
 
     Examples
     --------
-    >>> right_guesses(0.0), right_guesses(0.473), right_guesses(50.0)
-    (50, 62, 100)
+    >>> guess_percent(0.0), guess_percent(0.473), guess_percent(0.473, 0.1), guess_percent(50.0)
+    (50, 62, 66, 100)
     """
     if epsilon <= 0.0:
-        return STRANGERS // 2
-    return min(math.ceil(STRANGERS * guess_after(0.5, epsilon) * (1.0 + _ERROR)), STRANGERS)
+        return 50
+    other = math.exp(-epsilon)
+    chance = (1.0 + (delta or 0.0) * other) / (1.0 + other)
+    return min(math.ceil(100 * chance * (1.0 + _ERROR)), 100)
 
 
 def epsilon_left(epsilon: float) -> float:
@@ -74,13 +72,13 @@ def chance_of(delta: float | None) -> int | None:
     return math.floor(1 / Fraction(repr(delta)))  # as it is written: 1 / 1e-5 is below 100,000 in floats
 
 
-def cost_of(amount: float) -> float:
-    """Return the cost per unit of epsilon of who wants an amount for 60 right guesses in place of 50.
+def cost_of(amount: float, shape: str = "linear") -> float:
+    """Return the reported cost of a seller who wants an amount for a chance of 60% in place of 50%.
 
     Examples
     --------
-    >>> round(cost_of(1.0), 4)
-    2.4663
+    >>> round(cost_of(1.0), 4), round(cost_of(1.0, "quadratic"), 4)
+    (2.4663, 6.0827)
     """
-    share = REFERENCE / STRANGERS
-    return amount / math.log(share / (1.0 - share))
+    epsilon = math.log(REFERENCE / (100 - REFERENCE))
+    return amount / (epsilon**2 if shape == "quadratic" else epsilon)

@@ -1,4 +1,4 @@
-"""Members' pages: campaigns, a new one as a form with its plan beside it, dashboards, and members' acts.
+"""Members' pages: campaigns, dashboards, and members' acts on a campaign.
 
 A dashboard shows sums in batches, never one person. The live balance of escrow is not shown: it would change
 by each seller's payment, and a payment tells a cost.
@@ -7,11 +7,13 @@ by each seller's payment, and a payment tells a cost.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
 from fractions import Fraction
 from typing import Annotated, Any
 
+import polars as pl
 from fastapi import APIRouter, Depends, Request, Response
 
 from dpmarket.campaign import views
@@ -19,40 +21,20 @@ from dpmarket.campaign.access import roles_of
 from dpmarket.campaign.acts import ACTS, Caller
 from dpmarket.campaign.campaigns import ENDED
 from dpmarket.campaign.checks import books
-from dpmarket.campaign.consent import consent_versions
-from dpmarket.campaign.rules.rules_file import check_rules, rules_from
+from dpmarket.campaign.rules.rules_file import rules_from
 from dpmarket.campaign.times import moment_of
+from dpmarket.campaign.transaction import nothing
 from dpmarket.certificates import verify
-from dpmarket.errors import FileProblem, MarketRefusal
-from dpmarket.web.api import (
-    CampaignId,
-    Confirmed,
-    People,
-    document_of,
-    invite_arguments,
-    open_arguments,
-    plan_of,
-)
+from dpmarket.errors import MarketRefusal
+from dpmarket.files.formulas import csv_text
+from dpmarket.web.api import CampaignId, Confirmed, document_of, open_arguments
 from dpmarket.web.auth import SignedMember, TheService
 from dpmarket.web.pages.forms import Form, Sent
-from dpmarket.web.pages.meaning import chance_of, epsilon_shown, right_guesses
+from dpmarket.web.pages.meaning import chance_of, epsilon_shown, guess_percent
 from dpmarket.web.pages.people_file import names_in
 from dpmarket.web.pages.plan import error_so_far, planned
-from dpmarket.web.pages.rendering import page, see, whole_page
-from dpmarket.web.pages.rules_form import (
-    FEATURE_KINDS,
-    GAPS,
-    MOST_ROWS,
-    ROWS,
-    keys,
-    places_of,
-    rules_data,
-    starts,
-)
-from dpmarket.web.pages.statistic_form import KINDS, beside_lines, lines_shown, with_numbers
-from dpmarket.web.pages.statistics import MODEL, NUMBERS, numbers_of, purpose_of, wanted_of
-from dpmarket.web.pages.uploads import Uploaded
-from dpmarket.web.problems import WrongRules
+from dpmarket.web.pages.rendering import attached, page, see, whole_page
+from dpmarket.web.pages.statistics import numbers_of, purpose_of, wanted_of
 from dpmarket.web.service import Service, path_of
 
 router = APIRouter(prefix="/m", include_in_schema=False)
@@ -67,229 +49,205 @@ FUNNEL = (
     ("spent", ("spent",)),
 )
 LEFT = ("declined", "priced_out", "expired", "lapsed", "withdrawn")
-_TIMES = ("opens_at", "closes_at", "deliver_until")
 _AMOUNT = re.compile(r"^\d{1,16}(?:(?P<sign>[.,])(?P<decimals>\d{1,16}))?$", re.ASCII)
 _FILES = ("released", "certificate", "signature", "openings")
 
 
-def member_roles(caller: SignedMember, service: TheService) -> frozenset[str]:
-    """Return the roles of the member who is signed in."""
+@dataclass(frozen=True)
+class Visit:
+    """A member who is signed in and looks at a page: who, with which roles in any campaign."""
+
+    request: Request
+    caller: Caller
+    service: Service
+    roles: frozenset[str]
+
+    def need(self, role: str) -> None:
+        """Refuse a member without a role, as if there were nothing."""
+        if role not in self.roles:
+            raise nothing()
+
+    def page(self, template: str, values: Mapping[str, Any], *, status: int = 200) -> Response:
+        """Return a page, with what every page of a member shows around its own content."""
+        frame: dict[str, Any] = {"roles": self.roles, "home": HOME, "wide": True}
+        return page(self.request, template, status=status, **frame, **values)
+
+    def campaign(self, campaign: int) -> views.ShownCampaign:
+        """Return a campaign that the member has a role in."""
+        with self.service.market.look() as c:
+            return views.show_campaign(c, self.caller, campaign)
+
+    def rules(self, campaign: int) -> str:
+        """Return a campaign's rules as JSON."""
+        with self.service.market.look() as c:
+            return views.show_rules(c, self.caller, campaign)
+
+    def run(self, act: str, key: str, **arguments: Any) -> Any:
+        """Run an act of the member once for a form's key."""
+        return self.service.run(ACTS[act], self.caller, key, **arguments)
+
+
+def visit(request: Request, caller: SignedMember, service: TheService) -> Visit:
+    """Return the visit of the member who is signed in."""
     with service.market.look() as c:
-        return roles_of(c, caller)
+        return Visit(request, caller, service, roles_of(c, caller))
 
 
-Roles = Annotated[frozenset[str], Depends(member_roles)]
+Visited = Annotated[Visit, Depends(visit)]
 
 
 @router.get("")
-def index(request: Request, caller: SignedMember, service: TheService, roles: Roles) -> Response:
+def index(visit: Visited) -> Response:
     """List the campaigns that a member has a role in; for a paymaster alone, what is to be paid."""
-    if roles == {"paymaster"}:
+    if visit.roles == {"paymaster"}:
         return see(f"{HOME}/money")
-    with service.market.look() as c:
-        found = views.list_campaigns(c, caller)
-    return page(request, "campaigns", **frame(roles), campaigns=found)
-
-
-@router.get("/new")
-def new(request: Request, caller: SignedMember, service: TheService, roles: Roles) -> Response:
-    """Show the form of a new campaign."""
-    _refuse_unless("buyer", roles)
-    times = (service.moment + timedelta(days=days) for days in (0, 7, 9))
-    written = {name: _written(moment) for name, moment in zip(_TIMES, times, strict=True)}
-    return _form(request, service, roles, {**starts(), **written})
-
-
-@router.post("/new")
-def draft(request: Request, form: Sent, caller: SignedMember, service: TheService, roles: Roles) -> Response:
-    """Plan what the form says, or draft it; with problems the form is shown again."""
-    _refuse_unless("buyer", roles)
-    typed = {name: form.text(name) for name in form.names()}
-    data = with_numbers(form, rules_data(form))
-    try:
-        plan = planned(check_rules(data))
-        if form.text("act") != "draft":
-            return _form(request, service, roles, typed, plan=plan)
-        if plan.problem is not None:
-            return _form(request, service, roles, typed, [plan.problem], plan=plan)
-        times = {name: _moment(form, name) for name in _TIMES}
-        made = service.run(
-            ACTS["draft"], caller, form.key, plan=plan_of(data, **times, consent=_version(form))
-        )
-    except (FileProblem, WrongRules) as refusal:
-        problems = list(refusal.details)
-        return _form(request, service, roles, typed, problems, beside_numbers=beside_lines(form, problems))
-    except MarketRefusal as refusal:
-        return _form(request, service, roles, typed, [str(refusal)])
-    return see(path_of(made))
+    with visit.service.market.look() as c:
+        found = views.list_campaigns(c, visit.caller)
+    return visit.page("campaigns", {"campaigns": found})
 
 
 @router.get("/campaigns/{campaign}")
-def dashboard(
-    campaign: CampaignId, request: Request, caller: SignedMember, service: TheService, roles: Roles
-) -> Response:
+def dashboard(campaign: CampaignId, visit: Visited) -> Response:
     """Show how a campaign stands."""
-    return _dashboard(request, caller, service, roles, campaign)
+    return _dashboard(visit, campaign)
 
 
-@router.post("/campaigns/{campaign}/invite")
-def invite(
-    campaign: CampaignId,
-    request: Request,
-    sent: Uploaded,
-    caller: SignedMember,
-    service: TheService,
-    roles: Roles,
-) -> Response:
-    """Invite people from a file or a list; links are shown in this answer only."""
-    people = names_in(sent.files.get("file", b""), sent.form.text("people"))
+# --- acts ------------------------------------------------------------------------------------------
+
+
+def _people(form: Form, _: views.ShownCampaign) -> dict[str, Any]:
+    people = names_in(form.files.get("file", b""), form.text("people"))
     if not 0 < len(people) <= 1_000:
         raise MarketRefusal("invalid", "Expected a list of 1 to 1000 people.")
-    arguments = invite_arguments(service, caller, campaign, People(ids=people, group=None))
-    made = service.run(ACTS["invite"], caller, sent.form.key, campaign=campaign, **arguments)
-    with service.market.look() as c:
-        found = views.show_campaign(c, caller, campaign)
-    links = [(one.id, service.link(one.token)) for one in made if one.token is not None]
-    return page(
-        request,
-        "invitations",
-        **frame(roles),
-        campaign=found,
-        links=links,
-        mailed=len(made) - len(links),
-        known=len(set(people)) - len(made),
-    )
+    return {"ids": people}
+
+
+def _amount(form: Form, found: views.ShownCampaign) -> dict[str, Any]:
+    return {"amount": amount_in(form.text("amount"), found.minor_units)}
+
+
+FORMS: dict[str, Callable[[Form, views.ShownCampaign], dict[str, Any]]] = {
+    **dict.fromkeys(("fund", "refund"), _amount),
+    **dict.fromkeys(("cancel", "pay_out", "open"), lambda form, found: {}),
+    **dict.fromkeys(("invite", "reissue_links", "revoke_links", "withdraw_people"), _people),
+    "share": lambda form, found: {"subject": form.text("subject")},
+}
+"""Members' acts on a campaign that pages run, and how each form is read."""
+CONFIRMED = ("fund", "refund", "cancel", "withdraw_people", "revoke_links")
+"""Acts that are shown back before they are done."""
 
 
 @router.post("/campaigns/{campaign}/{act}")
-def run(
-    campaign: CampaignId,
-    act: str,
-    request: Request,
-    form: Sent,
-    caller: SignedMember,
-    service: TheService,
-) -> Response:
+def run(campaign: CampaignId, act: str, form: Sent, visit: Visited) -> Response:
     """Run a member's act on a campaign, then lead back to where it was called from."""
-    with service.market.look() as c:
-        found = views.show_campaign(c, caller, campaign)
-    arguments: dict[str, Any]
+    found = visit.campaign(campaign)
+    if act not in FORMS:
+        raise nothing()
+    arguments = FORMS[act](form, found)
+    if act in CONFIRMED and form.text("confirmed") != "yes":
+        people, amount = arguments.get("ids", []), arguments.get("amount", 0)
+        shown = {"campaign": found, "act_name": act, "amount": amount, "people": people}
+        own = {"action": visit.request.url.path, "origin": form.text("from"), "typed": form.text("amount")}
+        return visit.page("confirm_act", shown | own)
     if act == "open":
         body = Confirmed(confirmed=form.text("confirmed") == "yes")
-        arguments = open_arguments(service, caller, campaign, body)
-    elif act in ("fund", "refund"):
-        arguments = {"amount": amount_in(form.text("amount"), found.minor_units)}
-    elif act in ("cancel", "pay_out"):
-        arguments = {}
-    else:
-        raise MarketRefusal("unknown", "There is nothing here for this caller.")
+        arguments = open_arguments(visit.service, visit.caller, campaign, body)
+    if act == "invite":
+        arguments["mailed"] = visit.service.settings.smtp_url is not None
     try:
-        service.run(ACTS[act], caller, form.key, campaign=campaign, **arguments)
+        made = visit.run(act, form.key, campaign=campaign, **arguments)
     except MarketRefusal as refusal:
         if refusal.kind != "confirm":
             raise
-        roles = member_roles(caller, service)
-        return _dashboard(request, caller, service, roles, campaign, warning=str(refusal))
+        return _dashboard(visit, campaign, warning=str(refusal))
+    if act in ("invite", "reissue_links"):
+        return _links(visit, found, made, len(arguments["ids"]), as_file=form.text("as") == "csv")
     return see(f"{HOME}/money" if form.text("from") == "money" else path_of(campaign))
 
 
-@router.get("/campaigns/{campaign}/report")
-def report(
-    campaign: CampaignId, request: Request, caller: SignedMember, service: TheService, roles: Roles
-) -> Response:
-    """Show a released campaign in figures, with what the verifier says about its certificate."""
-    with service.market.look() as c:
-        found = views.show_campaign(c, caller, campaign)
-        sums = views.show_sums(c, caller, campaign, service.market.terms)
-        content = views.show_document(c, caller, campaign, "certificate")
-        made = views.has_report(c, campaign)
-    return page(
-        request,
-        "campaign_report",
-        **frame(roles),
-        campaign=found,
-        sums=sums,
-        checks=verify(content).checks,
-        made=made,
-        ceiling=epsilon_shown(found.ceiling or 0.0),
-        guesses=right_guesses(found.ceiling or 0.0),
-        chance=chance_of(found.delta or None),
+def _links(visit: Visit, found: views.ShownCampaign, made: Any, named: int, *, as_file: bool) -> Response:
+    """Show new links, in this answer only, or give them as a file."""
+    links = [(one.id, visit.service.link(one.token)) for one in made if one.token is not None]
+    if as_file:
+        table = pl.DataFrame(links, schema={"person": pl.String, "link": pl.String}, orient="row")
+        return attached("links.csv", csv_text(table))
+    mailed = len(made) - len(links)
+    return visit.page(
+        "invitations", {"campaign": found, "links": links, "mailed": mailed, "known": named - len(made)}
     )
 
 
+# --- documents -------------------------------------------------------------------------------------
+
+
+@router.get("/campaigns/{campaign}/report")
+def report(campaign: CampaignId, visit: Visited) -> Response:
+    """Show a released campaign in figures, with what the verifier says about its certificate."""
+    found = visit.campaign(campaign)
+    with visit.service.market.look() as c:
+        sums = views.show_sums(c, visit.caller, campaign, visit.service.market.terms)
+        content = views.show_document(c, visit.caller, campaign, "certificate")
+        made = views.has_report(c, campaign)
+    shown = {"campaign": found, "sums": sums, "checks": verify(content).checks, "made": made}
+    return visit.page("campaign_report", shown | _most(found))
+
+
 @router.get("/campaigns/{campaign}/report.html")
-def whole_report(
-    campaign: CampaignId, request: Request, caller: SignedMember, service: TheService
-) -> Response:
+def whole_report(campaign: CampaignId, visit: Visited) -> Response:
     """Show the whole report, as a worker made it."""
-    return whole_page(request, document_of(service, caller, campaign, "report"))
+    return whole_page(visit.request, document_of(visit.service, visit.caller, campaign, "report"))
 
 
 @router.get("/campaigns/{campaign}/{name}")
-def file(campaign: CampaignId, name: str, caller: SignedMember, service: TheService) -> Response:
+def file(campaign: CampaignId, name: str, visit: Visited) -> Response:
     """Give the rules, what was released and the certificate as files; to an auditor openings and costs."""
     kind, _, ending = name.partition(".")
     if name == "rules.json":
-        with service.market.look() as c:
-            content = views.show_rules(c, caller, campaign).encode()
-    elif name == "costs.csv" or (kind in _FILES and ending == "json"):
-        content = document_of(service, caller, campaign, kind)
-    else:
-        raise MarketRefusal("unknown", "There is nothing here for this caller.")
-    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
-    media = "text/csv; charset=utf-8" if ending == "csv" else "application/json"
-    return Response(content, media_type=media, headers=headers)
+        return attached(name, visit.rules(campaign))
+    if name != "costs.csv" and (kind not in _FILES or ending != "json"):
+        raise nothing()
+    return attached(name, document_of(visit.service, visit.caller, campaign, kind))
 
 
 # --- parts -----------------------------------------------------------------------------------------
 
 
-def frame(roles: frozenset[str]) -> dict[str, Any]:
-    """Return what every page of a member shows around its own content."""
-    return {"roles": roles, "title": None, "home": HOME, "wide": True}
+def _most(found: views.ShownCampaign) -> dict[str, Any]:
+    """Return the largest epsilon of a campaign as pages write it."""
+    ceiling, delta = found.ceiling or 0.0, found.delta
+    percent = guess_percent(ceiling, delta)
+    return {"ceiling": epsilon_shown(ceiling), "percent": percent, "chance": chance_of(delta or None)}
 
 
-def _dashboard(
-    request: Request,
-    caller: Caller,
-    service: Service,
-    roles: frozenset[str],
-    campaign: int,
-    warning: str | None = None,
-) -> Response:
-    with service.market.look() as c:
-        found = views.show_campaign(c, caller, campaign)
-        rules = rules_from(views.show_rules(c, caller, campaign))
-        sums = _seen(lambda: views.show_sums(c, caller, campaign, service.market.terms))
+def _dashboard(visit: Visit, campaign: int, warning: str | None = None) -> Response:
+    found, rules = visit.campaign(campaign), rules_from(visit.rules(campaign))
+    caller, terms = visit.caller, visit.service.market.terms
+    with visit.service.market.look() as c:
+        sums = _seen(lambda: views.show_sums(c, caller, campaign, terms))
         money = _seen(lambda: views.show_money(c, caller, campaign))
         released = _seen(lambda: views.show_document(c, caller, campaign, "released"))
-        balanced = not books(c) if "auditor" in roles else None
+        balanced = not books(c) if "auditor" in visit.roles else None
     counts = sums.counts if sums else {}
-    return page(
-        request,
-        "campaign",
-        **frame(roles),
-        status=200 if warning is None else 409,
-        campaign=found,
-        path=path_of(campaign),
-        warning=warning,
-        sums=sums,
-        money_of=money,
-        books=balanced,
-        funnel=funnel_of(counts) if sums else [],
-        left=[(state, counts[state]) for state in LEFT if state in counts],
-        error=None if sums is None else error_so_far(rules, sums.acceptances, sums.epsilon),
-        purpose=purpose_of(rules),
-        wanted=wanted_of(rules),
-        released=released is not None,
-        numbers=numbers_of(released),
-        ceiling=epsilon_shown(found.ceiling or 0.0),
-        guesses=right_guesses(found.ceiling or 0.0),
-        chance=chance_of(rules.objective.delta),
-        hours=hours_left(found, service.moment),
-        batch=service.market.terms.batch,
-        ended=found.state in ENDED,
-    )
+    shown = {
+        "campaign": found,
+        "path": path_of(campaign),
+        "warning": warning,
+        "plan": planned(rules) if found.state == "draft" and "buyer" in visit.roles else None,
+        "sums": sums,
+        "money_of": money,
+        "books": balanced,
+        "funnel": funnel_of(counts) if sums else [],
+        "left": [(state, counts[state]) for state in LEFT if state in counts],
+        "error": None if sums is None else error_so_far(rules, sums.acceptances, sums.epsilon),
+        "purpose": purpose_of(rules),
+        "wanted": wanted_of(rules),
+        "released": released is not None,
+        "numbers": numbers_of(released),
+        "hours": hours_left(found, visit.service.moment),
+        "batch": terms.batch,
+        "ended": found.state in ENDED,
+    }
+    return visit.page("campaign", shown | _most(found), status=200 if warning is None else 409)
 
 
 def _seen(show: Any) -> Any:
@@ -326,11 +284,6 @@ def hours_left(found: views.ShownCampaign, now: datetime) -> int | None:
 def amount_in(text: str, minor_units: int) -> int:
     """Return an amount of money that somebody typed, in whole minor units.
 
-    Raises
-    ------
-    MarketRefusal
-        It is none.
-
     Examples
     --------
     >>> amount_in("12.5", 100), amount_in("12,50", 100)
@@ -346,72 +299,3 @@ def amount_in(text: str, minor_units: int) -> int:
     if minor.denominator != 1 or not 0 < minor <= 2**53 or len(found["decimals"] or "") > most:
         raise MarketRefusal("invalid", "Expected an amount of money > 0, in whole minor units.")
     return int(minor)
-
-
-def _form(
-    request: Request,
-    service: Service,
-    roles: frozenset[str],
-    typed: dict[str, str],
-    problems: Sequence[str] = (),
-    *,
-    plan: Any = None,
-    beside_numbers: Mapping[str, str] | None = None,
-) -> Response:
-    first, others = keys()
-    with service.market.look() as c:
-        consents = consent_versions(c)
-    used = [row for row in range(MOST_ROWS) if typed.get(f"feature{row}.name")]
-    places = places_of(typed)
-    by_path = {line.split(":")[0]: line for line in problems if ":" in line}
-    beside = {places.get(path, path): line for path, line in by_path.items()} | dict(beside_numbers or {})
-    return page(
-        request,
-        "new_campaign",
-        status=422 if problems else 200,
-        **frame(roles),
-        first=first,
-        others=others,
-        rows=min(max(used, default=-1) + 1 + ROWS, MOST_ROWS),
-        feature_kinds=FEATURE_KINDS,
-        gaps=GAPS,
-        consents=consents,
-        beside_others=any(key.path in beside for key in others),
-        purpose=NUMBERS if typed.get("purpose") == NUMBERS else MODEL,
-        lines=lines_shown(typed),
-        kinds=KINDS,
-        typed=typed,
-        problems=problems,
-        beside=beside,
-        plan=plan,
-        minor_units=_minor_units(typed.get("money.minor_units", "")),
-        currency=typed.get("money.currency", ""),
-    )
-
-
-def _refuse_unless(role: str, roles: frozenset[str]) -> None:
-    if role not in roles:
-        raise MarketRefusal("unknown", "There is nothing here for this caller.")
-
-
-def _minor_units(text: str) -> int:
-    """Return what the form says, or the usual: this is only for writing amounts beside it."""
-    return int(text) if text.isdecimal() and 0 < len(text) < 12 and int(text) > 0 else 100
-
-
-def _written(moment: datetime) -> str:
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M")
-
-
-def _moment(form: Form, name: str) -> datetime:
-    """Return a time of the form, which is in UTC."""
-    try:
-        return datetime.fromisoformat(form.text(name)).replace(tzinfo=UTC)
-    except ValueError:
-        raise MarketRefusal("invalid", f"{name}: expected a day and a time.") from None
-
-
-def _version(form: Form) -> int | None:
-    """Return which consent text was chosen; None: the newest."""
-    text = form.text("consent_version")
-    return int(text) if text.isdecimal() and len(text) < 9 else None

@@ -13,18 +13,6 @@ _HEADS = ("person", "people", "seller", "id", "name", "email")
 def names_in(content: bytes, text: str) -> list[str]:
     r"""Return the people of a file and of a list, each once, in their order.
 
-    Parameters
-    ----------
-    content
-        A CSV file in UTF-8; its first column counts, and a head such as ``person`` is passed over.
-    text
-        One person on each line.
-
-    Raises
-    ------
-    MarketRefusal
-        The file is no text, or somebody's name is too long or cannot be printed.
-
     Examples
     --------
     >>> names_in(b"person;note\nann;x\nbob;y\n", "cem\nann")

@@ -11,27 +11,15 @@ import numpy as np
 
 from dpmarket.campaign.log import canonical
 from dpmarket.campaign.opening import opening_of
-from dpmarket.campaign.rules.pricing import prospect_for, terms_of
+from dpmarket.campaign.rules.pricing import expected_error, guessing_error, prospect_for, terms_of
 from dpmarket.campaign.rules.rules_file import Rules, rules_from
 from dpmarket.errors import DpmarketError
-from dpmarket.web.pages.meaning import chance_of, epsilon_shown, right_guesses
+from dpmarket.web.pages.meaning import chance_of, epsilon_shown, guess_percent
 
 
 @dataclass(frozen=True)
 class Line:
-    """What one budget buys.
-
-    Attributes
-    ----------
-    name
-        ``half``, ``this`` or ``double``.
-    budget
-        Whole minor units, rounded down.
-    people
-        From how many people it is expected to buy.
-    error
-        The error to expect of the model's training.
-    """
+    """What one budget buys."""
 
     name: str
     budget: int
@@ -41,28 +29,15 @@ class Line:
 
 @dataclass(frozen=True)
 class Planned:
-    """A plan beside the form.
-
-    Attributes
-    ----------
-    lines
-        Half, this and double the budget; those that cannot be planned are left out.
-    escrow, largest
-        What must be set aside at the opening, and the largest payment, None offline; minor units.
-    ceiling, guesses
-        The largest promise, epsilon and right guesses of 100, rounded up.
-    chance
-        The number of which delta is one part, rounded down; None where there is no delta.
-    problem, warning
-        Why the campaign could not be opened like this, and why it should not be; or None.
-    """
+    """A plan beside the form."""
 
     lines: tuple[Line, ...]
     escrow: int
     largest: int | None
     ceiling: float
-    guesses: int
+    percent: int
     chance: int | None
+    share: float | None
     problem: str | None
     warning: str | None
 
@@ -97,11 +72,20 @@ def _planned(text: str) -> Planned:
     try:
         opening = opening_of(rules)
     except DpmarketError as problem:
-        return Planned(lines, 0, None, 0.0, 50, chance, str(problem), None)
+        return Planned(lines, 0, None, 0.0, 50, chance, None, str(problem), None)
     ceiling = opening.ceiling
-    guesses = right_guesses(ceiling)
+    percent = guess_percent(ceiling, rules.objective.delta)
     largest, warning = opening.largest, opening.warning
-    return Planned(lines, opening.escrow, largest, epsilon_shown(ceiling), guesses, chance, None, warning)
+    shown, share = epsilon_shown(ceiling), _share_of_guessing(rules)
+    return Planned(lines, opening.escrow, largest, shown, percent, chance, share, None, warning)
+
+
+def _share_of_guessing(rules: Rules) -> float | None:
+    try:
+        error = expected_error(rules)
+    except DpmarketError:
+        return None
+    return None if error is None or math.isinf(error) else 100.0 * error / guessing_error(rules)
 
 
 def _line(rules: Rules, name: str, factor: float) -> Line | None:

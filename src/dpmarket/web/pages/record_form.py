@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dpmarket.campaign.rules import columns
-from dpmarket.campaign.rules.rules_file import Rules
+from dpmarket.campaign.rules.rules_file import Rules, Wording
 from dpmarket.web.pages.forms import Form, number_in
 
 OTHER = "__other__"
@@ -24,30 +24,12 @@ _FIELDS = 1_900  # of a form, in all
 
 @dataclass(frozen=True)
 class Field:
-    """One question of the form.
-
-    Attributes
-    ----------
-    id
-        The field's name in the form; the column's own name may be anything.
-    name
-        The column.
-    kind
-        ``number``, ``date``, ``choice`` or ``truth``: which texts it is asked with.
-    low, high
-        Public bounds of numbers and dates, as the form writes them; empty for others.
-    limits
-        Whether what lies outside is refused; otherwise it counts as the bound.
-    options, levels
-        Of a choice: what may be chosen, as texts and as the rules write them.
-    other
-        Whether anything else may be chosen as well.
-    gap
-        Whether it can be left out.
-    """
+    """One question of the form."""
 
     id: str
     name: str
+    wording: str
+    help: str
     kind: str
     low: str
     high: str
@@ -60,33 +42,32 @@ class Field:
 
 @dataclass(frozen=True)
 class Filled:
-    """A form that somebody filled in. Private.
-
-    Attributes
-    ----------
-    rows
-        By column, as the encoding takes them, if there are no problems.
-    problems
-        By field: which text says what is wrong.
-    typed
-        By field: what stands in it, to show it again.
-    """
+    """A form that somebody filled in. Private."""
 
     rows: list[dict[str, Any]]
     problems: dict[str, str]
     typed: dict[str, str]
+    beyond: dict[str, str]
 
     def __repr__(self) -> str:
         return f"Filled({len(self.problems)} problems)"
 
+    @property
+    def beyond_text(self) -> str:
+        """What a seller confirms: the values outside their bounds, by field; empty if there are none."""
+        return ";".join(f"{place}={self.typed[place]}" for place in self.beyond)
 
-def fields_of_form(rules: Rules) -> list[Field]:
+
+def fields_of_form(rules: Rules, language: str = "en") -> list[Field]:
     """Return the questions about one row: a field for each column, though several statistics may use it."""
     by_column: dict[str, columns.Field] = {}
     for field in columns.fields_of(rules):
         known = by_column.get(field.column)
         by_column[field.column] = field if known is None else _joined(known, field)
-    return [_field(f"f{place}", field) for place, field in enumerate(by_column.values())]
+    return [
+        _field(f"f{place}", field, rules.questions.get(field.column), language)
+        for place, field in enumerate(by_column.values())
+    ]
 
 
 def _joined(one: columns.Field, other: columns.Field) -> columns.Field:
@@ -99,13 +80,16 @@ def _joined(one: columns.Field, other: columns.Field) -> columns.Field:
     return replace(strict[0] if strict else one, low=low, high=high)
 
 
-def _field(identity: str, field: columns.Field) -> Field:
+def _field(identity: str, field: columns.Field, asked: Wording | None, language: str) -> Field:
+    said = None if asked is None else asked.translations.get(language, asked)
     low, high = _end(field.kind, field.low), _end(field.kind, field.high)
     limits = field.outside == "refuse" or field.kind in ("choice", "truth")
     options = tuple(str(level) for level in field.levels)
     return Field(
         identity,
         field.column,
+        field.column if said is None else said.wording,
+        "" if said is None else said.help,
         field.kind,
         low,
         high,
@@ -143,13 +127,25 @@ def filled(rules: Rules, form: Form) -> Filled:
     rows: list[dict[str, Any]] = []
     problems: dict[str, str] = {}
     typed: dict[str, str] = {}
+    beyond: dict[str, str] = {}
     fields = fields_of_form(rules)
     for row in range(rows_of(rules)):
         texts = {place_of(row, field.id): form.text(place_of(row, field.id)) for field in fields}
         if row == 0 or any(texts.values()):
-            rows.append(_row(fields, row, texts, problems))
+            values = _row(fields, row, texts, problems)
+            rows.append(values)
             typed |= texts
-    return Filled(rows, problems, typed)
+            counted = {place_of(row, field.id): _counts_as(field, values[field.name]) for field in fields}
+            beyond |= {place: bound for place, bound in counted.items() if bound and place not in problems}
+    return Filled(rows, problems, typed, beyond)
+
+
+def _counts_as(field: Field, value: Any) -> str:
+    """Return the bound that counts in place of a value outside of it; empty if the value itself counts."""
+    if value is None or not field.low:
+        return ""
+    low, high = (float(field.low), float(field.high)) if field.kind == "number" else (field.low, field.high)
+    return field.low if value < low else field.high if value > high else ""
 
 
 def _row(fields: list[Field], row: int, texts: dict[str, str], problems: dict[str, str]) -> dict[str, Any]:

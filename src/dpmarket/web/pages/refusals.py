@@ -42,7 +42,6 @@ def _for_people(before: Callable[..., Any]) -> Callable[[Request, Exception], Aw
             status=answer.status_code,
             name=_name(refusal, answer.status_code),
             detail=_detail(request, refusal),
-            title=None,
             home=home_of(request.url.path),
         )
         for name in _KEPT:
@@ -63,14 +62,9 @@ def _name(refusal: Exception, status: int) -> str:
     if isinstance(refusal, MarketRefusal):
         return refusal.kind
     known = {
-        401: "stranger",
-        404: "unknown",
-        405: "unknown",
-        409: "state",
-        422: "invalid",
-        429: "often",
+        401: "stranger", 404: "unknown", 405: "unknown", 409: "state", 422: "invalid", 429: "often",
         503: "later",
-    }
+    }  # fmt: skip
     return known.get(status, "error")
 
 

@@ -8,12 +8,12 @@ import secrets
 from pathlib import Path
 from typing import Any
 
-from fastapi import Request
+from fastapi import Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from dpmarket.campaign.acts import shown_id
-from dpmarket.web.pages.dots import circles
+from dpmarket.web.pages.static import static_path
 from dpmarket.web.pages.texts import Texts, languages, other_languages, texts_for
 
 LANGUAGE = "__Host-language"
@@ -30,6 +30,7 @@ _environment = Environment(
     auto_reload=False,
 )
 _environment.filters["shown_id"] = shown_id
+_environment.globals["static"] = static_path
 
 
 def texts_of(request: Request) -> Texts:
@@ -42,23 +43,10 @@ def texts_of(request: Request) -> Texts:
 def page(
     request: Request, template: str, *, status: int = 200, texts: Texts | None = None, **values: Any
 ) -> HTMLResponse:
-    """Return a page.
-
-    Parameters
-    ----------
-    template
-        The template's name, without ``.html``.
-    status
-        The HTTP status.
-    texts
-        The reader's language; None: as the request asks for.
-    values
-        What the template needs besides ``t``, ``money``, ``number``, ``measured``, ``typed_amount``,
-        ``when``, ``circles`` and ``new_key``.
-        With a ``purpose``, what the campaign buys, texts about that are chosen.
-    """
+    """Return a page."""
     said = (texts or texts_of(request)).about(str(values.get("purpose", "model")))
     content = _environment.get_template(f"{template}.html").render(
+        {"title": None, "home": None},
         t=said,
         money=said.money,
         number=said.number,
@@ -66,7 +54,6 @@ def page(
         typed_amount=said.typed_amount,
         when=said.when,
         new_key=new_key,
-        circles=circles,
         languages=other_languages(said.language),
         here=request.url.path if request.method == "GET" else values.get("home") or "/",
         **values,
@@ -98,3 +85,10 @@ def new_key() -> str:
 def see(path: str) -> RedirectResponse:
     """Return an answer that leads to a page after an act, so that going back repeats nothing."""
     return RedirectResponse(path, status_code=303)
+
+
+def attached(name: str, content: str | bytes) -> Response:
+    """Return a file to download, of the kind that its ending names."""
+    kinds = {"csv": "text/csv; charset=utf-8", "json": "application/json", "xml": "application/xml"}
+    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return Response(content, media_type=kinds[name.rsplit(".", 1)[1]], headers=headers)

@@ -5,6 +5,8 @@ What is asked, what each key means and what is refused come from the model: the 
 
 from __future__ import annotations
 
+import contextlib
+import json
 import types
 import typing
 from collections.abc import Mapping
@@ -13,15 +15,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from dpmarket.campaign.rules.rules_file import (
-    Costs,
-    Label,
-    Money,
-    Objective,
-    Sellers,
-    Training,
-)
+from dpmarket.campaign.rules.rules_file import Costs, Label, Money, Objective, Sellers, Training
 from dpmarket.web.pages.forms import Form, number_in
+from dpmarket.web.pages.texts import FALLBACK, languages
 
 ROWS, MOST_ROWS = 4, 100
 FEATURE_KINDS = ("number", "date", "choice", "truth")
@@ -29,24 +25,18 @@ FEATURE_KINDS = ("number", "date", "choice", "truth")
 GAPS = ("refused", "value", "category")
 """What an empty answer counts as."""
 _TABLES: dict[str, type[BaseModel]] = {
-    "sellers": Sellers,
-    "costs": Costs,
-    "objective": Objective,
-    "money": Money,
-    "label": Label,
+    "sellers": Sellers, "costs": Costs, "objective": Objective, "money": Money, "label": Label,
     "training": Training,
-}
+}  # fmt: skip
 _FIRST = (
-    "costs.distribution",
-    "sellers.expected",
-    "objective.budget",
-    "objective.max_epsilon",
-    "money.currency",
-)
-# Columns of files, and other files: a live campaign has none of them. Labels have fields of their own.
+    "costs.distribution", "sellers.expected", "objective.budget", "objective.max_epsilon", "money.currency",
+)  # fmt: skip
+# Columns of files, and other files: a live campaign has none of them. Labels have fields of their own, and
+# networks, whose code the operator lists, are named in rules that come by the API.
 _LEFT_OUT = (
     "sellers.id_column", "sellers.cost_column", "sellers.excluded",
     "label.column", "label.values",
+    "training.model", "training.code", "training.parameters",
 )  # fmt: skip
 _STARTS = {
     "costs.distribution": "uniform(1, 5)",
@@ -59,21 +49,7 @@ _STARTS = {
 
 @dataclass(frozen=True)
 class Key:
-    """One key of the rules.
-
-    Attributes
-    ----------
-    path
-        Table and name, with a point between them; the field's name.
-    kind
-        ``number``, ``whole``, ``text`` or ``choice``.
-    options
-        Of a choice.
-    start
-        What stands in the field at first.
-    meaning
-        The rules' own description, for a language that has no text about it.
-    """
+    """One key of the rules."""
 
     path: str
     kind: str
@@ -113,6 +89,7 @@ def rules_data(form: Form) -> dict[str, Any]:
     """
     named = {key: form.text(f"campaign.{key}") for key in ("name", "mechanism")}
     data: dict[str, Any] = {"campaign": named, "features": {}}
+    asked: dict[str, Any] = {}
     first, others = keys()
     for key in [*first, *others]:
         text = form.text(key.path)
@@ -123,10 +100,79 @@ def rules_data(form: Form) -> dict[str, Any]:
         name = form.text(f"feature{row}.name")
         if name:
             data["features"][name] = _feature(form, f"feature{row}")
+            asked[name] = question_in(form, f"feature{row}")
     data["label"] = {"column": form.text("label.column"), "values": _listed(form.text("label.values"))}
+    asked[form.text("label.column")] = question_in(form, "label")
+    data["questions"] = {name: said for name, said in asked.items() if said}
+    if form.text("costs.distribution").startswith("{"):  # a fitted one, copied from another draft
+        with contextlib.suppress(ValueError):
+            data["costs"]["distribution"] = json.loads(form.text("costs.distribution"))
     data.setdefault("costs", {})
     data.setdefault("objective", {})
     return data
+
+
+def typed_of(data: Mapping[str, Any]) -> dict[str, str]:
+    """Return what stands in the form of rules that were drafted with it, or by a program."""
+    typed = {f"campaign.{key}": str(data["campaign"][key]) for key in ("name", "mechanism")}
+    for table in _TABLES:
+        typed |= {f"{table}.{name}": _text(value) for name, value in data.get(table, {}).items()}
+    for row, (name, declared) in enumerate(data.get("features", {}).items()):
+        place = f"feature{row}"
+        kinds = {"first": "date", "categories": "choice", "boolean": "truth"}
+        kind = next((kind for key, kind in kinds.items() if key in declared), "number")
+        gap = (
+            "category"
+            if declared.get("missing_category")
+            else "value"
+            if "missing" in declared
+            else "refused"
+        )
+        ends = {"low": declared.get("first"), "high": declared.get("last")}
+        own = {**ends, **declared, "name": name, "kind": kind, "gap": gap}
+        typed |= {
+            f"{place}.{key}": _text(value)
+            for key, value in own.items()
+            if value is not None and value is not False
+        }
+        typed |= _typed_question(place, data.get("questions", {}).get(name))
+    label = data.get("label", {}).get("column")
+    typed |= _typed_question("label", data.get("questions", {}).get(label))
+    for line, (name, asked) in enumerate(data.get("statistics", {}).items()):
+        place, columns = f"statistic{line}", asked.get("columns") or [asked.get("column", "value")]
+        own = {**asked, "name": name, "column": columns}
+        typed |= {f"{place}.{key}": _text(value) for key, value in own.items()} | {"purpose": "numbers"}
+        typed |= _typed_question(place, data.get("questions", {}).get(columns[0]))
+    return typed
+
+
+def _typed_question(place: str, asked: Mapping[str, Any] | None) -> dict[str, str]:
+    if asked is None:
+        return {}
+    spoken = {"": asked, **{f"{one}.": said for one, said in asked.get("translations", {}).items()}}
+    parts = ("wording", "help")
+    return {f"{place}.{one}{part}": said.get(part, "") for one, said in spoken.items() for part in parts}
+
+
+def question_in(form: Form, place: str) -> dict[str, Any] | None:
+    """Return how a form words the question of one of its lines; None for the column's name."""
+
+    def said(prefix: str) -> dict[str, str]:
+        texts = {part: form.text(f"{place}.{prefix}{part}") for part in ("wording", "help")}
+        return {part: text for part, text in texts.items() if text}
+
+    spoken = {one: found for one in languages() if one != FALLBACK and (found := said(f"{one}."))}
+    if not spoken:
+        return said("") or None
+    return {**said(""), "translations": spoken}
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(_text(one) for one in value)
+    if isinstance(value, dict):
+        return json.dumps(value)
+    return f"{value:.15g}" if isinstance(value, float) else str(value)
 
 
 def places_of(typed: Mapping[str, str]) -> dict[str, str]:

@@ -1,47 +1,28 @@
-"""The one style sheet and the one script, both from memory, and the page that checks receipts."""
+"""The style sheet, the script and the icon, from memory; browsers keep them."""
 
 from __future__ import annotations
 
+from hashlib import sha256
 from importlib import resources
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Response
 
-from dpmarket.certificates import receipt_page
-from dpmarket.web.pages.rendering import page, whole_page
+from dpmarket.errors import MarketRefusal
 
 router = APIRouter(include_in_schema=False)
-_STATIC = resources.files("dpmarket.web").joinpath("static")
-_STYLE = _STATIC.joinpath("dpmarket.css").read_bytes()
-_SCRIPT = _STATIC.joinpath("dpmarket.js").read_bytes()
-_ICON = _STATIC.joinpath("icon.svg").read_bytes()
+_KINDS = {"dpmarket.css": "text/css", "dpmarket.js": "text/javascript", "icon.svg": "image/svg+xml"}
+_FILES = {name: resources.files("dpmarket.web").joinpath("static", name).read_bytes() for name in _KINDS}
+_KEEP = {"Cache-Control": "public, max-age=31536000, immutable"}
 
 
-@router.get("/")
-@router.get("/login")
-def door(request: Request) -> Response:
-    """Say to who comes without a link how one signs in."""
-    return page(request, "door", title=None, home=None)
+def static_path(name: str) -> str:
+    """Return the address of a file, which changes with its content: browsers keep it for a year."""
+    return f"/static/{name}?{sha256(_FILES[name]).hexdigest()[:16]}"
 
 
-@router.get("/static/dpmarket.css")
-async def style() -> Response:
-    """The style sheet of all pages."""
-    return Response(_STYLE, media_type="text/css; charset=utf-8")
-
-
-@router.get("/static/dpmarket.js")
-async def script() -> Response:
-    """The script of all pages."""
-    return Response(_SCRIPT, media_type="text/javascript; charset=utf-8")
-
-
-@router.get("/static/icon.svg")
-async def icon() -> Response:
-    """The sign that browsers show beside a page's name."""
-    return Response(_ICON, media_type="image/svg+xml")
-
-
-@router.get("/check-receipt")
-def check_receipt(request: Request) -> Response:
-    """Give the page that checks a receipt in the browser, by its own and stricter policy."""
-    return whole_page(request, receipt_page())
+@router.get("/static/{name}")
+async def file(name: str) -> Response:
+    """Give a file."""
+    if name not in _FILES:
+        raise MarketRefusal("unknown", "There is nothing here for this caller.")
+    return Response(_FILES[name], media_type=_KINDS[name], headers=_KEEP)

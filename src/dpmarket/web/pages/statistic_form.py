@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dpmarket.web.pages.forms import Form, number_in
+from dpmarket.web.pages.rules_form import question_in
 from dpmarket.web.pages.statistics import NUMBERS
 
 KINDS = ("mean", "share", "histogram", "quantile", "vector_mean")
@@ -24,15 +25,7 @@ def lines_shown(typed: Mapping[str, str]) -> int:
 
 
 def with_numbers(form: Form, data: dict[str, Any]) -> dict[str, Any]:
-    """Return the rules' data as the form says it: numbers in place of the model, if they are wanted.
-
-    Parameters
-    ----------
-    form
-        As it was sent.
-    data
-        What its other part says, features and label included.
-    """
+    """Return the rules' data as the form says it: numbers in place of the model, if they are wanted."""
     if form.text("purpose") != NUMBERS:
         return data
     made = {table: content for table, content in data.items() if table not in ("features", "label")}
@@ -40,6 +33,8 @@ def with_numbers(form: Form, data: dict[str, Any]) -> dict[str, Any]:
     if "training" in made:
         made["training"] = training
     names = _names(form)
+    asked = {form.text(f"statistic{line}.column"): question_in(form, f"statistic{line}") for line in names}
+    made["questions"] = {column: said for column, said in asked.items() if said}
     return {**made, "statistics": {name: _question(form, line) for line, name in names.items()}}
 
 

@@ -17,28 +17,7 @@ MODEL, NUMBERS = "model", "numbers"
 
 @dataclass(frozen=True)
 class Wanted:
-    """One number that a campaign asks for, as its sellers read it.
-
-    Attributes
-    ----------
-    name
-        What the rules call it.
-    kind
-        By which text it is told: ``mean``, ``share``, ``histogram``, ``median``, ``quantile`` or
-        ``vector_mean``.
-    columns
-        What it is asked of, with commas between them.
-    low, high
-        Public bounds; for a quantile the ends of what may be answered; 0 where there are none.
-    options
-        Categories, with commas between them.
-    bins
-        In place of categories: the ends of every bin.
-    level, bound
-        Of a quantile, of a mean of several numbers; 0 of others.
-    percent
-        Which part of every epsilon goes to it, rounded to whole percents.
-    """
+    """One number that a campaign asks for, as its sellers read it."""
 
     name: str
     kind: str
@@ -68,23 +47,7 @@ class Value:
 
 @dataclass(frozen=True)
 class Shown:
-    """A released statistic, as everybody reads it who may see it.
-
-    Attributes
-    ----------
-    name, kind
-        What the rules call it, and by which text it is told.
-    level
-        Of a quantile; 0 of others.
-    values
-        One or several.
-    radius
-        Of a mean of several numbers: within this distance lies the population's; else None.
-    percent
-        With which confidence, in percents.
-    people
-        The effective sample size, rounded.
-    """
+    """A released statistic, as everybody reads it who may see it."""
 
     name: str
     kind: str

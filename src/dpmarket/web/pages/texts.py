@@ -35,30 +35,14 @@ Message = str | Mapping[str, str]
 
 
 class Texts:
-    """The texts of one language, with the numbers of one locale.
-
-    Parameters
-    ----------
-    language
-        The catalogue's name, as HTML's ``lang`` has it.
-    locale
-        How money, numbers and times are written.
-    messages
-        Texts by dotted name; one with ``one``, ``other`` ... is chosen by the number ``n``.
-    """
+    """The texts of one language, with the numbers of one locale."""
 
     def __init__(self, language: str, locale: Locale, messages: Mapping[str, Message]) -> None:
         self.language, self.locale = language, locale
         self._messages = {name: _marked(message) for name, message in messages.items()}
 
-    def __call__(self, name: str, **values: Any) -> Markup:
-        """Return a text with values in it, escaped.
-
-        Raises
-        ------
-        KeyError
-            There is no such text, or a value is missing.
-        """
+    def __call__(self, name: str, /, **values: Any) -> Markup:
+        """Return a text with values in it, escaped."""
         found = self._messages[name]
         if isinstance(found, dict):
             found = found.get(str(self.locale.plural_form(values["n"])), found["other"])
@@ -148,13 +132,7 @@ def other_languages(language: str) -> tuple[tuple[str, str], ...]:
 
 
 def texts_for(wanted: str) -> Texts:
-    """Return the texts that a browser's ``Accept-Language`` asks for, as far as there are any.
-
-    Parameters
-    ----------
-    wanted
-        The header's value. What cannot be understood is passed over.
-    """
+    """Return the texts that a browser's ``Accept-Language`` asks for, as far as there are any."""
     return _texts_for(wanted[:_LONGEST])
 
 

@@ -4,29 +4,28 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
 
-from dpmarket.certificates import verify
+from dpmarket.certificates import receipt_page, verify
 from dpmarket.web.auth import TheService
 from dpmarket.web.limits import Rate
-from dpmarket.web.pages.forms import number_in
-from dpmarket.web.pages.rendering import page
-from dpmarket.web.pages.uploads import Uploaded
+from dpmarket.web.pages.forms import Sent, number_in
+from dpmarket.web.pages.rendering import page, whole_page
 
 router = APIRouter(include_in_schema=False)
 _RATE = Rate(20, 60.0)
 
 
 @router.get("/verify")
-def form(request: Request) -> Response:
+def ask(request: Request) -> Response:
     """Ask for a certificate, and a receipt if there is one."""
-    return page(request, "verify", title=None, home=None, checks=None, problem=None)
+    return page(request, "verify", checks=None, problem=None)
 
 
 @router.post("/verify")
-def verdicts(request: Request, sent: Uploaded, service: TheService) -> Response:
+def verdicts(request: Request, form: Sent, service: TheService) -> Response:
     """Check what was uploaded, and say so in words. Nothing of it is kept."""
     service.limit("verify", request.client.host if request.client else "", _RATE)
-    certificate, receipt = sent.files.get("certificate"), sent.files.get("receipt")
-    typed, digest = sent.form.text("cost"), sent.form.text("digest").lower()
+    certificate, receipt = form.files.get("certificate"), form.files.get("receipt")
+    typed, digest = form.text("cost"), form.text("digest").lower()
     cost = number_in(typed) if typed else None
     problem = None
     if certificate is None:
@@ -37,4 +36,10 @@ def verdicts(request: Request, sent: Uploaded, service: TheService) -> Response:
     if problem is None:
         checks = verify(certificate, receipt=receipt, cost=cost, digest=digest or None)
     status = 200 if problem is None else 422
-    return page(request, "verify", status=status, title=None, home=None, checks=checks, problem=problem)
+    return page(request, "verify", status=status, checks=checks, problem=problem)
+
+
+@router.get("/check-receipt")
+def check_receipt(request: Request) -> Response:
+    """Give the page that checks a receipt in the browser, by its own and stricter policy."""
+    return whole_page(request, receipt_page())

@@ -6,23 +6,20 @@ document.documentElement.classList.add("scripted");
 const slider = document.querySelector("[data-slider]");
 if (slider) {
   const lists = Object.fromEntries(
-    ["payments", "epsilons", "guesses"].map((name) => [name, slider.dataset[name].split("|")]),
+    ["payments", "epsilons", "percents"].map((name) => [name, slider.dataset[name].split("|")]),
   );
   const range = slider.querySelector("input[type=range]");
   const place = (name) => document.querySelector(`[data-${name}]`);
-  const circles = document.querySelectorAll("[data-dots] circle");
   const show = () => {
     const line = Number(range.value);
-    const guesses = Number(lists.guesses[line - 1]);
-    place("payment").textContent = lists.payments[line - 1];
-    place("guess").textContent = guesses;
-    place("epsilon").textContent = place("epsilon").dataset.epsilon.replace("#", lists.epsilons[line - 1]);
-    place("more").textContent = guesses;
-    place("line").value = line;
-    range.setAttribute("aria-valuetext", `${lists.payments[line - 1]}, ${guesses}`);
-    circles.forEach((circle, number) => circle.setAttribute("class", number < 50 ? "coin" : number < guesses ? "more" : ""));
-    const words = place("picture").dataset.picture.replace("#", guesses - 50).replace("~", 100 - guesses);
-    place("dots").setAttribute("aria-label", words);
+    const percent = lists.percents[line];
+    place("payment").textContent = lists.payments[line];
+    place("percent").textContent = `${percent}%`;
+    place("epsilon").textContent = place("epsilon").dataset.epsilon.replace("#", lists.epsilons[line]);
+    place("words").textContent = place("words").dataset.words.replace("#", percent);
+    range.setAttribute("aria-valuetext", `${lists.payments[line]}, ${percent}%`);
+    place("bar").querySelector(".more").setAttribute("width", percent);
+    place("bar").setAttribute("aria-label", place("words").textContent);
   };
   range.addEventListener("input", show);
   // A browser that comes back to the page may have moved the slider by itself.

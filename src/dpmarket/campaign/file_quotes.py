@@ -1,0 +1,384 @@
+"""Quotes for a file of reports: read, decide, enter and write them; again: the same quotes.
+
+A dry run goes the same way and enters nothing. What is written is on the disk before the quotes are entered,
+and appears when they were.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import sqlalchemy as sa
+
+from dpmarket.arrays import FloatArray, IntArray
+from dpmarket.campaign import campaigns, schema
+from dpmarket.campaign.acts import OWNER
+from dpmarket.campaign.certificate import decide_of, rules_text
+from dpmarket.campaign.database import Market
+from dpmarket.campaign.file_reports import ReportsFile, read_reports
+from dpmarket.campaign.opening import decide_for, draft_of, opening_of
+from dpmarket.campaign.participations import count
+from dpmarket.campaign.payouts import in_money
+from dpmarket.campaign.place import Place, Source, campaign_named, changed_rules, place_of, refuse_changed
+from dpmarket.campaign.quoting import Preview, Reports, enter_quotes, preview_reports, quotes_of
+from dpmarket.campaign.rules.decision import budget_in_minor_units, refuse_too_many
+from dpmarket.campaign.rules.pricing import OFFLINE, terms_of
+from dpmarket.campaign.rules.rules_file import Rules
+from dpmarket.campaign.transaction import Campaign, Tx, campaign_of, lock_campaign, step
+from dpmarket.errors import FileProblem, Infeasible, MarketRefusal
+from dpmarket.files import (
+    is_standard_stream,
+    refuse_existing,
+    refuse_same,
+    refuse_unwritable,
+    table_kind,
+    writing_table,
+)
+from dpmarket.progress import StageProgress, silent
+
+FULL, LIFETIME, EXCLUDED = "full", "lifetime", "excluded"
+"""Why somebody was not quoted: no room in the budget, no epsilon left, on the list of who must not sell."""
+_own = schema.participation.c
+_ATTEMPTS = 5
+
+
+@dataclass(frozen=True, eq=False)
+class Quoting:
+    """What quoting a file came to. Confidential.
+
+    Attributes
+    ----------
+    epsilons, amounts
+        Quotes of people in the file, payments in minor units.
+    rules, state
+        Of the campaign; a dry run of one that does not exist yet has no state.
+    is_new
+        False if everybody in the file had been quoted before.
+    left_out, not_quoted
+        How many people were not quoted, by reason, and the file that lists them, if there are any.
+    below, above
+        How many costs lie below and above the distribution.
+    """
+
+    epsilons: FloatArray
+    amounts: IntArray
+    rules: Rules
+    state: str | None
+    is_new: bool
+    left_out: dict[str, int]
+    not_quoted: str | None
+    below: int
+    above: int
+
+
+def quote_file(
+    rules_path: Source,
+    reports: Source,
+    output: Source | None,
+    *,
+    overwrite: bool = False,
+    confirmed: bool = False,
+    progress: StageProgress = silent,
+    database: str | None = None,
+    not_quoted: Source | None = None,
+) -> Quoting:
+    """Quote every seller of a file of reports, enter the quotes, and write them; again: the same quotes.
+
+    Parameters
+    ----------
+    rules_path
+        The rules file; its rules are fixed with the first quote.
+    reports
+        .csv or .parquet with the columns ``sellers.id_column`` and ``sellers.cost_column``.
+    output
+        .csv or .parquet for the quotes: id, epsilon, payment in money and in minor units, currency.
+        Confidential, because an epsilon tells what was reported. None: a dry run, which enters nothing.
+    overwrite, confirmed
+        Whether existing outputs may be replaced, and whether to go on although what is bought will probably
+        be no better than a guess.
+    database
+        A file or an address, in place of the rules' ``campaign.database``.
+    not_quoted
+        Where people who were not quoted are listed, with the reason; None: beside the output.
+    """
+    place = place_of(rules_path, database)
+    outputs = _Outputs.checked(place, reports, output, not_quoted, overwrite=overwrite)
+    progress("Reading reports", 0.0)
+    found = read_reports(place.rules, place.path, reports)
+    progress("Deciding epsilons and payments", 0.2)
+    if not place.is_there:
+        _refuse_first(place.rules, found, confirmed=confirmed)
+        if output is None:
+            return _foreseen(place.rules, found).result(None, outputs)
+    with place.open(make=output is not None) as market:
+        for attempt in range(_ATTEMPTS):
+            campaign = opened(
+                market, place.rules, partial(_refuse_first, place.rules, found, confirmed=confirmed),
+                dry=output is None,
+            )  # fmt: skip
+            if campaign is None:
+                return _foreseen(place.rules, found).result(None, outputs)
+            table = found.table.select("id", "cost")
+            preview = preview_reports(market, campaign.id, table, decide_of(market, campaign))
+            if preview is not None:
+                _refuse_nobody(market, campaign, place.rules, preview, found)
+            progress("Entering quotes", 0.6)
+            try:
+                return _entered(market, campaign, place.rules, found, preview, outputs)
+            except MarketRefusal as refusal:
+                if refusal.kind not in ("state", "funds") or attempt == _ATTEMPTS - 1:
+                    raise  # else somebody else quoted meanwhile
+    raise AssertionError("unreachable")
+
+
+def commit_file(rules_path: Source, *, database: str | None = None) -> tuple[str, str]:
+    """Fix a campaign's rules before anybody reports; return their text to publish, and the time.
+
+    The text is the same whenever it is asked for. Rules that were fixed and changed since, before anybody was
+    quoted, are fixed anew, with a new time.
+    """
+    place = place_of(rules_path, database)
+    opening_of(place.rules)  # refuses rules by which nothing can be bought
+    with place.open(make=True) as market:
+        found, is_empty = _campaign(market, place.rules)
+        if found is None or (
+            is_empty and found.state in ("draft", "open") and changed_rules(found, place.rules)
+        ):
+            identity = int(market.transact(lambda tx: _drafted(tx, place.rules, found)))
+            with market.look() as c:
+                found = campaign_of(c, identity)
+        refuse_changed(found, place.rules)
+        return rules_text(market.key, found), found.made_at
+
+
+def few(there: int, minimum: int) -> MarketRefusal:
+    """Return the refusal of a campaign with too few people, by counts that no report changes."""
+    return MarketRefusal(
+        "few",
+        f"{there:,} people are in the campaign, and sellers.minimum asks for {minimum:,}: few people cannot "
+        "hide among each other. Ask more people. Nothing was entered.",
+    )
+
+
+def _refuse_first(rules: Rules, found: ReportsFile, *, confirmed: bool) -> None:
+    cost = found.table.get_column("cost")
+    cheapest = float(cost.min()) if len(cost) else math.inf  # type: ignore[arg-type]
+    refuse_first(rules, len(cost), cheapest, confirmed=confirmed)
+
+
+def refuse_first(rules: Rules, people: int, cheapest: float, *, confirmed: bool) -> None:
+    """Refuse first reports before anything is made: what is refused leaves no database behind."""
+    opening = opening_of(rules)
+    if opening.warning is not None and not confirmed:
+        raise MarketRefusal("confirm", f"{opening.warning} To buy all the same, say --yes.")
+    if rules.campaign.mechanism == OFFLINE and people < rules.sellers.minimum:
+        raise few(people, rules.sellers.minimum)
+    if cheapest > terms_of(rules).virtual_cost.reserve_price:
+        raise Infeasible(
+            "None of these reports buys anything: all of them lie above the reserve price. Nothing was "
+            "entered."
+        )
+
+
+def _refuse_nobody(
+    market: Market, campaign: Campaign, rules: Rules, preview: Preview, found: ReportsFile
+) -> None:
+    """Refuse a file of people none of whom can be quoted, and more people than a delta allows."""
+    new = preview.quotes.filter(pl.col("epsilon").is_not_null()).height
+    with market.look() as c:
+        there = count(c, sa.and_(_own.campaign == campaign.id, _own.epsilon.is_not(None)))
+    refuse_too_many(rules, there + new)
+    if new or preview.quotes.height + preview.full < found.table.height:
+        return
+    if preview.full:
+        largest = (campaign.largest or 0) / campaign.minor_units
+        raise MarketRefusal(
+            "funds",
+            f"The budget is full: what is left of it is below {largest:.6g}, the schedule's largest payment. "
+            f"None of the {found.table.height} sellers can be quoted.",
+        )
+    raise MarketRefusal(
+        "limit",
+        f"Nobody in the file can be quoted: {len(found.excluded)} must not sell, and the others have less "
+        "left of their lifetime's epsilon or delta than this campaign could ask for.",
+    )
+
+
+@dataclass(frozen=True)
+class _Outputs:
+    """Where quotes go, and the list of people who were not quoted."""
+
+    quotes: Source | None
+    not_quoted: Source | None
+    overwrite: bool
+
+    @classmethod
+    def checked(
+        cls, place: Place, reports: Source, quotes: Source | None, not_quoted: Source | None, *,
+        overwrite: bool,
+    ) -> _Outputs:  # fmt: skip
+        if quotes is None:
+            return cls(None, None, overwrite)
+        if not_quoted is None and not is_standard_stream(quotes):
+            path = Path(quotes)
+            not_quoted = path.with_name(f"{path.stem}-not-quoted{path.suffix}")
+        for target, others in ((quotes, []), (not_quoted, [quotes])):
+            if target is not None:
+                refuse_same(target, *place.files, reports, *others)
+                refuse_unwritable(target)
+                if not is_standard_stream(target):
+                    table_kind(target)
+        if not overwrite:
+            refuse_existing(quotes)
+        return cls(quotes, not_quoted, overwrite)
+
+
+def _campaign(market: Market, rules: Rules) -> tuple[Campaign | None, bool]:
+    """Return the campaign of these rules, if there is one, and whether nobody was ever in it."""
+    with market.look() as c:
+        found = campaign_named(c, rules.campaign.name)
+        return found, found is None or not count(c, _own.campaign == found.id)
+
+
+def opened(
+    market: Market, rules: Rules, refuse_first: Callable[[], None], *, dry: bool = False,
+    channel: str = "file",
+) -> Campaign | None:  # fmt: skip
+    """Return the campaign of these rules, opened if it is new; None in a dry run of a new one."""
+    found, is_empty = _campaign(market, rules)
+    if found is not None and (found.state == "draft" or not is_empty):
+        refuse_changed(found, rules)
+        if found.state != "draft":
+            return found
+    elif found is not None and found.state != "open":
+        return found
+    if dry:
+        return None
+    refuse_first()
+    opening, budget = opening_of(rules), budget_in_minor_units(rules)
+
+    def enter(tx: Tx) -> int:
+        identity = found.id if found is not None and found.state == "draft" else _drafted(tx, rules, found)
+        step(tx, identity, ("draft",), channel=channel)
+        if rules.campaign.mechanism != OFFLINE and budget is not None:
+            campaigns.fund(tx, OWNER, identity, budget)
+        campaigns.open_(tx, OWNER, identity, opening, confirmed=True)
+        return identity
+
+    identity = market.transact(enter)
+    with market.look() as c:
+        return campaign_of(c, int(identity))
+
+
+def _drafted(tx: Tx, rules: Rules, old: Campaign | None) -> int:
+    """Draft a campaign of these rules, in place of one in which nobody was quoted; return its id."""
+    if old is not None:
+        locked = lock_campaign(tx, old.id)
+        if locked.state not in ("draft", "open") or count(tx.c, _own.campaign == old.id):
+            raise MarketRefusal("state", "Somebody was quoted in this campaign meanwhile; try again.")
+        for table in (schema.event, schema.transfer, schema.account):
+            tx.c.execute(table.delete().where(table.c.campaign == old.id))
+        tx.c.execute(schema.campaign.delete().where(schema.campaign.c.id == old.id))
+    limited = rules.campaign.mechanism != OFFLINE and rules.objective.budget is not None
+    return campaigns.draft(tx, OWNER, draft_of(rules, channel="file", self_funded=not limited))
+
+
+def _foreseen(rules: Rules, found: ReportsFile) -> _Sheet:
+    """Return the quotes that would be entered into a campaign that does not exist yet."""
+    ids, costs = found.table.get_column("id").to_list(), found.table.get_column("cost").to_numpy()
+    decision = decide_for(rules)(Reports([], costs, [], ids))
+    epsilons, payments = np.asarray(decision.epsilons, dtype=float), decision.whole(rules.money.minor_units)
+    known = pl.DataFrame({"id": ids, "epsilon": epsilons, "payment": payments, "state": "accepted"})
+    return _Sheet.of(rules, found, known, is_new=True)
+
+
+def _entered(
+    market: Market, campaign: Campaign, rules: Rules, found: ReportsFile, preview: Preview | None,
+    outputs: _Outputs,
+) -> Quoting:  # fmt: skip
+    """Enter what was previewed while its files are being written; return what it came to."""
+    with market.look() as c:
+        known = quotes_of(c, campaign.id)
+    if preview is not None:
+        known = pl.concat([known, _as_quotes(preview)])
+    sheet = _Sheet.of(rules, found, known, is_new=preview is not None)
+    if outputs.quotes is None:
+        return sheet.result(campaign.state, outputs)
+    if sheet.left_out.height and outputs.not_quoted is None:
+        raise FileProblem(
+            f"{sheet.left_out.height} sellers are not quoted, and there is no file to list them in: name one "
+            "with --not-quoted."
+        )
+    if not sheet.quotes.height and preview is None:
+        raise MarketRefusal("state", "Everybody in this file has withdrawn: begin another campaign.")
+    with contextlib.ExitStack() as stack:
+        for target, table in ((outputs.quotes, sheet.quotes), (outputs.not_quoted, sheet.left_out)):
+            if target is not None and (table.height or target is outputs.quotes):
+                writing = writing_table(target, table, overwrite=outputs.overwrite)
+                stack.enter_context(writing)()
+        if preview is not None:
+            market.run(enter_quotes, OWNER, campaign.id, preview.quotes, preview.offer, preview.reports)
+    with market.look() as c:
+        return sheet.result(campaign_of(c, campaign.id).state, outputs)
+
+
+def _as_quotes(preview: Preview) -> pl.DataFrame:
+    left = pl.when(pl.col("reason") == "withdrawn").then(pl.lit("withdrawn")).otherwise(pl.lit("excluded"))
+    state = pl.when(pl.col("epsilon").is_not_null()).then(pl.lit("accepted")).otherwise(left)
+    return preview.quotes.select(id="name", epsilon="epsilon", payment="payment", state=state)
+
+
+@dataclass(frozen=True, eq=False)
+class _Sheet:
+    """Quotes as they are written, and the people who were not quoted, with the reason."""
+
+    rules: Rules
+    found: ReportsFile
+    quotes: pl.DataFrame
+    left_out: pl.DataFrame
+    is_new: bool
+
+    @classmethod
+    def of(cls, rules: Rules, found: ReportsFile, known: pl.DataFrame, *, is_new: bool) -> _Sheet:
+        """Return the quotes of people in a file, in its order and its spelling, without those who left."""
+        rows = found.table.join(known, on="id", how="left", maintain_order="left")
+        column, state = rules.sellers.id_column, pl.col("state")
+        quoted = rows.filter(pl.col("epsilon").is_not_null(), ~state.is_in(["withdrawn", "lapsed"]))
+        quotes = quoted.select(
+            pl.col("written").alias(column),
+            "epsilon",
+            payment=in_money(quoted.get_column("payment"), rules.money.minor_units),
+            payment_minor_units="payment",
+            currency=pl.lit(rules.money.currency),
+        )
+        excluded: dict[str, Any] = {column: found.excluded, "reason": [EXCLUDED] * len(found.excluded)}
+        why = pl.when(state.is_null()).then(pl.lit(FULL)).otherwise(pl.lit(LIFETIME))
+        others = rows.filter(state.is_null() | (state == "excluded"))
+        left = [
+            pl.DataFrame(excluded, schema={column: pl.String, "reason": pl.String}),
+            others.select(pl.col("written").alias(column), reason=why),
+        ]
+        return cls(rules, found, quotes, pl.concat(left), is_new)
+
+    def result(self, state: str | None, outputs: _Outputs) -> Quoting:
+        """Return what quoting came to."""
+        reasons: dict[Any, int] = dict(self.left_out.group_by("reason", maintain_order=True).len().rows())
+        return Quoting(
+            self.quotes.get_column("epsilon").to_numpy(),
+            self.quotes.get_column("payment_minor_units").to_numpy(),
+            self.rules,
+            state,
+            self.is_new,
+            reasons,
+            str(outputs.not_quoted) if reasons and outputs.not_quoted is not None else None,
+            self.found.below,
+            self.found.above,
+        )

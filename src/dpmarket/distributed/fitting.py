@@ -1,0 +1,241 @@
+"""Fits over the partitions of a Dask data frame: estimators by sums over parts, statistics likewise."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+import polars as pl
+from sklearn.base import RegressorMixin  # type: ignore[import-untyped]
+
+from dpmarket import checks
+from dpmarket.arrays import FloatArray, IntArray
+from dpmarket.distributed.cluster import Parts, client_of_caller, shared_ids
+from dpmarket.distributed.samples import PartedColumn
+from dpmarket.distributed.sums import PartedRecords, getattr_of
+from dpmarket.errors import InvalidInput
+from dpmarket.learning.messages import validated
+from dpmarket.learning.people import Holding
+from dpmarket.learning.training import Records
+from dpmarket.privacy.account import PrivacyAccount
+from dpmarket.statistics.several import SeveralStatistics
+from dpmarket.statistics.statistic import Statistic
+
+Fitted = TypeVar("Fitted")
+_FITTED = ("classes_", "n_features_in_", "feature_names_in_")
+
+
+class Owned(NamedTuple):
+    """Records of one part, with an epsilon for each of its people, in the order of their first records."""
+
+    frame: Any
+    owners: IntArray
+    epsilons: FloatArray
+    names: list[Any] | None
+
+
+def fit(
+    estimator: Fitted,
+    ddf: Any,
+    columns: str | Sequence[str] | Mapping[str, str | Sequence[str]],
+    target: str | None = None,
+    *,
+    epsilons: str | None = None,
+    people: str | None = None,
+    account: PrivacyAccount | None = None,
+) -> Fitted:
+    """Fit an estimator or release a statistic on a Dask data frame; no record leaves its worker.
+
+    Parameters
+    ----------
+    estimator
+        An estimator of :mod:`dpmarket.learning`, with declared ``classes`` if it is a classifier, or a
+        statistic, or several.
+    ddf
+        A Dask data frame. Row labels do not matter.
+    columns
+        The features; of a statistic its column, or the columns of a vector; of several statistics a mapping
+        from each name to its column or columns.
+    target
+        The column that a model predicts.
+    epsilons
+        The column with the privacy budget of each record's owner; None: the estimator's own ``epsilon``.
+    people
+        The column with each record's owner, where somebody has several; all records of a person are in one
+        partition (:func:`~dpmarket.distributed.repartition`) and have the same epsilon.
+    account
+        Charged before noise is drawn. People are known by their names, or by their position without
+        ``people``.
+
+    Returns
+    -------
+    Fitted
+        The estimator or statistic itself, as its own ``fit`` leaves it; people in the order of their first
+        records.
+
+    Raises
+    ------
+    InvalidInput
+        There is no Dask client, a column is missing, somebody has records in two partitions, or what the
+        estimator refuses. Before noise is drawn.
+    Infeasible
+        As by the estimator.
+
+    Notes
+    -----
+    Guaranteed: weights, noise and grid are those of the same records in memory, and the released integers are
+    the same but for the rounding of a value that lies within the proved accuracy of the middle between two.
+
+    Examples
+    --------
+    >>> import dask.dataframe as dd, pandas as pd
+    >>> from distributed import Client
+    >>> from dpmarket.learning import PrivateLinearRegression
+    >>> table = pd.DataFrame({"x": [0.5, -0.5] * 500, "y": [3.0, 1.0] * 500})
+    >>> model = PrivateLinearRegression(center=2.0, scale=1.0, epsilon=2.0)
+    >>> with Client(processes=False, dashboard_address="127.0.0.1:0"):
+    ...     model = fit(model, dd.from_pandas(table, npartitions=4), ["x"], "y")
+    >>> model.n_features_in_, model.epsilons_.shape
+    (1, (1000,))
+    """
+    client = client_of_caller()
+    limit = getattr(estimator, "rows_per_person", 1) if getattr(estimator, "delta", None) is None else 2**53
+    if isinstance(estimator, SeveralStatistics):
+        limit = min(one.rows_per_person for one in estimator.statistics.values())
+    names = {"epsilons": epsilons, "people": people, "common": getattr(estimator, "epsilon", None)}
+    frames = Parts(client, client.compute(list(ddf.to_delayed())))
+    owned = frames.map(_owned, **names, limit=int(limit))
+    budgets: list[FloatArray] = owned.get(getattr_of, name="epsilons")
+    sizes = [own.size for own in budgets]
+    if not sum(sizes):
+        raise InvalidInput("expected at least one record, found none in all partitions.")
+    promised, holding = np.concatenate(budgets), Holding(None, sum(sizes), None)
+    if people is not None:
+        if shared_ids(owned, _ids):
+            raise InvalidInput(
+                "expected all records of a person in one partition; some people have records in two: "
+                "shuffle by that column first."
+            )
+        every = tuple(chain.from_iterable(owned.get(getattr_of, name="names")))
+        holding = Holding(None, len(every), every)
+    if isinstance(estimator, Statistic | SeveralStatistics):
+        _release(estimator, owned, sizes, columns, promised, account)
+        estimator.people_ = holding.people
+        return estimator
+    if target is None:
+        raise InvalidInput("expected target: the column that the model predicts.")
+    tables = owned.map(_table, columns=list(columns), target=target)
+    train_parts(estimator, tables, promised, holding, account)
+    return estimator
+
+
+def _owned(frame: Any, epsilons: str | None, people: str | None, common: float | None, limit: int) -> Owned:
+    """Return a partition's rows with their owners, in the order in which these first appear."""
+    for name in (epsilons, people):
+        if name is not None and name not in frame.columns:
+            raise InvalidInput(f"expected a column {name!r}; the data frame has none.")
+    if epsilons is None and common is None:
+        raise InvalidInput("expected a column of epsilons, or an epsilon of the estimator; got neither.")
+    given = np.full(len(frame), common) if epsilons is None else frame[epsilons].to_numpy(dtype=np.float64)
+    budgets = checks.non_negative_vector("epsilons", given) if len(frame) else np.zeros(0)
+    if people is None:
+        return Owned(frame, np.arange(len(frame)), budgets, None)
+    owners, names = frame[people].factorize()
+    if (owners < 0).any():
+        raise InvalidInput("expected every record to have an owner; some have none.")
+    own = np.zeros(len(names))
+    own[owners] = budgets
+    if not np.array_equal(own[owners], budgets):
+        raise InvalidInput("expected one epsilon for each person; somebody's records have different ones.")
+    if len(names) and int(np.bincount(owners)[own > 0.0].max(initial=0)) > limit:
+        raise InvalidInput(f"expected at most rows_per_person = {limit} records of one person, found more.")
+    return Owned(frame, owners, own, list(names))
+
+
+def _ids(own: Owned) -> pl.Series:
+    return pl.Series([str(name) for name in own.names or ()], dtype=pl.String)
+
+
+def _named(columns: Any, frame: Any) -> Any:
+    """Return one column of a data frame as a vector, or several as a matrix."""
+    wanted = [columns] if isinstance(columns, str) else list(columns)
+    missing = [name for name in wanted if name not in frame.columns]
+    if missing:
+        raise InvalidInput(f"expected a column {missing[0]!r}; the data frame has none.")
+    return frame[columns if isinstance(columns, str) else wanted].to_numpy()
+
+
+def _column(own: Owned, columns: Any) -> tuple[Any, IntArray]:
+    return _named(columns, own.frame), own.owners
+
+
+def _release(
+    statistic: Statistic | SeveralStatistics, owned: Parts, sizes: list[int], columns: Any,
+    promised: FloatArray, account: PrivacyAccount | None,
+) -> None:  # fmt: skip
+    asked = columns if isinstance(statistic, SeveralStatistics) else {"": columns}
+    records: Any = {name: PartedColumn(owned.map(_column, columns=own), sizes) for name, own in asked.items()}
+    given = records if isinstance(statistic, SeveralStatistics) else records[""]
+    statistic.fit(given, epsilons=promised, account=account)
+
+
+def _table(own: Owned, columns: list[str], target: str) -> tuple[Any, Any, IntArray, FloatArray]:
+    _named(columns, own.frame)
+    return own.frame[columns], _named(target, own.frame), own.owners, own.epsilons
+
+
+def train_parts(
+    estimator: Any, tables: Parts, promised: FloatArray, holding: Holding, account: PrivacyAccount | None
+) -> None:
+    """Fit an estimator on parts of (features, labels, owners, epsilons of the part's people)."""
+    fitted = estimator._unfitted()
+    source = fitted._settings()
+    if getattr(estimator, "classes", ()) is None:
+        raise InvalidInput("expected declared classes: labels of many partitions are not looked at first.")
+    bare = copy.copy(fitted)
+    bare.noise_source = None  # workers read records, and draw nothing
+    read = tables.map(_read, estimator=bare)
+    found = read.get(_facts)
+    loss, facts = next((one for one in found if one is not None), (None, dict[str, Any]()))
+    if loss is None:
+        raise InvalidInput("expected at least one record of somebody with an epsilon above 0.")
+    for name, value in facts.items():
+        setattr(fitted, name, value)
+    filled = [k for k, one in enumerate(found) if one is not None]
+    parts = Parts(read.client, [read.futures[k] for k in filled]).map(_records)
+    records = PartedRecords(parts, filled, tables.get(_people), facts["n_features_in_"])
+    fitted._fit_records(records, loss, promised, holding, source, account)
+    estimator.__dict__ = fitted.__dict__
+
+
+def _people(own: tuple[Any, ...]) -> int:
+    return int(own[3].size)
+
+
+def _read(own: tuple[Any, Any, IntArray, FloatArray], estimator: Any) -> Any:
+    """Check and read the records of people who take part; None if there are none."""
+    x, y, owners, epsilons = own
+    reserve = float(estimator.numerical_epsilon) if estimator.delta is None else 0.0
+    kept = np.flatnonzero((epsilons > reserve)[owners])
+    if not kept.size:
+        return None
+    chosen = x.iloc[kept] if hasattr(x, "iloc") else x[kept]
+    fitted = copy.copy(estimator)
+    x, y = validated(
+        fitted, chosen, y[kept], accept_sparse="csr", y_numeric=isinstance(estimator, RegressorMixin)
+    )
+    loss, labels = fitted._read_labels(y)
+    facts = {name: getattr(fitted, name) for name in _FITTED if hasattr(fitted, name)}
+    return Records(x, labels, kept, Holding(owners, epsilons.size, None)), loss, facts
+
+
+def _facts(own: Any) -> Any:
+    return None if own is None else own[1:]
+
+
+def _records(own: Any) -> Records:
+    found: Records = own[0]
+    return found

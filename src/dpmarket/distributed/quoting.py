@@ -1,0 +1,126 @@
+"""Quotes over the partitions of a Dask data frame: one pass for summaries at most, one for quotes."""
+
+from __future__ import annotations
+
+import secrets
+from functools import partial
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from dpmarket import checks
+from dpmarket.arrays import FloatArray
+from dpmarket.distributed.cluster import Parts, client_of_caller, shared_ids
+from dpmarket.errors import Infeasible, InvalidInput
+from dpmarket.mechanisms.cross_pricing import LEAST_SELLERS, PARTS, CrossPricedMechanism, CrossPrices, split
+from dpmarket.mechanisms.price_schedule import PriceSchedule
+
+
+def quote(
+    ddf: Any, prices: PriceSchedule | CrossPricedMechanism, *, cost: str = "cost", seller: str | None = None
+) -> tuple[Any, CrossPrices | None]:
+    """Quote every row of a Dask data frame an epsilon and a payment; quotes are computed when asked for.
+
+    Parameters
+    ----------
+    ddf
+        A Dask data frame with a row for each seller.
+    prices
+        A public schedule, which needs no pass over the data; or a mechanism that prices each part of the
+        sellers by the other parts' reports, from one pass for their histograms.
+    cost
+        The column of reported costs, in money per unit of epsilon.
+    seller
+        The column of ids, checked to be all different; needed by the mechanism.
+
+    Returns
+    -------
+    tuple
+        The data frame with columns ``epsilon`` and ``payment`` more, payments before rounding to minor units;
+        and the prices of the parts, None with a schedule.
+
+    Raises
+    ------
+    InvalidInput
+        There is no Dask client, or an id stands in two rows.
+    Infeasible
+        Fewer sellers than the mechanism needs, or a budget that buys nothing.
+
+    Examples
+    --------
+    >>> import dask.dataframe as dd, pandas as pd
+    >>> from dpmarket.mechanisms import posted_price
+    >>> reports = dd.from_pandas(pd.DataFrame({"cost": [1.0, 2.0, 3.0]}), npartitions=2)
+    >>> quoted, _ = quote(reports, posted_price(2.0, 0.5))
+    >>> quoted.compute(scheduler="synchronous").epsilon.tolist()
+    [0.5, 0.5, 0.0]
+    """
+    named = {"cost": cost, "seller": seller}
+    if isinstance(prices, PriceSchedule):
+        found, salt = None, b""
+        if seller is not None:
+            _refuse_shared(_parts(ddf[[seller]]), seller)
+        schedules = [prices]
+    else:
+        if seller is None:
+            raise InvalidInput("expected seller: the column of ids, by which sellers are split into parts.")
+        salt = secrets.token_bytes(32)
+        frames = _parts(ddf[[seller, cost]])
+        _refuse_shared(frames, seller)
+        histograms = sum(frames.get(_histograms, mechanism=prices, salt=salt, **named))
+        if histograms.sum() < LEAST_SELLERS:
+            raise Infeasible(f"expected at least {LEAST_SELLERS} sellers, got {histograms.sum():.0f}.")
+        found = prices.price(histograms, salt)
+        schedules = [schedule for (schedule,) in found.schedules]
+    meta = ddf._meta.assign(epsilon=0.0, payment=0.0)
+    return ddf.map_partitions(_quoted, schedules=schedules, salt=salt, **named, meta=meta), found
+
+
+def quote_parts(
+    schedules: list[PriceSchedule], salt: bytes, costs: FloatArray, ids: Any
+) -> tuple[FloatArray, FloatArray]:
+    """Return epsilons and payments by one schedule, or by the schedule of each id's part."""
+    if len(schedules) == 1:
+        return schedules[0].quote(costs)
+    parts = split(ids, salt)
+    epsilons, payments = np.zeros(costs.size), np.zeros(costs.size)
+    for k in range(PARTS):
+        of = np.flatnonzero(parts == k)
+        if of.size:
+            epsilons[of], payments[of] = schedules[k].quote(costs[of])
+    return epsilons, payments
+
+
+def histograms_of(mechanism: CrossPricedMechanism, salt: bytes, costs: FloatArray, ids: Any) -> FloatArray:
+    """Return the histograms of the reports of one partition, for a mechanism of one group."""
+    return mechanism.histograms(costs, np.zeros(costs.size, dtype=np.int64), split(ids, salt))
+
+
+def _parts(ddf: Any) -> Parts:
+    client = client_of_caller()
+    return Parts(client, client.compute(list(ddf.to_delayed())))
+
+
+def _refuse_shared(parts: Parts, seller: str) -> None:
+    shared = shared_ids(parts, partial(_ids, seller=seller))
+    if shared:
+        raise InvalidInput(f"expected one row for each seller; {shared} ids stand in two.")
+
+
+def _ids(frame: Any, seller: str) -> pl.Series:
+    return pl.Series(list(map(str, frame[seller])), dtype=pl.String)
+
+
+def _histograms(
+    frame: Any, mechanism: CrossPricedMechanism, salt: bytes, cost: str, seller: str
+) -> FloatArray:
+    costs = checks.non_negative_vector(cost, frame[cost].to_numpy(dtype=np.float64))
+    return histograms_of(mechanism, salt, costs, list(map(str, frame[seller])))
+
+
+def _quoted(frame: Any, schedules: list[PriceSchedule], salt: bytes, cost: str, seller: str | None) -> Any:
+    costs = frame[cost].to_numpy(dtype=np.float64)
+    ids = None if len(schedules) == 1 else list(map(str, frame[seller]))
+    epsilons, payments = quote_parts(schedules, salt, costs, ids) if len(frame) else (costs, costs)
+    return frame.assign(epsilon=epsilons, payment=payments)

@@ -1,0 +1,96 @@
+"""Files by person: all rows of one person into one file, by the engine's own shuffle."""
+
+from __future__ import annotations
+
+import glob
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import dask.dataframe as dd
+
+from dpmarket.distributed.cluster import connected
+from dpmarket.errors import FileProblem
+from dpmarket.files import refuse_existing
+
+
+def many_files(pattern: str | os.PathLike[str]) -> list[Path]:
+    """Return the Parquet files of a pattern, or of a folder, by name.
+
+    Raises
+    ------
+    FileProblem
+        There are none, or some have another ending.
+    """
+    text = os.fspath(pattern)
+    found = sorted(map(Path, glob.glob(os.path.join(text, "*.parquet") if os.path.isdir(text) else text)))
+    if not found or any(one.suffix != ".parquet" for one in found):
+        raise FileProblem(f"expected .parquet files in {text}, found {'others' if found else 'none'}.")
+    return [one.resolve() for one in found]
+
+
+def repartition(
+    pattern: str | os.PathLike[str], folder: str | os.PathLike[str], column: str, *, files: int = 0,
+    where: str = "local",
+) -> int:  # fmt: skip
+    """Write the rows of many Parquet files into a new folder, all rows of one person into one file.
+
+    Parameters
+    ----------
+    pattern
+        The files, such as ``reports/*.parquet``, or a folder of them.
+    folder
+        Where ``part-00000.parquet`` and so on go; it must not be there.
+    column
+        The column of ids.
+    files
+        How many files to write; 0: as many as there are.
+    where
+        A scheduler's address, or ``"local"``.
+
+    Returns
+    -------
+    int
+        How many files were written.
+
+    Raises
+    ------
+    FileProblem
+        Files that cannot be read or written, or that lack the column.
+
+    Examples
+    --------
+    >>> from dpmarket.distributed import repartition
+    >>> repartition("records/*.parquet", "by-person", "seller")  # doctest: +SKIP
+    16
+    """
+    sources = many_files(pattern)
+    refuse_existing(folder)
+    count, target = files or len(sources), Path(folder).absolute()
+    with connected(where):
+        table: Any = dd.read_parquet([str(one) for one in sources], dtype_backend="pyarrow")
+        if column not in table.columns:
+            raise FileProblem(f"column {column!r} not found in {sources[0]}.")
+        shuffled = table.shuffle(on=column, npartitions=count)
+        # Rows arrive in any order: sorted, the same files come out each time.
+        ordered = shuffled.map_partitions(_sorted, column=column, meta=table._meta)
+        aside = tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent)
+        try:
+            ordered.to_parquet(aside, write_index=False, name_function=part_name)
+            os.rename(aside, target)
+        except BaseException:
+            shutil.rmtree(aside, ignore_errors=True)
+            raise
+    return count
+
+
+def part_name(number: int) -> str:
+    """Return the name of a file among many."""
+    return f"part-{number:05d}.parquet"
+
+
+def _sorted(frame: Any, column: str) -> Any:
+    others = [name for name in frame.columns if name != column]
+    return frame.sort_values([column, *others], kind="stable")

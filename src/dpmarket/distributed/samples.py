@@ -1,0 +1,100 @@
+"""Weighted samples over records on many machines: what a statistic needs, exact in any order of the parts."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpmarket.arrays import FloatArray, IntArray
+from dpmarket.distributed.cluster import Parts
+from dpmarket.distributed.sums import getattr_of, split_by
+from dpmarket.statistics.sample import WeightedSample, whole_weights
+from dpmarket.statistics.statistic import Prepared, Statistic
+
+
+@dataclass(frozen=True, eq=False)
+class PartedColumn:
+    """Records of a statistic on workers, as its ``fit`` takes them: one element stands for one person.
+
+    Attributes
+    ----------
+    parts
+        Of pairs: records, and the place of each record's owner among the part's people.
+    sizes
+        How many people each part has.
+    """
+
+    parts: Parts
+    sizes: Sequence[int]
+
+    def __len__(self) -> int:
+        return sum(self.sizes)
+
+    def __iter__(self) -> Any:
+        return iter(range(len(self)))
+
+    def prepared(self, statistic: Statistic, epsilons: FloatArray) -> Prepared:
+        """Return what a release needs, with records read by the workers."""
+        weights, exponent = whole_weights(np.asarray(epsilons))
+        bare = copy.copy(statistic)
+        bare.noise_source = None  # workers read records, and draw nothing
+        pieces = split_by(weights, self.sizes)
+        parts = self.parts.map(_prepared, pieces, statistic=bare, exponent=exponent)
+        outside = sum(parts.get(getattr_of, name="outside"))
+        width = max(parts.get(_width))
+        none = np.zeros(0, dtype=np.int64)
+        numbers: Any = PartedNumbers(parts, width)
+        return Prepared(PartedSample(weights, exponent, none, none, None), numbers, outside)
+
+
+def _prepared(own: tuple[Any, IntArray], weights: IntArray, statistic: Statistic, exponent: int) -> Prepared:
+    records, owners = own
+    rows = np.flatnonzero(weights[owners])
+    sample = WeightedSample(weights, exponent, rows, owners[rows], None)
+    return statistic.read(records, sample)
+
+
+def _width(prepared: Prepared) -> int:
+    return prepared.numbers.shape[1] if prepared.numbers.ndim == 2 else 0
+
+
+@dataclass(frozen=True, eq=False)
+class PartedNumbers:
+    """Whole numbers of records on workers; of vectors one column can be chosen."""
+
+    parts: Parts
+    width: int
+    column: int | None = None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """As of an array; the number of rows is nobody's business."""
+        return (-1, self.width)
+
+    def __getitem__(self, place: tuple[slice, int]) -> PartedNumbers:
+        return PartedNumbers(self.parts, self.width, place[1])
+
+
+@dataclass(frozen=True, eq=False)
+class PartedSample(WeightedSample):
+    """A weighted sample whose records are on workers: weights are here, sums are exact in any order."""
+
+    def sum_of_means(self, numbers: Any) -> int:
+        """Return the weighted sum of each person's mean record, cut off towards 0."""
+        return sum(numbers.parts.get(_sum_of_means, column=numbers.column))
+
+    def sums_at(self, positions: Any, count: int) -> list[int]:
+        """Return the weight at each of ``count`` positions."""
+        return [sum(each) for each in zip(*positions.parts.get(_sums_at, count=count), strict=True)]
+
+
+def _sum_of_means(own: Prepared, column: int | None) -> int:
+    return own.sample.sum_of_means(own.numbers if column is None else own.numbers[:, column])
+
+
+def _sums_at(own: Prepared, count: int) -> list[int]:
+    return own.sample.sums_at(own.numbers, count)

@@ -1,0 +1,106 @@
+"""Factories of torch models that rules and released models can name: ``torch:package.module:factory``.
+
+A buyer announces the name and the SHA-256 of the module's file; whoever trains or predicts has the same file.
+Only functions that are marked as factories are called, and only files that mention the mark are imported:
+rules and models come from strangers. The digest is that of the one file, not of what it imports, and not of
+torch.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from dpmarket.errors import FileProblem
+
+F = TypeVar("F", bound=Callable[..., Any])
+_NAME = re.compile(r"torch:([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):([A-Za-z_]\w*)")
+_LARGEST = 16 << 20
+
+
+def torch_factory(function: F) -> F:
+    """Mark a function as a factory of models, so that rules may name it.
+
+    Parameters
+    ----------
+    function
+        From the numbers of features and of outputs (classes, or 1 for a regression) to a
+        ``torch.nn.Module``, or to a dictionary with one as ``module`` and further parameters of the
+        estimator: ``loss``, ``steps``, ``clip``, ``learning_rate``, ``momentum``, ``weight_decay``. It must
+        make the same weights that are not trained each time.
+
+    Returns
+    -------
+    function
+        The same one.
+
+    Examples
+    --------
+    >>> import torch
+    >>> @torch_factory
+    ... def two_layers(features, outputs):
+    ...     return torch.nn.Sequential(
+    ...         torch.nn.Linear(features, 16), torch.nn.Tanh(), torch.nn.Linear(16, outputs)
+    ...     )
+    """
+    function.__dict__["torch_factory"] = True
+    return function
+
+
+def is_factory_name(text: object) -> bool:
+    """Whether a text names a factory, by its form."""
+    return isinstance(text, str) and _NAME.fullmatch(text) is not None
+
+
+def made_by(name: str, code: str, features: int, outputs: int) -> dict[str, Any]:
+    """Return what a factory makes for so many features and outputs: parameters of an estimator.
+
+    Parameters
+    ----------
+    name
+        ``torch:package.module:factory``.
+    code
+        SHA-256 of the module's file, in hexadecimal digits.
+
+    Raises
+    ------
+    FileProblem
+        No such module or factory here, or a file with another digest.
+    """
+    found = _NAME.fullmatch(name)
+    if found is None:
+        raise FileProblem(f"expected torch:package.module:factory, got {name!r}.")
+    module, function = found.groups()
+    text = _source(module)
+    own = hashlib.sha256(text).hexdigest()
+    if own != code:
+        raise FileProblem(f"expected the file of {module} with the SHA-256 {code}, found one with {own}.")
+    if b"torch_factory" not in text:
+        raise FileProblem(f"expected a function of {module} that is marked with @torch_factory.")
+    try:
+        factory = getattr(importlib.import_module(module), function, None)
+    except ImportError as problem:
+        raise FileProblem(f"cannot import {module}: {problem}.") from None
+    if not getattr(factory, "torch_factory", False):
+        raise FileProblem(f"expected {function} in {module}, marked with @torch_factory; found none.")
+    assert callable(factory)
+    made = factory(features, outputs)
+    return dict(made) if isinstance(made, dict) else {"module": made}
+
+
+def _source(module: str) -> bytes:
+    try:
+        spec = importlib.util.find_spec(module)
+    except (ImportError, ValueError):
+        spec = None
+    if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
+        raise FileProblem(
+            f"cannot find the module {module}: install its package here, or put its folder on PYTHONPATH."
+        )
+    with Path(spec.origin).open("rb") as file:
+        return file.read(_LARGEST)

@@ -1,0 +1,349 @@
+"""Any torch model with a privacy budget for every person: a classifier and a regression.
+
+Training is the noisy descent of :mod:`dpmarket.privacy.descent`, all records in every step. Each person's
+mean gradient, times the person's whole weight, is clipped to a norm of the person's own, and one noise covers
+everybody: what somebody is guaranteed does not depend on the budgets of others. Gradients, weights and noise
+are whole numbers, and the noise has the exact law, so that the guarantee holds for the numbers computed.
+torch is trusted for one thing only, see :mod:`dpmarket.learning.torch_gradients`.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from scipy.special import log_softmax, softmax
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin  # type: ignore[import-untyped]
+from sklearn.utils.validation import check_is_fitted  # type: ignore[import-untyped]
+
+from dpmarket import checks
+from dpmarket.arrays import FloatArray
+from dpmarket.errors import InvalidInput
+from dpmarket.learning.descent import Pace, noisy_descent
+from dpmarket.learning.labels import numbers_of, read_classes
+from dpmarket.learning.messages import refuse_arguments, validated
+from dpmarket.learning.people import number_of_records, read_promises, refuse_other_index, taking_part
+from dpmarket.learning.torch_gradients import Network, PersonGradients, TorchLoss, refuse_unusable
+from dpmarket.learning.training import Records, train_by_descent
+from dpmarket.privacy.account import PrivacyAccount
+from dpmarket.privacy.descent import Descent
+from dpmarket.privacy.noise import Bits, NoiseSource, SecureNoise, SeededNoise
+from dpmarket.progress import Progress
+
+_MANY_ROWS = 2**53
+_FEWEST_STEPS = 40
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class _PrivateTorchModel(BaseEstimator):  # type: ignore[misc]
+    """Parameters and the fit that both estimators share.
+
+    Parameters
+    ----------
+    loss
+        From outputs and labels of one record, as tensors with a first axis of length 1, to a number.
+    epsilon
+        The common privacy budget, > 0, used where ``fit`` is given no ``epsilons``.
+    delta
+        The delta of everybody's (epsilon, delta) guarantee, at most ``1 / (10 people)``.
+    steps
+        Steps of the descent. None means 40 to 200, more where budgets leave less noise.
+    clip
+        Length to which each person's mean gradient is shortened, before it is weighted.
+    learning_rate, momentum
+        How far a step goes, and how much of the last one is kept.
+    weight_decay
+        How much of each weight a step takes back, times the learning rate.
+    noise_source
+        Where the noise comes from; None means :class:`~dpmarket.privacy.noise.SecureNoise`.
+
+    Attributes
+    ----------
+    module_
+        The trained module: a copy with the released weights, in evaluation mode. Public.
+    descent_
+        The :class:`~dpmarket.privacy.descent.Descent`: steps, noise and delta.
+    epsilons_, delta_, loss_weights_, effective_people_, people_
+        As for :class:`~dpmarket.learning.PrivateLogisticRegression`.
+    description_
+        Everything public about the release, as plain data: what a certificate states.
+    certifiable_
+        Whether the noise source says that its noise is secret, and nothing public was read from labels.
+
+    Notes
+    -----
+    Guaranteed, as far as a record's gradient in torch is a function of that record and the weights:
+
+    * Replacing everything that one person contributed, any number of records, changes the probability of no
+      set of released weights by more than the factor ``exp(epsilon)`` of that person, and ``delta_``.
+    * Records of people whose budget is 0 have no influence at all.
+
+    The module, its starting weights, the loss and all settings must be public, chosen without these records:
+    starting weights trained on public data are welcome. Not promised: what a score on private records
+    reveals, and how long ``fit`` takes.
+    """
+
+    loss: TorchLoss | None = None
+    epsilon: float | None = None
+    delta: float = 1e-5
+    steps: int | None = None
+    clip: float = 0.5
+    learning_rate: float = 1.0
+    momentum: float = 0.9
+    weight_decay: float = 1e-3
+    noise_source: NoiseSource | None = None
+
+    module: Any
+
+    def _read_labels(self, y: Any) -> tuple[torch.Tensor, int]:
+        """Return labels as the loss takes them, and how many outputs the module must have."""
+        raise NotImplementedError
+
+    def _loss(self) -> TorchLoss:
+        raise NotImplementedError
+
+    def _described(self) -> dict[str, Any]:
+        """Return what is public about the loss."""
+        return {"kind": "torch", "classes": None, "model": None, "code": None}
+
+    def _declared(self) -> bool:
+        """Tell whether nothing public was read from the labels."""
+        return True
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        epsilons: ArrayLike | Mapping[Any, float] | None = None,
+        people: ArrayLike | None = None,
+        account: PrivacyAccount | None = None,
+        progress: Progress | None = None,
+        **unknown: Any,
+    ) -> Self:
+        """Train and release a model.
+
+        Parameters
+        ----------
+        X
+            Records: an array or a data frame, first axis records; images and series keep their shape.
+        y
+            Labels, shape (records,).
+        epsilons
+            The privacy budgets: one per record; or, with ``people``, a mapping from owner to epsilon, or an
+            array per person that ``people`` numbers from 0. None means the constructor's ``epsilon`` for
+            everybody.
+        people
+            Owner of each record, shape (records,). A person may have any number of records.
+        account
+            Keeps what each person has left over many releases; everybody is charged before noise is drawn.
+        progress
+            Called with the steps made and all of them.
+
+        Raises
+        ------
+        InvalidInput
+            For budgets, records, a module or a loss that are not what is expected. Before noise is drawn.
+        Infeasible
+            If the account has too little left for somebody.
+        EntropyUnavailable
+            If the operating system gives no random bits.
+        """
+        refuse_arguments("fit", unknown)
+        pace, source = self._settings()
+        refuse_other_index(X, epsilons, people)
+        count = number_of_records(X, y)
+        if count is None:
+            raise InvalidInput("expected as many labels as records.")
+        promised, holding = read_promises(self.epsilon, epsilons, people, count, _MANY_ROWS)
+        X, y, kept = taking_part(X, y, promised, holding, 0.0)
+        x, y = validated(
+            self, X, y, allow_nd=True, accept_sparse="csr", y_numeric=isinstance(self, RegressorMixin)
+        )
+        labels, outputs = self._read_labels(y)
+        records, network, loss = (
+            Records(x, y, kept, holding),
+            Network(copy.deepcopy(self.module)),
+            self._loss(),
+        )
+        refuse_unusable(network, loss, x.shape[1:], labels[0] * 0, outputs)
+        start = network.weights
+        descent, whole = plan = Descent.for_epsilons(
+            promised, self.delta, start.size, self.steps, fewest_steps=_FEWEST_STEPS
+        )
+        gradients = PersonGradients(
+            network, loss, network.inputs(x), labels, records.owners(), whole, pace.clip
+        )
+
+        def run(bits: Bits) -> FloatArray:
+            total = int(whole.sum())
+            return noisy_descent(gradients, start, total, pace, descent, stream=bits, progress=progress)[None]
+
+        def charge(mus: FloatArray) -> None:
+            if account is not None:
+                account.charge(holding.names(), mus=mus, delta=float(self.delta))
+
+        found = train_by_descent(run, plan, source, charge)
+        self.module_ = network.load(found.coefficients[0])
+        self.descent_, self.whole_weights_ = found.descent, found.whole_weights
+        self.loss_weights_, self.epsilons_, self.delta_ = (
+            found.loss_weights,
+            found.epsilons,
+            found.descent.delta,
+        )
+        self.description_ = found.to_dict(self._described())
+        self.people_ = holding.people
+        self.effective_people_ = 1.0 / float(self.loss_weights_ @ self.loss_weights_)
+        self.certifiable_ = bool(source.certifiable) and self._declared()
+        return self
+
+    def state_dict(self) -> dict[str, torch.Tensor]:
+        """Return the released weights as torch saves and loads them."""
+        check_is_fitted(self)
+        return dict(self.module_.state_dict())
+
+    def published(self) -> Self:
+        """Return a copy without ``people_`` and everybody's epsilon and weights, for other people's eyes."""
+        check_is_fitted(self)
+        model = copy.copy(self)
+        for name in ("epsilons_", "loss_weights_", "whole_weights_", "people_"):
+            model.__dict__.pop(name, None)
+        return model
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.non_deterministic = not isinstance(self.noise_source, SeededNoise)
+        return tags
+
+    def _settings(self) -> tuple[Pace, NoiseSource]:
+        """Check the constructor's arguments; return how the descent moves, and the noise source."""
+        if self.epsilon is not None:
+            checks.positive("epsilon", self.epsilon)
+        clip, rate = checks.positive("clip", self.clip), checks.positive("learning_rate", self.learning_rate)
+        momentum = checks.non_negative("momentum", self.momentum)
+        if not momentum < 1.0:
+            raise InvalidInput(f"expected momentum below 1, got {momentum!r}.")
+        decay = checks.non_negative("weight_decay", self.weight_decay)
+        return Pace(
+            clip, rate, decay, momentum
+        ), SecureNoise() if self.noise_source is None else self.noise_source
+
+    def _outputs(self, X: Any) -> FloatArray:
+        """Return the module's outputs, shape (records, outputs)."""
+        check_is_fitted(self)
+        x = validated(self, X, allow_nd=True, accept_sparse="csr", reset=False)
+        return Network(self.module_).outputs(x)
+
+
+@dataclass(eq=False, repr=False)
+class PrivateTorchClassifier(ClassifierMixin, _PrivateTorchModel):  # type: ignore[misc]
+    """A torch classifier with a privacy budget for every person.
+
+    Parameters
+    ----------
+    module
+        A ``torch.nn.Module`` that maps records to one output (logit) per class. ``fit`` trains a copy of it
+        from the weights that it has. Without batch normalisation; dropout is off.
+    classes
+        The labels, in the order of the outputs. None reads them from ``y``, sorted, and so treats the set of
+        labels as public; a certificate needs them declared.
+    loss, epsilon, delta, steps, clip, learning_rate, momentum, weight_decay, noise_source
+        See the module's common parameters; the loss is cross entropy, if None.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1.0, 1.0, size=(600, 2))
+    >>> y = np.where(X[:, 0] * X[:, 1] > 0.0, "same", "other")
+    >>> layers = torch.nn.Linear(2, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2)
+    >>> model = PrivateTorchClassifier(torch.nn.Sequential(*layers), classes=("other", "same"), steps=20)
+    >>> epsilons = np.where(np.arange(600) < 300, 1.0, 3.0)
+    >>> model = model.fit(X, y, epsilons=epsilons)
+    >>> bool((model.epsilons_ <= epsilons).all()), model.certifiable_, list(model.state_dict())[:2]
+    (True, True, ['0.weight', '0.bias'])
+    """
+
+    module: Any
+    classes: Sequence[Any] | None = None
+
+    def _read_labels(self, y: Any) -> tuple[torch.Tensor, int]:
+        self.classes_ = read_classes(self.classes, y)
+        return torch.from_numpy(numbers_of(self.classes_, y).astype(np.int64)), len(self.classes_)
+
+    def _loss(self) -> TorchLoss:
+        return torch.nn.functional.cross_entropy if self.loss is None else self.loss
+
+    def _described(self) -> dict[str, Any]:
+        return super()._described() | {"classes": len(self.classes_)}
+
+    def _declared(self) -> bool:
+        return self.classes is not None
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """Return scores: shape (records,) for two classes, above 0 means the second; else one per class."""
+        scores = self._outputs(X)
+        return np.asarray(scores[:, 1] - scores[:, 0]) if scores.shape[1] == 2 else scores
+
+    def predict(self, X: Any) -> np.ndarray[Any, Any]:
+        """Return the likeliest class of each record, shape (records,)."""
+        return np.asarray(self.classes_[self._outputs(X).argmax(axis=1)])
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Return the probabilities of the classes, shape (records, classes)."""
+        return np.asarray(softmax(self._outputs(X), axis=1))
+
+    def predict_log_proba(self, X: Any) -> FloatArray:
+        """Return the logarithms of the probabilities, shape (records, classes)."""
+        return np.asarray(log_softmax(self._outputs(X), axis=1))
+
+
+@dataclass(eq=False, repr=False)
+class PrivateTorchRegressor(RegressorMixin, _PrivateTorchModel):  # type: ignore[misc]
+    """A torch regression with a privacy budget for every person.
+
+    Parameters
+    ----------
+    module
+        A ``torch.nn.Module`` that maps records to one output, in units of ``scale`` around ``center``.
+        Without batch normalisation; dropout is off.
+    center, scale
+        A public guess of the labels' mean and standard deviation, in their units.
+    loss, epsilon, delta, steps, clip, learning_rate, momentum, weight_decay, noise_source
+        See the module's common parameters; the loss is squared for errors below 0.3 scales and absolute
+        beyond (Huber), if None.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1.0, 1.0, size=(2000, 1))
+    >>> y = 100.0 + 20.0 * np.abs(X[:, 0])
+    >>> layers = torch.nn.Linear(1, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1)
+    >>> model = PrivateTorchRegressor(torch.nn.Sequential(*layers), 110.0, 6.0, epsilon=3.0)
+    >>> bool(model.fit(X, y).score(X, y) > 0.3)
+    True
+    """
+
+    module: Any
+    center: float = 0.0
+    scale: float = 1.0
+
+    def _read_labels(self, y: Any) -> tuple[torch.Tensor, int]:
+        center, scale = checks.finite("center", self.center), checks.positive("scale", self.scale)
+        return torch.from_numpy((np.asarray(y, dtype=np.float64) - center) / scale).float(), 1
+
+    def _loss(self) -> TorchLoss:
+        chosen: Callable[..., torch.Tensor] = _huber if self.loss is None else self.loss
+        return lambda outputs, labels: chosen(outputs.reshape(labels.shape), labels)
+
+    def predict(self, X: Any) -> FloatArray:
+        """Return the predicted label of each record, shape (records,)."""
+        return self._outputs(X)[:, 0] * float(self.scale) + float(self.center)
+
+
+def _huber(outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.smooth_l1_loss(outputs, labels, beta=0.3)

@@ -1,0 +1,181 @@
+"""A buyer's drafts: the form of a new campaign with its plan beside it, changed, copied and previewed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Response
+
+from dpmarket.campaign import views
+from dpmarket.campaign.acts import Id
+from dpmarket.campaign.consent import consent_versions
+from dpmarket.campaign.rules.rules_file import check_rules, rules_from
+from dpmarket.campaign.times import moment_of
+from dpmarket.errors import FileProblem, MarketRefusal
+from dpmarket.web.api import CampaignId, plan_of
+from dpmarket.web.pages.forms import Form, Sent
+from dpmarket.web.pages.member import HOME, Visit, Visited
+from dpmarket.web.pages.plan import Planned, planned
+from dpmarket.web.pages.record_form import fields_of_form
+from dpmarket.web.pages.rendering import see
+from dpmarket.web.pages.rules_form import (
+    FEATURE_KINDS,
+    GAPS,
+    MOST_ROWS,
+    ROWS,
+    keys,
+    places_of,
+    rules_data,
+    starts,
+    typed_of,
+)
+from dpmarket.web.pages.seller import EMPTY, record_form_of
+from dpmarket.web.pages.statistic_form import KINDS, beside_lines, lines_shown, with_numbers
+from dpmarket.web.pages.statistics import MODEL, NUMBERS, purpose_of, wanted_of
+from dpmarket.web.pages.texts import FALLBACK, languages, texts_for
+from dpmarket.web.problems import WrongRules
+from dpmarket.web.service import path_of
+
+router = APIRouter(prefix=HOME, include_in_schema=False)
+_TIMES = ("opens_at", "closes_at", "deliver_until")
+From = Annotated[Id | None, Query(alias="from")]
+
+
+@router.get("/new")
+def new(visit: Visited, copied: From = None) -> Response:
+    """Show the form of a new campaign, empty or as another one of the buyer's."""
+    visit.need("buyer")
+    times = (visit.service.moment + timedelta(days=days) for days in (0, 7, 9))
+    typed = {**starts(), **{name: _written(moment) for name, moment in zip(_TIMES, times, strict=True)}}
+    if copied is not None:
+        typed |= typed_of(json.loads(visit.rules(copied)))
+    return _form(visit, typed)
+
+
+@router.post("/new")
+def draft(form: Sent, visit: Visited) -> Response:
+    """Plan what the form says, or draft it; with problems the form is shown again."""
+    visit.need("buyer")
+    return _take(visit, form, None)
+
+
+@router.get("/campaigns/{campaign}/edit")
+def change(campaign: CampaignId, visit: Visited) -> Response:
+    """Show the form of a draft as it stands."""
+    found = _draft(visit, campaign)
+    typed = starts() | typed_of(json.loads(visit.rules(campaign)))
+    typed |= {name: _written(moment_of(getattr(found, name))) for name in _TIMES if getattr(found, name)}
+    return _form(visit, typed, campaign=campaign)
+
+
+@router.post("/campaigns/{campaign}/edit")
+def edit(campaign: CampaignId, form: Sent, visit: Visited) -> Response:
+    """Plan what the form says, or change the draft."""
+    _draft(visit, campaign)
+    return _take(visit, form, campaign)
+
+
+@router.get("/campaigns/{campaign}/preview")
+def preview(campaign: CampaignId, visit: Visited) -> Response:
+    """Show the questions as sellers will see them."""
+    found, rules = visit.campaign(campaign), rules_from(visit.rules(campaign))
+    shown = {"campaign": found, "path": path_of(campaign), "purpose": purpose_of(rules)}
+    asked = {"wanted": wanted_of(rules), "label": fields_of_form(rules)[-1].wording}
+    return visit.page("preview", {**shown, **asked, **record_form_of(visit.request, rules, EMPTY)})
+
+
+# --- parts -----------------------------------------------------------------------------------------
+
+
+def _draft(visit: Visit, campaign: int) -> views.ShownCampaign:
+    found = visit.campaign(campaign)
+    if found.state != "draft":
+        raise MarketRefusal("state", "Only a draft can be changed; copy the campaign instead.")
+    return found
+
+
+def _take(visit: Visit, form: Form, campaign: int | None) -> Response:
+    typed, data = form.typed(), with_numbers(form, rules_data(form))
+    try:
+        plan = planned(check_rules(data))
+        if form.text("act") != "draft":
+            return _form(visit, typed, plan=plan, campaign=campaign)
+        if plan.problem is not None:
+            return _form(visit, typed, [plan.problem], plan=plan, campaign=campaign)
+        made = plan_of(data, **{name: _moment(form, name) for name in _TIMES}, consent=_version(form))
+        if campaign is None:
+            return see(path_of(visit.run("draft", form.key, plan=made)))
+        visit.run("edit", form.key, campaign=campaign, plan=made)
+    except (FileProblem, WrongRules) as refusal:
+        problems = list(refusal.details)
+        return _form(visit, typed, problems, beside_numbers=beside_lines(form, problems), campaign=campaign)
+    except MarketRefusal as refusal:
+        return _form(visit, typed, [str(refusal)], campaign=campaign)
+    return see(path_of(campaign))
+
+
+def _form(
+    visit: Visit,
+    typed: dict[str, str],
+    problems: Sequence[str] = (),
+    *,
+    plan: Planned | None = None,
+    beside_numbers: Mapping[str, str] | None = None,
+    campaign: int | None = None,
+) -> Response:
+    first, others = keys()
+    with visit.service.market.look() as c:
+        consents = consent_versions(c)
+    used = [row for row in range(MOST_ROWS) if typed.get(f"feature{row}.name")]
+    places = places_of(typed)
+    by_path = {line.split(":")[0]: line for line in problems if ":" in line}
+    beside = {places.get(path, path): line for path, line in by_path.items()} | dict(beside_numbers or {})
+    translated = [one for one in languages() if one != FALLBACK]
+    shown = {
+        "action": f"{HOME}/new" if campaign is None else f"{path_of(campaign)}/edit",
+        "changed": campaign is not None,
+        "spoken": [("", ""), *((f"{one}.", texts_for(one)("language")) for one in translated)],
+        "first": first,
+        "others": others,
+        "rows": min(max(used, default=-1) + 1 + ROWS, MOST_ROWS),
+        "feature_kinds": FEATURE_KINDS,
+        "gaps": GAPS,
+        "consents": consents,
+        "beside_others": any(key.path in beside for key in others),
+        "purpose": NUMBERS if typed.get("purpose") == NUMBERS else MODEL,
+        "lines": lines_shown(typed),
+        "kinds": KINDS,
+        "typed": typed,
+        "problems": problems,
+        "beside": beside,
+        "plan": plan,
+        "minor_units": _minor_units(typed.get("money.minor_units", "")),
+        "currency": typed.get("money.currency", ""),
+    }
+    return visit.page("new_campaign", shown, status=422 if problems else 200)
+
+
+def _minor_units(text: str) -> int:
+    """Return what the form says, or the usual: this is only for writing amounts beside it."""
+    return int(text) if text.isdecimal() and 0 < len(text) < 12 and int(text) > 0 else 100
+
+
+def _written(moment: datetime) -> str:
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M")
+
+
+def _moment(form: Form, name: str) -> datetime:
+    """Return a time of the form, which is in UTC."""
+    try:
+        return datetime.fromisoformat(form.text(name)).replace(tzinfo=UTC)
+    except ValueError:
+        raise MarketRefusal("invalid", f"{name}: expected a day and a time.") from None
+
+
+def _version(form: Form) -> int | None:
+    """Return which consent text was chosen; None: the newest."""
+    text = form.text("consent_version")
+    return int(text) if text.isdecimal() and len(text) < 9 else None

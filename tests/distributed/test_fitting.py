@@ -1,0 +1,152 @@
+"""A fit over partitions is the fit of the same records in memory; a worker may die in it."""
+
+import os
+import signal
+import threading
+import time
+
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pytest
+from dask import delayed
+
+from dpmarket import learning, statistics
+from dpmarket.distributed import fit
+from dpmarket.errors import InvalidInput
+from dpmarket.privacy import Account, SeededNoise
+
+N = 600
+FEATURES = ["a", "b", "c"]
+MODELS = {
+    "logistic": lambda **more: learning.PrivateLogisticRegression(classes=("no", "yes"), **more),
+    "softmax": lambda **more: learning.PrivateLogisticRegression(classes=(0, 1, 2), **more),
+    "hinge": lambda **more: learning.PrivateLinearSVC(classes=("no", "yes"), **more),
+    "regression": lambda **more: learning.PrivateLinearRegression(0.0, 1.0, **more),
+    "quantile": lambda **more: learning.PrivateQuantileRegressor(0.8, 0.0, 1.0, **more),
+    "shares": lambda **more: learning.PrivateBinomialRegression(**more),
+}
+TARGETS = {"softmax": "three", "regression": "number", "quantile": "number", "shares": "part"}
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.default_rng(5)
+    x = rng.uniform(-0.5, 0.5, (N, 3))
+    score = 4.0 * x[:, 0] + rng.normal(size=N)
+    found = pd.DataFrame(x, columns=FEATURES)
+    return found.assign(
+        two=np.where(score > 0, "yes", "no"), three=np.digitize(score, [-1, 1]), number=score,
+        part=1.0 / (1.0 + np.exp(-score)), epsilon=rng.uniform(0.1, 2.0, N) * (rng.random(N) < 0.9),
+    )  # fmt: skip
+
+
+def in_memory(model, table, target, **more):
+    return model.fit(table[FEATURES], table[target], epsilons=table["epsilon"].to_numpy(), **more)
+
+
+@pytest.mark.parametrize(
+    ("kind", "delta"), [*((kind, None) for kind in MODELS), ("softmax", 1e-5), ("regression", 1e-5)]
+)
+def test_four_partitions_release_the_coefficients_of_one_machine(kind, delta, table, client):
+    target = TARGETS.get(kind, "two")
+    local = in_memory(MODELS[kind](delta=delta, noise_source=SeededNoise(1)), table, target)
+    model = MODELS[kind](delta=delta, noise_source=SeededNoise(1))
+    parts = fit(model, dd.from_pandas(table, npartitions=4), FEATURES, target, epsilons="epsilon")
+    if delta is None:
+        assert np.abs(parts.coef_grid_ - local.coef_grid_).max() <= 1
+    np.testing.assert_allclose(parts.coef_, local.coef_, atol=0.0 if delta is None else 1e-12)
+    assert np.array_equal(parts.epsilons_, local.epsilons_)
+    assert (parts.epsilons_ <= table["epsilon"]).all()
+    assert parts.description_ == local.description_ or delta is not None
+
+
+def test_people_with_several_records_have_the_weights_of_one_machine(table, client):
+    people = np.array([f"person {k}" for k in np.sort(np.arange(N) % 250)])
+    epsilons = {who: 0.2 + 0.001 * k for k, who in enumerate(dict.fromkeys(people))}
+    own = table.assign(who=people, epsilon=[epsilons[who] for who in people])
+    options = {"rows_per_person": 3, "noise_source": SeededNoise(2)}
+    local = MODELS["logistic"](**options).fit(own[FEATURES], own["two"], epsilons, people)
+    by_person = dd.from_delayed([delayed(own[own["epsilon"] * 1000 // 1 % 3 == k]) for k in range(3)])
+    account = Account(dict.fromkeys(epsilons, 1.0))
+    model = MODELS["logistic"](**options)
+    fit(model, by_person, FEATURES, "two", epsilons="epsilon", people="who", account=account)
+    order = [local.people_.index(who) for who in model.people_]
+    assert np.abs(model.coef_grid_ - local.coef_grid_).max() <= 1
+    assert np.array_equal(model.epsilons_, local.epsilons_[order])
+    assert (account.spent(model.people_) == model.epsilons_).all()
+
+
+def test_a_person_in_two_partitions_is_refused(table, client):
+    own = table.assign(who=np.arange(N) % 300)
+    with pytest.raises(InvalidInput, match="in one partition"):
+        fit(MODELS["logistic"](rows_per_person=2, epsilon=1.0), dd.from_pandas(own, npartitions=2),
+            FEATURES, "two", people="who")  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "words"),
+    [
+        (learning.PrivateLogisticRegression(epsilon=1.0), {}, "declared classes"),
+        (learning.PrivateLogisticRegression(classes=("no", "yes")), {}, "column of epsilons"),
+        (learning.PrivateLogisticRegression(classes=("no", "yes"), epsilon=1.0), {"people": "x"}, "'x'"),
+        (learning.PrivateLogisticRegression(classes=("no", "maybe"), epsilon=1.0), {}, "one of the classes"),
+    ],
+)
+def test_what_cannot_be_fitted_is_refused_in_one_sentence(model, options, words, table, client):
+    account = Account(dict.fromkeys(range(N), 5.0))
+    with pytest.raises(InvalidInput, match=words):
+        fit(model, dd.from_pandas(table, npartitions=2), FEATURES, "two", account=account, **options)
+    assert not hasattr(model, "coef_")
+    assert not account.spent(range(N)).any()
+
+
+STATISTICS = {
+    "mean": (lambda **more: statistics.PrivateMean(-5, 5, **more), "number"),
+    "share": (lambda **more: statistics.PrivateShare(**more), "yes"),
+    "histogram": (lambda **more: statistics.PrivateHistogram((0, 1, 2), **more), "three"),
+    "quantile": (lambda **more: statistics.PrivateQuantile(0.5, range(-5, 6), **more), "number"),
+    "vector": (lambda **more: statistics.PrivateVectorMean(("x", "y"), 1.0, **more), ["a", "b"]),
+}
+
+
+@pytest.mark.parametrize("kind", STATISTICS)
+def test_statistics_over_partitions_are_those_of_one_machine(kind, table, client):
+    make, columns = STATISTICS[kind]
+    own = table.assign(yes=table["two"] == "yes")
+    local = make(noise_source=SeededNoise(3)).fit(own[columns].to_numpy(), own["epsilon"].to_numpy())
+    statistic = make(noise_source=SeededNoise(3))
+    fit(statistic, dd.from_pandas(own, npartitions=4), columns, epsilons="epsilon")
+    assert statistic.release_ == local.release_
+    assert np.array_equal(statistic.epsilons_, local.epsilons_)
+    assert statistic.outside_ == local.outside_
+
+
+def test_several_statistics_over_partitions_are_those_of_one_machine(table, client):
+    parts = {"mean": statistics.PrivateMean(-5, 5), "way": statistics.PrivateHistogram((0, 1, 2))}
+    for one in parts.values():
+        one.noise_source = SeededNoise(5)
+    columns = {"mean": "number", "way": "three"}
+    records = {name: table[column].to_numpy() for name, column in columns.items()}
+    local = statistics.SeveralStatistics(parts).fit(records, table["epsilon"].to_numpy())
+    several = statistics.SeveralStatistics(parts)
+    fit(several, dd.from_pandas(table, npartitions=4), columns, epsilons="epsilon")
+    assert several.releases_ == local.releases_
+
+
+def test_a_worker_killed_in_a_pass_changes_nothing(table, client):
+    local = in_memory(MODELS["logistic"](noise_source=SeededNoise(4), delta=1e-5), table, "two")
+    model = MODELS["logistic"](noise_source=SeededNoise(4), delta=1e-5)
+    before = set(client.run(os.getpid).values())
+
+    def kill():
+        time.sleep(0.5)
+        os.kill(min(before), signal.SIGKILL)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    fit(model, dd.from_pandas(table, npartitions=4), FEATURES, "two", epsilons="epsilon")
+    killer.join()
+    client.wait_for_workers(2)
+    assert set(client.run(os.getpid).values()) != before
+    np.testing.assert_allclose(model.coef_, local.coef_, atol=1e-12)
