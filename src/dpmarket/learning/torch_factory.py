@@ -52,11 +52,6 @@ def torch_factory(function: F) -> F:
     return function
 
 
-def is_factory_name(text: object) -> bool:
-    """Whether a text names a factory, by its form."""
-    return isinstance(text, str) and _NAME.fullmatch(text) is not None
-
-
 def made_by(name: str, code: str, features: int, outputs: int) -> dict[str, Any]:
     """Return what a factory makes for so many features and outputs: parameters of an estimator.
 
