@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -25,23 +24,24 @@ _TITLES = {
 }
 
 
-class Audit(ABC):
-    """The result of an audit, whatever was audited: a verdict with its evidence, shown alike everywhere."""
-
-    title: ClassVar[str]
+class Audit(Protocol):
+    """What reports need of an audit, whatever was audited."""
 
     @property
-    @abstractmethod
     def passed(self) -> bool:
         """Whether no violation was found."""
 
-    @abstractmethod
     def summary(self) -> list[tuple[str, str]]:
         """Return the evidence as rows of a table, name and value; it shows no individual's cost or record."""
 
-    @abstractmethod
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain data, ready for JSON."""
+
+
+class Result(Audit):
+    """The result of an audit of this package: a verdict with its evidence, shown alike everywhere."""
+
+    title: ClassVar[str]
 
     def __repr__(self) -> str:
         return short_repr(self, self.summary()[:4])
@@ -56,7 +56,7 @@ def verdict(*, passed: bool) -> str:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PrivacyFindings(Audit):
+class PrivacyFindings(Result):
     """Privacy budgets, and the epsilon that one kind of evidence shows for each audited person.
 
     Attributes

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dpmarket import checks
-from dpmarket.audit.findings import Audit, verdict
+from dpmarket.audit.findings import Result, verdict
 from dpmarket.mechanisms.epsilon_cost import EpsilonCost
 
 SCHEMA = "dpmarket.audit.participation/2"
@@ -21,7 +21,7 @@ _SHOWN = 10
 
 
 @dataclass(frozen=True, repr=False)
-class ParticipationAudit(Audit):
+class ParticipationAudit(Result):
     """How many sellers were paid less than the cost of what they sold; nobody's cost.
 
     Attributes

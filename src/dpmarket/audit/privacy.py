@@ -28,7 +28,7 @@ from dpmarket import checks
 from dpmarket.arrays import FloatArray, IntArray, read_only
 from dpmarket.audit.claim import Claim, claim_of
 from dpmarket.audit.density import Group, audit_density, has_density, log_ratio
-from dpmarket.audit.findings import Audit, PrivacyFindings, audited_people, verdict
+from dpmarket.audit.findings import PrivacyFindings, Result, audited_people, verdict
 from dpmarket.audit.guesses import SHARES, Guess, Score, best_guesses, epsilon_bound
 from dpmarket.audit.neighbours import N_FEATURES, Neighbours, best_lean, neighbours_of
 from dpmarket.audit.spending import audit_spending
@@ -60,7 +60,7 @@ _Train = Callable[[FloatArray, IntArray, int], FloatArray]  # outputs of so many
 
 
 @dataclass(frozen=True, repr=False)
-class PrivacyAudit(Audit):
+class PrivacyAudit(Result):
     """What every kind of evidence shows.
 
     Attributes
