@@ -43,6 +43,15 @@ def test_texts_that_numpy_cannot_tell_apart_are_refused():
         model().fit(x, y, epsilons=epsilons, people=people)
 
 
+class Rough:
+    """Draws noise far less accurate than asked for, and says so."""
+
+    certifiable = True
+
+    def draw(self, n_coefficients, noise_rate, accuracy):
+        return SeededNoise(1).draw(n_coefficients, noise_rate, 1e9 * accuracy)
+
+
 class Counting:
     certifiable = True
 
@@ -127,6 +136,8 @@ def test_no_message_about_a_frame_quotes_a_cell(frame):
         lambda x, y: model(epsilon=1.0).fit(x, y, people=5),
         lambda x, y: model(epsilon=1.0).fit(x, y, people=[{}] * RECORDS),
         lambda x, y: model().fit(x, y, epsilons=np.ma.array(np.ones(RECORDS), mask=[True] * RECORDS)),
+        lambda x, y: model(epsilon=1.0).fit(np.ma.array(x, mask=x > 0.4), y),
+        lambda x, y: PrivateLogisticRegression((0, 1), epsilon=1.0, noise_source=Rough()).fit(x, y),
     ],
 )
 def test_bad_input_is_refused_as_such(fit):

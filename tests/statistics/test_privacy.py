@@ -11,6 +11,7 @@ import mpmath
 import numpy as np
 import pytest
 
+from dpmarket.errors import InvalidInput
 from dpmarket.statistics import (
     PrivateHistogram,
     PrivateMean,
@@ -312,3 +313,24 @@ def _check_charged_in_full(several, epsilons, answers, scales, laws):
         loss = sum(abs(a - b) / scale for a, b, scale in zip(centres, moved, scales, strict=True))
         assert loss <= Fraction(several.epsilons_[i]) <= Fraction(epsilons[i])
         assert loss >= Fraction(999, 1000) * Fraction(epsilons[i])
+
+
+@pytest.mark.parametrize(
+    ("statistic", "change", "records"),
+    [
+        (PrivateQuantile(0.5, range(10)), {"interval_share": 3.0}, np.arange(9.0)),
+        (PrivateMean(0, 1), {"low": 5.0}, np.ones(9)),
+        (PrivateHistogram(("a", "b", "c")), {"categories": ("a", "a", "b")}, ["a"] * 9),
+        (
+            SeveralStatistics({"a": PrivateShare(), "b": PrivateShare()}),
+            {"shares": {"a": 2.0, "b": -0.5}},
+            {"a": np.ones(9), "b": np.ones(9)},
+        ),
+    ],
+)
+def test_settings_that_were_changed_are_checked_again_before_anything_is_spent(statistic, change, records):
+    """A share of 3 would cost five times the epsilon."""
+    for name, value in change.items():
+        setattr(statistic, name, value)
+    with pytest.raises(InvalidInput):
+        statistic.fit(records, epsilons=np.ones(9))

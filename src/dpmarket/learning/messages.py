@@ -77,6 +77,8 @@ def without_values(error: Exception) -> Exception:
 
 def validated(estimator: Any, *arrays: Any, **options: Any) -> Any:
     """Validate as scikit-learn does, with messages that quote no value of a record."""
+    if any(isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array) for array in arrays):
+        raise InvalidInput("expected X and y without masked elements, which would count as they are.")
     try:
         found = validate_data(estimator, *arrays, **options)
         return (_numbers(found[0]), *found[1:]) if isinstance(found, tuple) else _numbers(found)

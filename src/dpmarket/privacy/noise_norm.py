@@ -164,7 +164,10 @@ class NoiseNorm:
         wanted: dict[str, int] = {} if self.is_euclidean else {"independent": n - self.joint}
         if outputs > 1:
             wanted["blocks"] = outputs
-        parts = source.draw(n, noise_rate, accuracy, **wanted).high_low()
+        draw = source.draw(n, noise_rate, accuracy, **wanted)
+        if not draw.accuracy <= accuracy or len(draw.numerators) != outputs * n:
+            raise InvalidInput("expected noise as accurate as asked for, for every coefficient; got other.")
+        parts = draw.high_low()
         # Drawn are the joint columns first, then the others, the constant's last.
         order = np.argsort(
             np.append(self.mask, [not self.is_euclidean] * (n - self.mask.size)), kind="stable"

@@ -77,6 +77,7 @@ class SeveralStatistics:
 
         Records stand under the statistics' names, all of the same people in the same order.
         """
+        self.__post_init__()  # shares may have been changed since
         if set(records) != set(self.statistics):
             raise InvalidInput("expected records for every statistic, under the same names.")
         budgets, holding = read_epsilons(list(records.values()), self.epsilon, epsilons, people, 2**53)

@@ -155,6 +155,7 @@ class Statistic(ABC):
 
     def prepare(self, records: Any, epsilons: Any, people: Any) -> Prepared:
         """Check and read everything that ``fit`` is given, and refuse whatever can be refused."""
+        self.__post_init__()  # settings may have been changed since
         if self.noise_source is not None and not hasattr(self.noise_source, "bits"):
             name = type(self.noise_source).__name__
             raise InvalidInput(f"expected noise_source to be None or to give random bits, got {name}.")
