@@ -31,7 +31,7 @@ from dpmarket.web.smtp import check_smtp
 
 _PAUSE = 1.0  # seconds between a worker's rounds
 _NOW_PAUSE = 0.1
-_OWN_THREAD = ("certify", "report")
+_WORK, _LONG = ("certify",), ("report", "forecast")  # nobody's certificate waits for the second
 _HOUR, _MAILS = 3600.0, 20.0
 _WORKER_SECONDS = 60.0  # for a worker that is asked to stop, and may be training
 _WORKER = "from dpmarket.cli import main; main()"
@@ -129,8 +129,8 @@ def run_worker(
     methods = methods_of(settings)
     duties: list[tuple[str, tuple[str, ...], float]] = [
         ("now", ("key", "unseal"), min(pause, _NOW_PAUSE)),
-        ("mail", tuple(name for name in methods.others if name not in _OWN_THREAD), pause),
-        ("work", ("report",), pause),  # it takes a while, and nobody's certificate waits for it
+        ("mail", tuple(name for name in methods.others if name not in (*_WORK, *_LONG)), pause),
+        ("work", _LONG, pause),
     ]
     threads = [
         threading.Thread(
@@ -140,13 +140,12 @@ def run_worker(
     ]
     for thread in threads:
         thread.start()
-    others = {name: job for name, job in methods.others.items() if name != "report"}
-    without_report = replace(methods, others=others)
+    short = replace(methods, others={name: methods.others[name] for name in _WORK})
     reminding = timedelta(hours=settings.reminder_hours)
     tidied = mailed = -_HOUR
     while not stopped():
         with _going_on():
-            _work(market, without_report, "work")
+            _work(market, short, "work")
             if settings.smtp_url is not None and time.monotonic() - mailed > _MAILS:
                 mailed = time.monotonic()
                 enter_mails(market, reminding)
