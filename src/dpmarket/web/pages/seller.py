@@ -186,7 +186,7 @@ def receipt(view: Viewed) -> Response:
     checks = None
     if kept is not None and certificate is not None:
         checks = verify(certificate, receipt=kept)
-    numbers = numbers_of(view.document("released"))
+    numbers = numbers_of(view.rules, view.document("released"))
     return view.page("receipt", {"offer": offer_of(view), "checks": checks, "numbers": numbers})
 
 
