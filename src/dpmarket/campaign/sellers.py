@@ -15,12 +15,12 @@ from typing import Annotated, Any
 import pydantic
 import sqlalchemy as sa
 
-from dpmarket.campaign import people, schema
+from dpmarket.campaign import money, people, schema
 from dpmarket.campaign.access import issue_token
 from dpmarket.campaign.acts import Caller, Text, act
 from dpmarket.campaign.campaigns import ENDED, describe, rules_of
 from dpmarket.campaign.consent import consent_page
-from dpmarket.campaign.line import refuse_outside
+from dpmarket.campaign.line import end_full, refuse_outside
 from dpmarket.campaign.participations import leave
 from dpmarket.campaign.partitions import enter_rows
 from dpmarket.campaign.seal import seal
@@ -71,10 +71,12 @@ def invite(
     is_invited = found.channel == "live" and found.state in ("draft", "open")
     require(is_invited, "state", "People are invited to live campaigns that have not closed.")
     named = _digests(tx, ids)
-    pool = "escrow" if group is None else f"escrow/{group}"
+    pool = money.pool_of(group)
     account = schema.account.c
     known = sa.select(account.name).where(account.campaign == campaign, account.name == pool)
     require(tx.c.scalar(known), "invalid", "This campaign has no such group.")
+    named_group = group is not None or not rules_of(found).get("groups")
+    require(named_group, "invalid", "This campaign has groups: say which one these people belong to.")
     made = []
     for digest in sorted(named):
         person = people.enter_person(tx, digest)
@@ -141,7 +143,10 @@ def _participations(tx: Tx, campaign: int, ids: list[str]) -> list[tuple[str, Pa
 
 @act("seller")
 def consent(tx: Tx, me: Participation, page: Text, language: str = "en") -> str:
-    """Agree to the consent page of this digest; return ``consented``, or ``waiting`` for a lifetime limit."""
+    """Agree to the consent page of this digest; return the state.
+
+    It is ``consented``; ``waiting`` for a lifetime limit; or ``screened_out`` where the group is full.
+    """
     refuse_outside(tx, me, "open")
     require(me.state == "invited", "state", "This seller consented already, or has left.")
     shown = consent_page(tx.c, campaign_of(tx.c, me.campaign), language)
@@ -153,6 +158,8 @@ def consent(tx: Tx, me: Participation, page: Text, language: str = "en") -> str:
 
 
 def _enter_with_limits(tx: Tx, me: Participation) -> str:
+    if end_full(tx, me):
+        return "screened_out"
     values: dict[str, Any] = {"reason": "cap"}
     state = "waiting"
     if people.hold_limits(tx, me.person, me.ceiling, me.delta):

@@ -92,6 +92,12 @@ class Sellers(Table):
         "Confidential.",
         min_length=1,
     )
+    group_column: str = key(
+        "group",
+        "the name of a column",
+        "Column of the reports with each seller's group, where there are [groups]: verified by the operator.",
+        min_length=1,
+    )
     rows_per_person: int = key(
         1,
         "a whole number from 1 to 10,000",
@@ -165,6 +171,35 @@ class Costs(Table):
     )
 
 
+class GroupTable(NamedTable):
+    """A group of sellers: its share of the population, its costs, and how many may sell online.
+
+    Membership is the operator's word, and no guarantee protects it: offers and published shares reveal it.
+    """
+
+    expected: ClassVar[str] = '{ share = 0.5, distribution = "uniform(1, 5)" }'
+    share: float | None = key(
+        None,
+        "a number above 0 and below 1; shares of all groups add up to 1",
+        "Its share of the population, which the group's records shall have of the result. Left out of all "
+        "groups: in proportion to their quotas.",
+        gt=0,
+        lt=1,
+    )
+    distribution: Annotated[Any, AfterValidator(_usable_distribution)] = key(
+        None,
+        "a cost distribution such as 'uniform(1, 5)'",
+        "What privacy costs its sellers. Left out: costs.distribution.",
+    )
+    quota: int | None = key(
+        None,
+        "a whole number from 1 to 100,000,000",
+        "Online and posted: how many of its sellers may sell; later ones are told at once that it is full.",
+        ge=1,
+        le=10**8,
+    )
+
+
 class Objective(Table):
     """What the buyer wants. Fixed before anybody reports: an objective tuned to reports makes lying pay."""
 
@@ -228,6 +263,13 @@ class Objective(Table):
         "No record weighs more than this many times the average (the paper's k).",
         example=3.0,
         ge=1,
+    )
+    coverage: Literal["hard"] | Annotated[float, Field(ge=0)] | None = key(
+        None,
+        'a number >= 0, or "hard"',
+        "How binding the shares of [groups] are: a number D adds D times the squared gaps to the expected "
+        "squared error; hard meets them exactly offline, on average online. Left out: hard.",
+        example=0.02,
     )
     max_mean_epsilon: float | None = key(
         None,
@@ -443,6 +485,11 @@ class Rules(Table):
     costs: Costs
     objective: Objective
     money: Money = Field(default_factory=Money)
+    groups: dict[str, GroupTable] = key(
+        {},
+        'at least two tables such as young = { share = 0.4, distribution = "uniform(1, 3)" }',
+        "Groups of sellers by name, with their shares of the population: representative purchases.",
+    )
     features: dict[str, Bounds] = key(
         {},
         "at least one feature with its public bounds, such as age = { low = 18, high = 90 }, or with its "
@@ -468,6 +515,17 @@ class Rules(Table):
     def delta(self) -> float:
         """The delta of every guarantee; 0 without one."""
         return self.objective.delta or 0.0
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """Each group's share of the population; a single one of 1 without groups."""
+        if not self.groups:
+            return {"all": 1.0}
+        places = sum(group.quota or 0 for group in self.groups.values())
+        return {
+            name: (group.quota or 0) / places if group.share is None else group.share
+            for name, group in self.groups.items()
+        }
 
     @property
     def people(self) -> int:
