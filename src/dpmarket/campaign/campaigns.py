@@ -172,7 +172,7 @@ def open_(tx: Tx, caller: Caller, campaign: int, opening: Opening, confirmed: bo
     facts = {"offer": offer, "offer_digest": None if offer is None else digest_of(offer)}
     limits = {"ceiling": people.epsilon_units(opening.ceiling), "delta": people.delta_units(opening.delta)}
     step(tx, campaign, ("draft",), state="open", largest=opening.largest, **facts, **limits)
-    for group, amount in opening.allot.items():
+    for group, amount in ({} if found.self_funded else opening.allot).items():
         money.post(tx, campaign, "allot", money.ESCROW, f"{money.ESCROW}/{group}", amount)
     if found.closes_at is not None and found.deliver_until is not None:
         tx.job("end_reports", campaign, found.closes_at)

@@ -32,7 +32,7 @@ _own = schema.participation.c
 
 @dataclass(frozen=True)
 class Reservation:
-    """Whether a seller can choose now: ``reserved``, ``waiting``, or ``expired`` for good."""
+    """Whether a seller can choose now: ``reserved``, ``waiting``; for good: ``expired``, ``screened_out``."""
 
     state: str
     until: str | None = None  # of a reservation
@@ -74,6 +74,9 @@ def reserve(tx: Tx, me: Participation) -> Reservation:
             return Reservation("reserved", until)
         if not (frees and free_ended(tx, me.campaign)):
             break
+    if tx.c.scalar(sa.select(schema.seller.c.panel).where(schema.seller.c.participation == me.id)):
+        leave(tx, me, "screened_out", reason="full")  # nobody could call them
+        return Reservation("screened_out")
     return _wait(tx, me)
 
 

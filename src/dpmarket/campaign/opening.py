@@ -60,18 +60,32 @@ def opening_of(rules: Rules) -> Opening:
     if rules.campaign.mechanism != OFFLINE:
         schedule, _ = online_schedule(rules)
         largest = largest_amount(schedule, rules.money.minor_units)
+        allot = allotted(rules, largest)
         return Opening(
             offer={money.ESCROW: schedule.to_dict()},
             largest=max(largest, 1),
             ceiling=schedule.largest_epsilon,
             delta=rules.delta,
-            escrow=max(largest, 1),
+            escrow=max(largest, sum(allot.values()), 1),
+            allot=allot,
             warning=warning,
         )
     budget = budget_in_minor_units(rules) or 0
     likely = 0 if rules.sellers.expected is None else likely_total(rules)
     escrow = max(likely, budget, 1)
     return Opening(ceiling=rules.objective.max_epsilon, delta=rules.delta, escrow=escrow, warning=warning)
+
+
+def allotted(rules: Rules, largest: int) -> dict[str, int]:
+    """Return the escrow of each group: the budget in proportion to the quotas, or the largest payments.
+
+    At least one seller of each group can be paid the largest payment.
+    """
+    budget, places = budget_in_minor_units(rules), sum(group.quota for group in rules.groups.values())
+    return {
+        name: group.quota * largest if budget is None else max(budget * group.quota // places, largest)
+        for name, group in rules.groups.items()
+    }
 
 
 def draft_of(rules: Rules, **more: object) -> Draft:

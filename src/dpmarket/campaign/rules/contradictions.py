@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpmarket.campaign.rules.keys import expected_of
 from dpmarket.campaign.rules.questions import LEAST_SHARE, Question, question_problems
+from dpmarket.campaign.rules.screening import screening_problems
 from dpmarket.errors import InvalidInput
 from dpmarket.learning.columns import column_from
 
@@ -28,7 +29,7 @@ def probability_columns(labels: Sequence[object]) -> list[str]:
 def contradictions(rules: Rules) -> dict[str, str]:
     """Return, by the path of a key, the sentence about what is wrong with it beside other keys."""
     found: dict[str, str] = {}
-    for part in (_bought, _prices, _network, _statistics, _features, _columns):
+    for part in (_bought, _prices, _network, _statistics, _features, _columns, screening_problems):
         for path, words in part(rules):
             found.setdefault(path, f"{path}: {words}")
     return found

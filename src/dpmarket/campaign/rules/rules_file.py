@@ -19,6 +19,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 from dpmarket.campaign.rules.contradictions import contradictions
 from dpmarket.campaign.rules.keys import NamedTable, Table, key, sentence
 from dpmarket.campaign.rules.questions import Question
+from dpmarket.campaign.rules.screening import Group, Panel, Screening
 from dpmarket.errors import FileProblem
 from dpmarket.files import read_json, read_toml
 
@@ -463,6 +464,17 @@ class Rules(Table):
         'tables by column, such as age = { wording = "How old are you?" }',
         "How sellers of a live campaign are asked: by column wording, help and translations.",
     )
+    groups: dict[str, Group] = key(
+        {},
+        "tables by group, such as city = { quota = 100 }",
+        "Groups of sellers, each with a quota and a share of escrow of its own. Online and posted.",
+    )
+    screening: list[Screening] = key(
+        [],
+        'tables such as { question = "Do you drive?", answers = ["yes", "no"], accept = ["yes"] }',
+        "Questions before consent. No epsilon protects the answers; only the resulting group is stored.",
+    )
+    panel: Panel | None = None
 
     @property
     def delta(self) -> float:

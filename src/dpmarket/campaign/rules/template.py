@@ -163,6 +163,7 @@ def _put(data: dict[str, Any], path: str, value: Any) -> None:
 def _filled(given: Mapping[str, Any], features: Mapping[str, Mapping[str, Any]] | None) -> str:
     asks = bool(given.get("statistics"))
     left_out = {"features", "label", "target"} if asks else {"statistics"}
+    left_out |= {"screening", *({"panel"} - given.keys())}  # for the service; see the documentation
     if not asks:
         left_out.add("label" if "target" in given else "target")
     parts = [_INTRODUCTION]
