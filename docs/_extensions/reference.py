@@ -65,9 +65,9 @@ def rules_file() -> str:
             for key, entry in model.model_fields.items()
         ]
         about = field.description if is_named else model.__doc__
-        parts.append(
-            f"## `{f'[[{name}]]' if is_listed else f'[{name}]'}`\n\n{about}\n\n{_table(('key', 'expected', 'default', 'meaning'), rows)}"
-        )
+        heading = f"[[{name}]]" if is_listed else f"[{name}]"
+        table = _table(("key", "expected", "default", "meaning"), rows)
+        parts.append(f"## `{heading}`\n\n{about}\n\n{table}")
     return "\n".join(parts)
 
 

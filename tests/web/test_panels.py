@@ -1,5 +1,7 @@
 """People from a panel: signed links, screening, quotas, and the way back, by forms as browsers send them."""
 
+import html
+import re
 import threading
 from urllib.parse import parse_qs, urlsplit
 
@@ -7,7 +9,8 @@ import pytest
 import sqlalchemy as sa
 
 from dpmarket.campaign import schema
-from dpmarket.campaign.acts import id_of
+from dpmarket.campaign.access import grant as add_role
+from dpmarket.campaign.acts import OWNER, id_of
 from dpmarket.campaign.panel import signature
 from support.readers import Reader, member_of
 from support.shop import RULES
@@ -271,3 +274,20 @@ def test_fifty_people_at_once_never_exceed_a_quota(shop):
         ).one()
     assert (row.taken, row.quota) == (2, 2)
     shop.check()
+
+
+def test_a_form_takes_the_tables_of_a_rules_file_and_shows_them_again(shop):
+    buyer = member_of(shop, "buyer")
+    made = shop.draft(rules={**RULES, **PANEL})
+    shown = shop.members["buyer"].get(f"/campaigns/{made}/rules")
+    mine = shop.market.run(add_role, OWNER, buyer.caller, "buyer", id_of(made))
+    assert mine is None
+    page = buyer.see(f"/m/campaigns/{made}/edit")
+    assert "[[screening]]" in page.text
+    text = html.unescape(re.search(r"<textarea id=\"tables\"[^>]*>(.*?)</textarea>", page.html, re.S)[1])
+    again = buyer.press(page, f"/m/campaigns/{made}/edit", act="draft", tables=text)
+    assert again.status == 200
+    after = shop.members["buyer"].get(f"/campaigns/{made}/rules")
+    assert {name: after[name] for name in PANEL} == {name: shown[name] for name in PANEL}
+    for wrong in ("[objective]\nbudget = 1", "[panel", "[panel]\ncomplete = 'x'"):
+        assert buyer.press(page, f"/m/campaigns/{made}/edit", act="draft", tables=wrong).status == 422

@@ -212,6 +212,17 @@ def _comment(text: str) -> list[str]:
     return textwrap.wrap(text, 100, initial_indent="# ", subsequent_indent="# ")
 
 
+def toml_lines(tables: Mapping[str, Any]) -> list[str]:
+    """Return tables as lines of TOML: each key on a line of its own, and lists of tables one by one."""
+    lines = []
+    for name, table in tables.items():
+        listed = isinstance(table, list)
+        for one in table if listed else [table]:
+            lines += [f"[[{name}]]" if listed else f"[{name}]"]
+            lines += [f"{_key(key)} = {_toml(value)}" for key, value in one.items()] + [""]
+    return lines
+
+
 def _key(name: str) -> str:
     """Write a name as a key of TOML: bare if it can be."""
     plain = name.isascii() and name.replace("_", "").replace("-", "").isalnum()
