@@ -75,7 +75,12 @@ def reserve(tx: Tx, me: Participation) -> Reservation:
             return Reservation("reserved", until)
         if not (frees and free_ended(tx, me.campaign)):
             break
-    return Reservation("screened_out") if end_full(tx, me) else _wait(tx, me)
+    if end_full(tx, me):
+        return Reservation("screened_out")
+    if tx.c.scalar(sa.select(schema.seller.c.panel).where(schema.seller.c.participation == me.id)):
+        leave(tx, me, "screened_out", reason="full")  # nobody could call them
+        return Reservation("screened_out")
+    return _wait(tx, me)
 
 
 @act("worker")

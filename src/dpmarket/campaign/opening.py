@@ -62,13 +62,14 @@ def opening_of(rules: Rules) -> Opening:
     if rules.campaign.mechanism != OFFLINE:
         schedules, _ = online_schedules(rules)
         largest = max(largest_amount(schedules, rules.money.minor_units), 1)
+        allot = _allotted(rules, largest)
         return Opening(
             offer={pool: one.to_dict() for pool, one in zip(pools_of(rules), schedules, strict=True)},
             largest=largest,
             ceiling=max(schedule.largest_epsilon for schedule in schedules),
             delta=rules.delta,
-            escrow=largest,
-            allot=_allotted(rules, largest),
+            escrow=max(largest, sum(allot.values())),
+            allot=allot,
             warning=warning,
         )
     budget = budget_in_minor_units(rules) or 0

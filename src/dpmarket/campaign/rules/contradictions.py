@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpmarket.campaign.rules.keys import expected_of
 from dpmarket.campaign.rules.questions import LEAST_SHARE, Question, question_problems
+from dpmarket.campaign.rules.screening import screening_problems
 from dpmarket.errors import InvalidInput
 from dpmarket.learning.columns import column_from
 
@@ -30,7 +31,8 @@ def probability_columns(labels: Sequence[object]) -> list[str]:
 def contradictions(rules: Rules) -> dict[str, str]:
     """Return, by the path of a key, the sentence about what is wrong with it beside other keys."""
     found: dict[str, str] = {}
-    for part in (_bought, _prices, _groups, _network, _statistics, _features, _columns):
+    parts = (_bought, _prices, _groups, _network, _statistics, _features, _columns, screening_problems)
+    for part in parts:
         for path, words in part(rules):
             found.setdefault(path, f"{path}: {words}")
     return found
@@ -115,8 +117,8 @@ def _groups(rules: Rules) -> Found:
 
 
 def _shares(shares: Sequence[float | None], *, has_quotas: bool) -> Found:
-    if not 2 <= len(shares) <= MOST_GROUPS:
-        yield "groups", f"expected 2 to {MOST_GROUPS} groups, got {len(shares)}."
+    if len(shares) > MOST_GROUPS:
+        yield "groups", f"expected at most {MOST_GROUPS} groups, got {len(shares)}."
     total = math.fsum(share or 0.0 for share in shares)
     if None in shares:
         if total > 0.0 or not has_quotas:

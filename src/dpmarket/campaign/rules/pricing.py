@@ -244,11 +244,12 @@ def _typical(
 def _posted(rules: Rules, people: int, budget: float) -> tuple[PriceSchedule, ...]:
     """Return the posted price, of each group if there are several, with the least error for a budget."""
     found, terms = plan_for(rules, people, budget), terms_of(rules)
-    name = "posted price per group" if rules.groups else "best posted price"
+    several = len(terms.groups) > 1
+    name = "posted price per group" if several else "best posted price"
     best = next((rule for rule in found.alternatives if rule.name == name), None)
     if best is None:
         raise Infeasible("expected a budget for which one price can be posted: raise it, or expect more.")
-    if rules.groups:
+    if several:
         return best.schedules
     amount = terms.epsilon_cost.cost_of_epsilon(np.array([best.largest_epsilon]))
     price = best.largest_payment / float(amount[0])

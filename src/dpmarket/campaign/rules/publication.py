@@ -29,6 +29,7 @@ def announced_text(rules: Rules, committed_at: str, nonce: str) -> str:
     for table, names in _PRIVATE.items():
         for name in names:
             data.get(table, {}).pop(name, None)
+    data.pop("panel", None)  # its addresses hold completion codes
     money = {"currency": rules.money.currency, "minor_units": rules.money.minor_units}
     return announce_rules(
         _tables(rules, nonce), _release(rules), money, committed_at=committed_at, rules=data

@@ -19,6 +19,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 from dpmarket.campaign.rules.contradictions import contradictions
 from dpmarket.campaign.rules.keys import NamedTable, Table, key, sentence
 from dpmarket.campaign.rules.questions import Question
+from dpmarket.campaign.rules.screening import Panel, Screening
 from dpmarket.errors import FileProblem
 from dpmarket.files import read_json, read_toml
 
@@ -485,11 +486,6 @@ class Rules(Table):
     costs: Costs
     objective: Objective
     money: Money = Field(default_factory=Money)
-    groups: dict[str, GroupTable] = key(
-        {},
-        'at least two tables such as young = { share = 0.4, distribution = "uniform(1, 3)" }',
-        "Groups of sellers by name, with their shares of the population: representative purchases.",
-    )
     features: dict[str, Bounds] = key(
         {},
         "at least one feature with its public bounds, such as age = { low = 18, high = 90 }, or with its "
@@ -510,6 +506,17 @@ class Rules(Table):
         'tables by column, such as age = { wording = "How old are you?" }',
         "How sellers of a live campaign are asked: by column wording, help and translations.",
     )
+    groups: dict[str, GroupTable] = key(
+        {},
+        'tables by group, such as young = { share = 0.4, distribution = "uniform(1, 3)", quota = 100 }',
+        "Groups of sellers by name, with their shares of the population: representative purchases.",
+    )
+    screening: list[Screening] = key(
+        [],
+        'tables such as { question = "Do you drive?", answers = ["yes", "no"], accept = ["yes"] }',
+        "Questions before consent. No epsilon protects the answers; only the resulting group is stored.",
+    )
+    panel: Panel | None = None
 
     @property
     def delta(self) -> float:
