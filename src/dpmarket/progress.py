@@ -21,6 +21,7 @@ def silent(what: str, share: float) -> None:
 
 
 _WATCHING: list[Callable[[], object]] = []
+_READING: list[Callable[[str], object]] = []
 
 
 @contextmanager
@@ -37,3 +38,19 @@ def compiling() -> None:
     """Tell whoever watches that a function is being compiled."""
     for callback in tuple(_WATCHING):
         callback()
+
+
+@contextmanager
+def told_of_reading(callback: Callable[[str], object]) -> Iterator[None]:
+    """Have ``callback`` called with a sentence on what is not read from a file as it stands there."""
+    _READING.append(callback)
+    try:
+        yield
+    finally:
+        _READING.remove(callback)
+
+
+def tell_reading(sentence: str) -> None:
+    """Tell whoever watches how something was read."""
+    for callback in tuple(_READING):
+        callback(sentence)
