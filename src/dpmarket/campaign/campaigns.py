@@ -243,7 +243,7 @@ def hold_quotes(tx: Tx, found: Campaign) -> bool:
 
 @act("buyer")
 def cancel(tx: Tx, caller: Caller, campaign: int) -> None:
-    """End a campaign before anybody was quoted; of files, before training: its owner knows who was told."""
+    """End a campaign before anybody was quoted; of files, before training: its owner knows who was asked."""
     found = lock_campaign(tx, campaign)
     is_live = found.channel == "live"
     can = found.state in ("draft", "open") or (found.state == "offered" and not is_live)

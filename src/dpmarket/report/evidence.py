@@ -40,7 +40,7 @@ def truthfulness_of(rules: Mapping[str, Any], people: int) -> tuple[str, Audit]:
 def participation_of(
     rules: Mapping[str, Any], costs: FloatArray, epsilons: FloatArray, amounts: IntArray, minor_units: int
 ) -> tuple[str, Audit]:
-    """Check that sellers who were bought from are paid what epsilon costs them, if they told the truth."""
+    """Check that sellers who were bought from are paid what epsilon costs them, by their reports."""
     bought = epsilons > 0.0
     losses = epsilons[bought] ** (2 if rules["epsilon_cost"]["shape"] == "quadratic" else 1)
     audit = audit_participation(

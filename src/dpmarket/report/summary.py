@@ -48,7 +48,7 @@ _TRIED = {
     "whole smallest units of money.",
     KEPT: "What was spent of the promises was computed again, by other code, from the weights and the noise "
     "that were used.",
-    SEALED: "A program that shares no code with the rest read the certificate as a stranger would, and "
+    SEALED: "A program that shares no code with the rest read the certificate as an outsider would, and "
     "checked its layout, its sums, the noise of the release and its limits.",
 }
 _UNSHOWN = ("verdict", "where", "first at positions")  # rows of audits that point at one seller
@@ -201,7 +201,7 @@ class Alternative:
 
 @dataclass(frozen=True)
 class Summary:
-    """What a report says, as values; no seller can be told from it. Names are those of :class:`Material`.
+    """What a report says, as values; none identifies a seller. Names are those of :class:`Material`.
 
     ``bought_groups`` and ``other_groups`` are sellers bought from, and the others, in groups of at least ten;
     ``one_by_one`` tells that they were quoted by a curve fixed beforehand. ``expected_error`` and the share
@@ -254,7 +254,7 @@ def summarise(material: Material) -> Summary:
     kept = np.ones(costs.size, dtype=bool) if material.withdrawn is None else ~material.withdrawn
     checks.same_length("withdrawn", kept, "outcome.epsilons", outcome.epsilons)
     withdrew = int(costs.size - kept.sum())
-    # Who was promised nothing hides nobody: only promises are missing from a total.
+    # Sellers without an epsilon hide nobody: only epsilons are missing from a total.
     few_withdrew = 0 < int((outcome.epsilons[~kept] > 0.0).sum()) < LEAST
     amounts = whole_units(outcome.payments, minor_units) if material.amounts is None else material.amounts
     checks.same_length("amounts", amounts, "outcome.epsilons", outcome.epsilons)

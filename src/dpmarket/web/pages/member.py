@@ -40,7 +40,7 @@ from dpmarket.web.service import Service, path_of
 
 router = APIRouter(prefix="/m", include_in_schema=False)
 HOME = "/m"
-# Who has come so far: a state counts for itself and for all before it.
+# How many have come so far: a state counts for itself and for all before it.
 FUNNEL = (
     ("invited", ("invited",)),
     ("consented", ("consented", "waiting", "reserved", "reported")),

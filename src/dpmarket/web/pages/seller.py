@@ -307,7 +307,7 @@ def offer_of(view: View) -> dict[str, Any] | None:
 
 
 def effect_of(view: View) -> str:
-    """Return by which text the effect of withdrawing is told."""
+    """Return the text that states the effect of withdrawing."""
     if view.me.campaign_state == "training" and view.me.state == "delivered":
         return "training"
     if not view.can_leave:
