@@ -28,7 +28,7 @@ from dpmarket.campaign.transaction import nothing
 from dpmarket.certificates import verify
 from dpmarket.errors import MarketRefusal
 from dpmarket.files.formulas import csv_text
-from dpmarket.web.api import CampaignId, Confirmed, document_of, open_arguments
+from dpmarket.web.api import CampaignId, Confirmed, document_of, links_of, open_arguments
 from dpmarket.web.auth import SignedMember, TheService
 from dpmarket.web.pages.forms import Form, Sent
 from dpmarket.web.pages.meaning import chance_of, epsilon_shown, guess_percent
@@ -40,7 +40,7 @@ from dpmarket.web.service import Service, path_of
 
 router = APIRouter(prefix="/m", include_in_schema=False)
 HOME = "/m"
-# Who has come so far: a state counts for itself and for all before it.
+# How many have come so far: a state counts for itself and for all before it.
 FUNNEL = (
     ("invited", ("invited",)),
     ("consented", ("consented", "waiting", "reserved", "reported")),
@@ -49,7 +49,7 @@ FUNNEL = (
     ("delivered", ("delivered",)),
     ("spent", ("spent",)),
 )
-LEFT = ("declined", "priced_out", "expired", "lapsed", "withdrawn")
+LEFT = ("declined", "screened_out", "priced_out", "expired", "lapsed", "withdrawn")
 _AMOUNT = re.compile(r"^\d{1,16}(?:(?P<sign>[.,])(?P<decimals>\d{1,16}))?$", re.ASCII)
 _FILES = ("released", "certificate", "signature", "openings")
 
@@ -258,6 +258,7 @@ def _dashboard(visit: Visit, campaign: int, warning: str | None = None) -> Respo
         "hours": hours_left(found, visit.service.moment),
         "batch": terms.batch,
         "ended": found.state in ENDED,
+        "panel": _seen(lambda: links_of(visit.service, caller, campaign)),
     }
     return visit.page("campaign", shown | _most(found), status=200 if warning is None else 409)
 
