@@ -1,6 +1,6 @@
 """How long work tells how far it is: functions that it calls, and that only a user interface gives it.
 
-A function that takes a while takes ``progress``; whoever wants to see something passes a callback, and only
+A function that takes a while takes ``progress``; a caller who wants to see it passes a callback, and only
 ``cli`` turns it into a bar.
 """
 
@@ -35,7 +35,7 @@ def told_of_compiling(callback: Callable[[], object]) -> Iterator[None]:
 
 
 def compiling() -> None:
-    """Tell whoever watches that a function is being compiled."""
+    """Report that a function is being compiled."""
     for callback in tuple(_WATCHING):
         callback()
 

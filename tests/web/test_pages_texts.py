@@ -35,10 +35,12 @@ def test_every_state_of_every_campaign_has_a_situation_with_a_text():
                     {"payment": 100},
                     {"sent": True},
                     {"paid_at": moments[2]},
+                    {"reason": "full"},
+                    {"screening": True},
                 ):
                     me = standing(state, campaign, mechanism, **more)
                     reached |= {situation_of(me, at) for at in moments}
-    assert reached - {"excluded", "screened_out"} == set(SITUATIONS)
+    assert reached - {"excluded"} == set(SITUATIONS)
     for situation in SITUATIONS:
         assert said.has(f"state.{situation}.title")
         assert said.has(f"state.{situation}.text")
@@ -200,6 +202,7 @@ CHOSEN += (
     "record.problem",
     "meaning",
     "mail",
+    "done",
 )
 PLACES = re.compile(r"\{(\w+)\}")
 

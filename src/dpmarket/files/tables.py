@@ -232,7 +232,7 @@ def _open(source: str | os.PathLike[str] | bytes) -> tuple[Source, str]:
         raise FileProblem(f"cannot read {path}: it is a folder; name a file.")
     if not path.exists():
         raise FileProblem(f"cannot read {path}: there is no such file.")
-    if not path.is_file():  # a pipe or a device: read once, told by its first bytes
+    if not path.is_file():  # a pipe or a device: read once, recognised by its first bytes
         return _stream(read_bytes(path))
     kind = _kind(path, _READ)
     if kind != ".csv":
@@ -319,7 +319,7 @@ def _beginning(place: Source) -> Path | io.BytesIO:
 def _refuse_missing(columns: Sequence[str], there: Sequence[str], name: str) -> None:
     missing = [column for column in columns if column not in there]
     if missing:
-        # The other names are not told: in a file without a header row they are somebody's record.
+        # The other names are not shown: in a file without a header row they are somebody's record.
         found = [column for column in columns if column in there]
         raise FileProblem(
             f"cannot find {_names(missing)} in {name}: of its {len(there)} columns only {_names(found)} "

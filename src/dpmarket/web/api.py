@@ -20,10 +20,11 @@ from pydantic import AfterValidator, AwareDatetime, Field, StringConstraints
 
 from dpmarket.campaign import jobs, mail, views  # noqa: F401  two of them have acts to serve
 from dpmarket.campaign.access import Member, list_members
-from dpmarket.campaign.acts import ACTS, Act, Caller, Id, is_allowed
+from dpmarket.campaign.acts import ACTS, Act, Caller, Id, is_allowed, shown_id
 from dpmarket.campaign.bank_file import BankAccount, Payment, bank_file
 from dpmarket.campaign.consent import ConsentPage
 from dpmarket.campaign.opening import draft_of, opening_of
+from dpmarket.campaign.panel import show_secret
 from dpmarket.campaign.payouts import Payout, payout_lines
 from dpmarket.campaign.rules.encoding import encode_record
 from dpmarket.campaign.rules.rules_file import check_rules, rules_from
@@ -364,6 +365,30 @@ def list_events(
     """Return a campaign's own events, without those of its sellers."""
     with service.market.look() as c:
         return views.list_events(c, caller, campaign, after)
+
+
+@dataclass(frozen=True)
+class PanelLinks:
+    """How a panel's links are made: the address, and the secret that signs them. Confidential."""
+
+    join: str
+    secret: str
+
+
+@router.get("/campaigns/{campaign}/panel", tags=["campaigns"])
+def show_panel(campaign: CampaignId, caller: AnyCaller, service: TheService) -> PanelLinks:
+    """Return how the panel's links are signed, to an operator: whoever has it can act for its people."""
+    return links_of(service, caller, campaign)
+
+
+def links_of(service: Service, caller: Caller, campaign: int) -> PanelLinks:
+    """Return how a panel's links are made, to an operator of a campaign with a panel."""
+    with service.market.look() as c:
+        secret = show_secret(c, caller, campaign)
+    if secret is None:
+        raise nothing()
+    join = f"{service.settings.public_url}/join/{shown_id(campaign)}?pid={{pid}}&sig={{sig}}"
+    return PanelLinks(join, secret)
 
 
 _CSV: dict[int | str, dict[str, Any]] = {200: {"content": {"text/csv": {"schema": {"type": "string"}}}}}

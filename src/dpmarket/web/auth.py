@@ -73,13 +73,13 @@ SignedSeller = Annotated[Caller, Depends(signed_in_seller)]
 SignedMember = Annotated[Caller, Depends(signed_in_member)]
 
 
-def start_session(token: str) -> Response:
+def start_session(token: str, lasts: timedelta = SESSION) -> Response:
     """Return an answer that keeps a session's token in a cookie, and leads to where it goes on.
 
     The next page is asked for by this site itself, so that the cookie goes with it.
     """
     answer = RedirectResponse("/signed-in", status_code=303)
-    seconds = int(SESSION.total_seconds())
+    seconds = int(lasts.total_seconds())
     answer.set_cookie(COOKIE, token, max_age=seconds, path="/", secure=True, httponly=True, samesite="lax")
     return answer
 

@@ -326,9 +326,10 @@ def encoder_of(rules: Rules) -> PublicEncoder:
 
 def norm_of(rules: Rules) -> NoiseNorm:
     """Return the noise norm, the bounds on rows and the constant column of the model."""
+    from dpmarket.learning.row_scale import row_scale
     from dpmarket.privacy.noise_norm import NoiseNorm, suggested_constant
 
-    norm = encoder_of(rules).noise_norm()
+    norm = row_scale(declared_columns(rules), rules.training.radius).norm
     constant = suggested_constant(norm.separate, norm.euclidean_bound)
     return NoiseNorm(norm.separate, norm.euclidean_bound, constant)
 

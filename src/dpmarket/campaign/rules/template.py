@@ -209,6 +209,7 @@ def _put(data: dict[str, Any], path: str, value: Any) -> None:
 def _filled(given: Mapping[str, Any], features: Mapping[str, Mapping[str, Any]] | None) -> str:
     asks = bool(given.get("statistics"))
     left_out = {"features", "label", "target"} if asks else {"statistics"}
+    left_out |= {"screening", *({"panel"} - given.keys())}  # for the service; see the documentation
     if not asks:
         left_out.add("label" if "target" in given else "target")
     parts = [_INTRODUCTION]
@@ -255,6 +256,17 @@ def _entry(table: str, key: str, field: FieldInfo, given: Mapping[str, Any]) -> 
 
 def _comment(text: str) -> list[str]:
     return textwrap.wrap(text, 100, initial_indent="# ", subsequent_indent="# ")
+
+
+def toml_lines(tables: Mapping[str, Any]) -> list[str]:
+    """Return tables as lines of TOML: each key on a line of its own, and lists of tables one by one."""
+    lines = []
+    for name, table in tables.items():
+        listed = isinstance(table, list)
+        for one in table if listed else [table]:
+            lines += [f"[[{name}]]" if listed else f"[{name}]"]
+            lines += [f"{_key(key)} = {_toml(value)}" for key, value in one.items()] + [""]
+    return lines
 
 
 def _key(name: str) -> str:

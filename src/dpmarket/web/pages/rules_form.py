@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import tomllib
 import types
 import typing
 from collections.abc import Mapping
@@ -16,6 +17,8 @@ from typing import Any
 from pydantic import BaseModel
 
 from dpmarket.campaign.rules.rules_file import Costs, Label, Money, Objective, Sellers, Training
+from dpmarket.campaign.rules.template import toml_lines
+from dpmarket.errors import FileProblem
 from dpmarket.web.pages.forms import Form, number_in
 from dpmarket.web.pages.texts import FALLBACK, languages
 
@@ -38,6 +41,8 @@ _LEFT_OUT = (
     "label.column", "label.values",
     "training.model", "training.code", "training.parameters",
 )  # fmt: skip
+TYPED_TABLES = ("groups", "screening", "panel")
+"""Tables that a form takes as a rules file has them."""
 _STARTS = {
     "costs.distribution": "uniform(1, 5)",
     "objective.max_epsilon": "1",
@@ -109,12 +114,25 @@ def rules_data(form: Form) -> dict[str, Any]:
             data["costs"]["distribution"] = json.loads(form.text("costs.distribution"))
     data.setdefault("costs", {})
     data.setdefault("objective", {})
-    return data
+    return {**data, **_tables_in(form.text("tables"))}
+
+
+def _tables_in(text: str) -> dict[str, Any]:
+    """Return tables that are typed as a rules file has them: groups, screening, panel."""
+    try:
+        found = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as problem:
+        raise FileProblem("cannot read the tables.", [f"tables: {problem}"]) from None
+    wrong = sorted(set(found) - set(TYPED_TABLES))
+    if wrong:
+        raise FileProblem("cannot use the tables.", [f"tables: expected {', '.join(TYPED_TABLES)} only."])
+    return found
 
 
 def typed_of(data: Mapping[str, Any]) -> dict[str, str]:
     """Return what stands in the form of rules that were drafted with it, or by a program."""
     typed = {f"campaign.{key}": str(data["campaign"][key]) for key in ("name", "mechanism")}
+    typed["tables"] = "\n".join(toml_lines({k: data[k] for k in TYPED_TABLES if data.get(k)}))
     for table in _TABLES:
         typed |= {f"{table}.{name}": _text(value) for name, value in data.get(table, {}).items()}
     for row, (name, declared) in enumerate(data.get("features", {}).items()):

@@ -102,12 +102,16 @@ Viewed = Annotated[View, Depends(look)]
 @router.get("")
 def home(view: Viewed) -> Response:
     """Say where a seller stands, and what comes next."""
+    if view.me.panel and view.situation in ("screened_out", "group_full"):
+        return see("/s/done")
     return view.page("standing", {"offer": offer_of(view)})
 
 
 @router.get("/consent")
 def consent(view: Viewed) -> Response:
     """Show what taking part means."""
+    if view.situation == "screening":
+        return see("/s/screen")
     language, caller = view.texts.language, view.caller
     with view.service.market.look() as c:
         shown = views.show_consent(c, caller, language)
@@ -186,7 +190,7 @@ def receipt(view: Viewed) -> Response:
     checks = None
     if kept is not None and certificate is not None:
         checks = verify(certificate, receipt=kept)
-    numbers = numbers_of(view.document("released"))
+    numbers = numbers_of(view.rules, view.document("released"))
     return view.page("receipt", {"offer": offer_of(view), "checks": checks, "numbers": numbers})
 
 
@@ -261,6 +265,8 @@ FORMS: dict[str, Callable[[Form, View], dict[str, Any] | Response]] = {
 }
 """A seller's acts that pages run, and how each form is read."""
 NEXT = {"reserve": "/s/choose", "accept": "/s/record", "deliver": "/s/payee"}
+ENDING = ("choose", "report", "decline", "deliver", "set_payee", "withdraw")
+"""Acts after which somebody from a panel may have done their part."""
 
 
 @router.post("/{act}")
@@ -279,6 +285,8 @@ def run(act: str, form: Sent, view: Viewed) -> Response:
         if act == "set_payee" and refusal.kind == "invalid":
             return view.page("payee", {"problem": "payee.iban"}, status=422)
         raise
+    if view.me.panel and act in ENDING and (act != "deliver" or view.me.payee):
+        return see("/s/done")
     return see(NEXT.get(act, HOME))
 
 
@@ -299,7 +307,7 @@ def offer_of(view: View) -> dict[str, Any] | None:
 
 
 def effect_of(view: View) -> str:
-    """Return by which text the effect of withdrawing is told."""
+    """Return the text that states the effect of withdrawing."""
     if view.me.campaign_state == "training" and view.me.state == "delivered":
         return "training"
     if not view.can_leave:
