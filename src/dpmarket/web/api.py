@@ -377,7 +377,7 @@ class PanelLinks:
 
 @router.get("/campaigns/{campaign}/panel", tags=["campaigns"])
 def show_panel(campaign: CampaignId, caller: AnyCaller, service: TheService) -> PanelLinks:
-    """Return how the panel's links are signed, to an operator: whoever has it can act for its people."""
+    """Return how the panel's links are signed, to an operator: its holder can act for its people."""
     return links_of(service, caller, campaign)
 
 
