@@ -6,6 +6,7 @@ from dpmarket.campaign.acts import WORKER
 from dpmarket.campaign.certificate import decide_of
 from dpmarket.campaign.database import Market
 from dpmarket.campaign.documents import certify_live, document_of, enter_report, reported_costs
+from dpmarket.campaign.hooks import KIND
 from dpmarket.campaign.jobs import Job
 from dpmarket.campaign.mail import handlers
 from dpmarket.campaign.opening import rules_of
@@ -19,6 +20,7 @@ from dpmarket.errors import Infeasible, InvalidInput, NotCertifiable, NotConverg
 from dpmarket.web.folder import SIGNING_KEY
 from dpmarket.web.settings import Settings
 from dpmarket.web.smtp import sender_of
+from dpmarket.web.webhooks import send_hooks
 
 
 def methods_of(settings: Settings) -> Methods:
@@ -32,7 +34,10 @@ def methods_of(settings: Settings) -> Methods:
         if document_of(market, job.subject, "released") is not None:  # one that failed has none
             certify_live(market, job.subject, signed if key.exists() else None)
 
-    others = {"certify": certify, "report": _report, **handlers(sender_of(settings))}
+    def hook(market: Market, job: Job) -> None:
+        send_hooks(market, job, settings)
+
+    others = {"certify": certify, "report": _report, KIND: hook, **handlers(sender_of(settings))}
 
     def release(found: Campaign) -> Release:
         rules = rules_of(found)
