@@ -25,8 +25,8 @@ from dpmarket.privacy import Release, logistic_loss
 from dpmarket.report import forecast
 
 COSTS = Uniform(1, 5)
-LARGEST, SELLERS, CAMPAIGNS = 8_000, 1_000, 30
-BUDGETS = (30.0, 100.0, 300.0, 1_000.0)
+LARGEST, SELLERS, CAMPAIGNS, SIMULATED = 8_000, 1_000, 30, 100
+BUDGETS = (500.0, 1_000.0, 2_000.0, 4_000.0)
 SETS: dict[str, Callable[[], PublicData | PublicTable]] = {
     "affairs": datasets.affairs,
     "batters": datasets.batters,
@@ -50,7 +50,7 @@ def compare(name: str) -> list[list[object]]:
     objective = Objective(*Release(logistic_loss(), norm, l2=1.0).error_constants(), 1.0)
     model = PrivateLogisticRegression(classes=data.classes, noise_norm=norm)
     plans = [plan(COSTS, objective, SELLERS, budget) for budget in BUDGETS]
-    found = forecast(plans, COSTS, model, X[public], y[public], campaigns=CAMPAIGNS, rng=rng)
+    found = forecast(plans, COSTS, model, X[public], y[public], campaigns=SIMULATED, rng=rng)
     expected = {one.budget: one for one in found.predictions if one.rule == "personal prices"}
     lines: list[list[object]] = []
     for budget in BUDGETS:

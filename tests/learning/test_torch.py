@@ -309,6 +309,15 @@ def test_what_cannot_be_trained_is_refused_before_noise_is_drawn(settings, match
         model.fit(x, y, epsilons=epsilons)
 
 
+def test_a_refused_fit_leaves_the_model_as_it_was():
+    x, y, epsilons = records(100)
+    model = classifier(classes=None, delta=1e-3).fit(x, y, epsilons=epsilons)
+    before = dict(vars(model))
+    with pytest.raises(InvalidInput, match="3 outputs"):
+        model.fit(x, np.arange(100) % 3, epsilons=epsilons)
+    assert all(vars(model)[name] is value for name, value in before.items())
+
+
 def test_a_refusal_during_training_quotes_no_record():
     x, y, epsilons = records(100)
 

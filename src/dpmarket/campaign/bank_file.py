@@ -78,7 +78,7 @@ def bank_file(
     Parameters
     ----------
     payments
-        Each once; references are handed on as they are, so that a payment that is made twice can be told.
+        Each once; references are handed on as they are, so that a payment made twice is recognised.
     accounts, payer
         By payee, and from which account.
     identity

@@ -77,9 +77,10 @@ def end_job(
     """Enter what became of a job, unless it was taken over or entered anew; return whether it was not.
 
     ``unknown``: perhaps a mail was sent; it is never repeated unless somebody asks for it. ``error`` is a
-    class of errors, never a message.
+    class of errors, never a message. What a job that is done was made from is forgotten.
     """
-    return _change(market, job, state=state, error=error, answer=answer, claim=None, lease_until=None)
+    values = {"state": state, "error": error, "answer": answer} | ({"body": None} if state == "done" else {})
+    return _change(market, job, claim=None, lease_until=None, **values)
 
 
 def put_off_job(market: Market, job: Job, error: str, now: datetime) -> bool:

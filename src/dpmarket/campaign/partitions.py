@@ -103,7 +103,7 @@ def people_in(c: sa.Connection, found: Campaign) -> pl.DataFrame:
     known = [bytes(one) for one in c.execute(query.where(_own.campaign == found.id)).scalars()]
     state = pl.when(pl.col("payment") > 0).then(pl.lit(_STATES.get(found.state, "accepted")))
     named = table.select(
-        "name", "epsilon", "payment", "used", "weight",
+        "name", "epsilon", "payment", "used", "weight", pool=pl.lit("escrow"),
         digest=pl.Series(digests, dtype=pl.Binary), state=state.otherwise(pl.lit("priced_out")),
         since=pl.lit(found.cleared_at or found.made_at),
     )  # fmt: skip

@@ -20,7 +20,7 @@ from dpmarket.campaign.access import issue_token
 from dpmarket.campaign.acts import Caller, Text, act
 from dpmarket.campaign.campaigns import ENDED, describe, rules_of
 from dpmarket.campaign.consent import consent_page
-from dpmarket.campaign.line import refuse_outside
+from dpmarket.campaign.line import end_full, refuse_outside
 from dpmarket.campaign.participations import leave
 from dpmarket.campaign.partitions import enter_rows
 from dpmarket.campaign.seal import seal
@@ -72,10 +72,13 @@ def invite(
     is_invited = found.channel == "live" and found.state in ("draft", "open")
     require(is_invited, "state", "People are invited to live campaigns that have not closed.")
     named = _digests(tx, ids)
-    pool = "escrow" if group is None else f"escrow/{group}"
+    pool = money.pool_of(group)
     account = schema.account.c
     known = sa.select(account.name).where(account.campaign == campaign, account.name == pool)
     require(tx.c.scalar(known), "invalid", "This campaign has no such group.")
+    rules = rules_of(found)
+    sorts = group is not None or bool(rules.get("screening")) or not rules.get("groups")
+    require(sorts, "invalid", "This campaign has groups: say which one these people belong to.")
     made = []
     for digest in sorted(named):
         person = people.enter_person(tx, digest)
@@ -142,7 +145,10 @@ def _participations(tx: Tx, campaign: int, ids: list[str]) -> list[tuple[str, Pa
 
 @act("seller")
 def consent(tx: Tx, me: Participation, page: Text, language: str = "en") -> str:
-    """Agree to the consent page of this digest; return ``consented``, or ``waiting`` for a lifetime limit."""
+    """Agree to the consent page of this digest; return the state.
+
+    It is ``consented``; ``waiting`` for a lifetime limit; or ``screened_out`` where the group is full.
+    """
     refuse_outside(tx, me, "open")
     require(me.state == "invited", "state", "This seller consented already, or has left.")
     found = campaign_of(tx.c, me.campaign)
@@ -168,6 +174,8 @@ def is_paid_by_panel(found: Campaign) -> bool:
 
 
 def _enter_with_limits(tx: Tx, me: Participation) -> str:
+    if end_full(tx, me):
+        return "screened_out"
     values: dict[str, Any] = {"reason": "cap"}
     state = "waiting"
     if people.hold_limits(tx, me.person, me.ceiling, me.delta):

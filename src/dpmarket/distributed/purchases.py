@@ -32,7 +32,7 @@ from dpmarket.campaign.file_records import FileRecords
 from dpmarket.campaign.file_reports import ReportsFile, normal_ids, read_reports
 from dpmarket.campaign.log import canonical
 from dpmarket.campaign.money import ESCROW, free_by_pool
-from dpmarket.campaign.opening import by_schedule, decide_for
+from dpmarket.campaign.opening import by_schedules, decide_for
 from dpmarket.campaign.partitions import (
     CHANNEL,
     QuotesFile,
@@ -57,7 +57,7 @@ from dpmarket.campaign.rules.decision import (
     refuse_too_many,
     sellers_digest,
 )
-from dpmarket.campaign.rules.pricing import OFFLINE, online_schedule, terms_of
+from dpmarket.campaign.rules.pricing import OFFLINE, online_schedules, terms_of
 from dpmarket.campaign.rules.released import released_from_bytes
 from dpmarket.campaign.rules.rules_file import Rules
 from dpmarket.campaign.training import Result, Sellers, released, train
@@ -215,7 +215,9 @@ def quote_files(
 
 
 def _refuse_one_machine(rules: Rules) -> None:
-    """Refuse what is trained only from records in one place, before anybody is quoted."""
+    """Refuse what is done only in one place, before anybody is quoted."""
+    if rules.groups:
+        raise Infeasible("A campaign over many files cannot have groups: leave them out.")
     for key, value in (("intervals", rules.training.intervals), ("model", rules.training.model)):
         if value is not None:
             raise Infeasible(f"A campaign over many files cannot use training.{key}: leave it out.")
@@ -297,7 +299,7 @@ def _public_price(rules: Rules) -> Price | None:
     """Return how everybody is quoted by the rules alone; None where reports decide."""
     if rules.campaign.mechanism == OFFLINE:
         return None
-    return partial(_by_schedule, schedule=online_schedule(rules)[0], units=rules.money.minor_units)
+    return partial(_by_schedule, schedule=online_schedules(rules)[0][0], units=rules.money.minor_units)
 
 
 def _priced(
@@ -324,7 +326,7 @@ def _priced(
         )
     found = parts.get(_columns)
     costs, names = np.concatenate([one for _, one in found]), [one for ids, _ in found for one in ids]
-    decision = decide_for(rules, binding)(Reports([], costs, [], names))
+    decision = decide_for(rules, binding)(Reports([], costs, [ESCROW] * costs.size, names))
     ends = np.cumsum([one.size for _, one in found])[:-1]
     amounts = decision.whole(units)
     each = list(zip(np.split(decision.epsilons, ends), np.split(amounts, ends), strict=True))
@@ -343,7 +345,7 @@ def _decided(ids: Any, costs: FloatArray, own: Any) -> tuple[FloatArray, IntArra
 def _by_schedule(
     ids: Any, costs: FloatArray, own: Any, schedule: PriceSchedule, units: int
 ) -> tuple[FloatArray, IntArray]:
-    decision = by_schedule(schedule, units)(Reports([], costs, []))
+    decision = by_schedules({ESCROW: schedule}, units)(Reports([], costs, [ESCROW] * costs.size))
     return decision.epsilons, decision.whole(units)
 
 

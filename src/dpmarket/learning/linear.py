@@ -13,32 +13,26 @@ is penalised like the others. With a ``delta`` rows may have any length.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit, log_expit, log_softmax, softmax
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin  # type: ignore[import-untyped]
+from sklearn.base import ClassifierMixin, RegressorMixin  # type: ignore[import-untyped]
 from sklearn.utils.validation import check_is_fitted  # type: ignore[import-untyped]
 
 from dpmarket import checks
-from dpmarket.arrays import FloatArray, IntArray
+from dpmarket.arrays import FloatArray
 from dpmarket.errors import InvalidInput
 from dpmarket.learning.curvature import Split, release_hessian, split_epsilons
 from dpmarket.learning.descent import descend, gradient_clip
+from dpmarket.learning.estimator import MANY_ROWS, PrivateEstimator
 from dpmarket.learning.intervals import IntervalsMixin
 from dpmarket.learning.labels import numbers_of, read_classes
 from dpmarket.learning.messages import refuse_arguments, validated
-from dpmarket.learning.people import (
-    Holding,
-    number_of_records,
-    read_promises,
-    refuse_other_index,
-    taking_part,
-)
+from dpmarket.learning.people import Holding
 from dpmarket.learning.rows import Rows, clipping_scales
 from dpmarket.learning.spread import released
 from dpmarket.learning.training import AnyRecords, Charge, Records, train, train_by_descent
@@ -46,17 +40,16 @@ from dpmarket.numerics import exact_sum
 from dpmarket.privacy.account import PrivacyAccount
 from dpmarket.privacy.descent import Descent
 from dpmarket.privacy.loss import Loss, Softmax, hinge_loss, log_cosh_loss, logistic_loss, quantile_loss
-from dpmarket.privacy.noise import Bits, NoiseSource, SecureNoise, SeededNoise
+from dpmarket.privacy.noise import Bits, NoiseSource, SecureNoise
 from dpmarket.privacy.noise_norm import NoiseNorm, suggested_constant
 from dpmarket.privacy.release import Release, default_l2, shrinkage_correction, usable_epsilons
 
 _REGRESSION_SHARE = 0.25
-_MANY_ROWS = 2**53
 _LABEL_BOUND = 2.0**10
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class _PrivateLinearModel(IntervalsMixin, BaseEstimator):  # type: ignore[misc]
+class _PrivateLinearModel(IntervalsMixin, PrivateEstimator):
     """Parameters and the fit that all estimators of this module share.
 
     Parameters
@@ -150,10 +143,6 @@ class _PrivateLinearModel(IntervalsMixin, BaseEstimator):  # type: ignore[misc]
         """Return the loss and the labels as it takes them."""
         raise NotImplementedError
 
-    def _declared(self) -> bool:
-        """Tell whether nothing public was read from the labels."""
-        return True
-
     def fit(
         self,
         X: Any,
@@ -201,13 +190,6 @@ class _PrivateLinearModel(IntervalsMixin, BaseEstimator):  # type: ignore[misc]
         self.__dict__ = fitted.__dict__
         return self
 
-    def _unfitted(self) -> Self:
-        """Return a copy to fit: nothing of an earlier fit stays, and all of it if this one is refused."""
-        fitted = copy.copy(self)
-        for name in [name for name in vars(self) if name.endswith("_")]:
-            delattr(fitted, name)
-        return fitted
-
     def _fit(
         self,
         X: Any,
@@ -218,12 +200,12 @@ class _PrivateLinearModel(IntervalsMixin, BaseEstimator):  # type: ignore[misc]
         intervals: float | None,
     ) -> None:
         source = self._settings()
-        refuse_other_index(X, epsilons, people)
-        X, y, kept, promised, holding = self._taking_part(X, y, epsilons, people)
-        x, y = validated(self, X, y, accept_sparse="csr", y_numeric=isinstance(self, RegressorMixin))
-        loss, labels = self._read_labels(y)
-        records = Records(x, labels, kept, holding)
-        self._fit_records(records, loss, promised, holding, source, account, intervals)
+        rows = int(self.rows_per_person) if self.delta is None else MANY_ROWS
+        reserve = float(self.numerical_epsilon) if self.delta is None else 0.0
+        records, promised = self._read(X, y, epsilons, people, rows, reserve)
+        loss, labels = self._read_labels(records.labels)
+        records = replace(records, labels=labels)
+        self._fit_records(records, loss, promised, records.holding, source, account, intervals)
 
     def _fit_records(
         self, records: AnyRecords, loss: Loss, promised: FloatArray, holding: Holding, source: NoiseSource,
@@ -241,23 +223,7 @@ class _PrivateLinearModel(IntervalsMixin, BaseEstimator):  # type: ignore[misc]
         if split is not None:
             assert isinstance(records, Records)
             self._release_hessian(split, records, source)
-        self.people_ = holding.people
-        self.effective_people_ = 1.0 / float(self.loss_weights_ @ self.loss_weights_)
-        self.certifiable_ = bool(source.certifiable) and self._declared()
-
-    def published(self) -> Self:
-        """Return a copy without ``people_`` and everybody's epsilon and weights, for other people's eyes."""
-        check_is_fitted(self)
-        model = copy.copy(self)
-        for name in ("epsilons_", "loss_weights_", "whole_weights_", "people_"):
-            model.__dict__.pop(name, None)
-        return model
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.non_deterministic = not isinstance(self.noise_source, SeededNoise)
-        return tags
+        self._finish(holding, source)
 
     def _settings(self) -> NoiseSource:
         """Check the constructor's arguments; return the noise source."""
@@ -280,19 +246,6 @@ class _PrivateLinearModel(IntervalsMixin, BaseEstimator):  # type: ignore[misc]
         if not callable(getattr(self.noise_source, "draw", None)):
             raise InvalidInput("expected noise_source to be None or a noise source with a method draw.")
         return self.noise_source
-
-    def _taking_part(
-        self, X: Any, y: Any, epsilons: Any, people: Any
-    ) -> tuple[Any, Any, IntArray, FloatArray, Holding]:
-        """Read the budgets, and drop records whose weight will be 0."""
-        count = number_of_records(X, y)
-        if count is None:
-            validated(self, X, y, accept_sparse="csr")
-            raise InvalidInput("expected as many labels as records.")
-        rows = int(self.rows_per_person) if self.delta is None else _MANY_ROWS
-        promised, holding = read_promises(self.epsilon, epsilons, people, count, rows)
-        reserve = float(self.numerical_epsilon) if self.delta is None else 0.0
-        return *taking_part(X, y, promised, holding, reserve), promised, holding
 
     def _norm(self, features: int) -> NoiseNorm:
         separate = [False] * features if self.noise_norm is None else self.noise_norm.separate

@@ -46,7 +46,7 @@ def read_promises(
 
     Without ``people`` every record is another person's. With them, promises are a mapping from owner to
     epsilon, or an array per person that ``people`` counts into; an array as long as the records is refused,
-    because whoever splits records into folds would split it, too.
+    because code that splits records into folds would split it as well.
     """
     if people is None:
         return _per_record(epsilon, epsilons, n_records)

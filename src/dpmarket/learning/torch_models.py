@@ -18,29 +18,28 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 from scipy.special import log_softmax, softmax
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin  # type: ignore[import-untyped]
+from sklearn.base import ClassifierMixin, RegressorMixin  # type: ignore[import-untyped]
 from sklearn.utils.validation import check_is_fitted  # type: ignore[import-untyped]
 
 from dpmarket import checks
 from dpmarket.arrays import FloatArray
 from dpmarket.errors import InvalidInput
 from dpmarket.learning.descent import Pace, noisy_descent
+from dpmarket.learning.estimator import MANY_ROWS, PrivateEstimator
 from dpmarket.learning.labels import numbers_of, read_classes
 from dpmarket.learning.messages import refuse_arguments, validated
-from dpmarket.learning.people import number_of_records, read_promises, refuse_other_index, taking_part
 from dpmarket.learning.torch_gradients import Network, PersonGradients, TorchLoss, refuse_unusable
-from dpmarket.learning.training import Records, train_by_descent
+from dpmarket.learning.training import train_by_descent
 from dpmarket.privacy.account import PrivacyAccount
 from dpmarket.privacy.descent import Descent
-from dpmarket.privacy.noise import Bits, NoiseSource, SecureNoise, SeededNoise
+from dpmarket.privacy.noise import Bits, NoiseSource, SecureNoise
 from dpmarket.progress import Progress
 
-_MANY_ROWS = 2**53
 _FEWEST_STEPS = 40
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class _PrivateTorchModel(BaseEstimator):  # type: ignore[misc]
+class _PrivateTorchModel(PrivateEstimator):
     """Parameters and the fit that both estimators share.
 
     Parameters
@@ -111,10 +110,6 @@ class _PrivateTorchModel(BaseEstimator):  # type: ignore[misc]
         """Return what is public about the loss."""
         return {"kind": "torch", "classes": None, "model": None, "code": None}
 
-    def _declared(self) -> bool:
-        """Tell whether nothing public was read from the labels."""
-        return True
-
     def fit(
         self,
         X: Any,
@@ -154,22 +149,25 @@ class _PrivateTorchModel(BaseEstimator):  # type: ignore[misc]
             If the operating system gives no random bits.
         """
         refuse_arguments("fit", unknown)
+        fitted = self._unfitted()
+        fitted._fit(X, y, epsilons, people, account, progress)
+        self.__dict__ = fitted.__dict__
+        return self
+
+    def _fit(
+        self,
+        X: Any,
+        y: Any,
+        epsilons: ArrayLike | Mapping[Any, float] | None,
+        people: ArrayLike | None,
+        account: PrivacyAccount | None,
+        progress: Progress | None,
+    ) -> None:
         pace, source = self._settings()
-        refuse_other_index(X, epsilons, people)
-        count = number_of_records(X, y)
-        if count is None:
-            raise InvalidInput("expected as many labels as records.")
-        promised, holding = read_promises(self.epsilon, epsilons, people, count, _MANY_ROWS)
-        X, y, kept = taking_part(X, y, promised, holding, 0.0)
-        x, y = validated(
-            self, X, y, allow_nd=True, accept_sparse="csr", y_numeric=isinstance(self, RegressorMixin)
-        )
-        labels, outputs = self._read_labels(y)
-        records, network, loss = (
-            Records(x, y, kept, holding),
-            Network(copy.deepcopy(self.module)),
-            self._loss(),
-        )
+        records, promised = self._read(X, y, epsilons, people, MANY_ROWS, 0.0, allow_nd=True)
+        labels, outputs = self._read_labels(records.labels)
+        x, holding = records.features, records.holding
+        network, loss = Network(copy.deepcopy(self.module)), self._loss()
         refuse_unusable(network, loss, x.shape[1:], labels[0] * 0, outputs)
         start = network.weights
         descent, whole = plan = Descent.for_epsilons(
@@ -189,36 +187,15 @@ class _PrivateTorchModel(BaseEstimator):  # type: ignore[misc]
 
         found = train_by_descent(run, plan, source, charge)
         self.module_ = network.load(found.coefficients[0])
-        self.descent_, self.whole_weights_ = found.descent, found.whole_weights
-        self.loss_weights_, self.epsilons_, self.delta_ = (
-            found.loss_weights,
-            found.epsilons,
-            found.descent.delta,
-        )
+        self.descent_, self.whole_weights_ = descent, whole
+        self.loss_weights_, self.epsilons_, self.delta_ = found.loss_weights, found.epsilons, descent.delta
         self.description_ = found.to_dict(self._described())
-        self.people_ = holding.people
-        self.effective_people_ = 1.0 / float(self.loss_weights_ @ self.loss_weights_)
-        self.certifiable_ = bool(source.certifiable) and self._declared()
-        return self
+        self._finish(holding, source)
 
     def state_dict(self) -> dict[str, torch.Tensor]:
         """Return the released weights as torch saves and loads them."""
         check_is_fitted(self)
         return dict(self.module_.state_dict())
-
-    def published(self) -> Self:
-        """Return a copy without ``people_`` and everybody's epsilon and weights, for other people's eyes."""
-        check_is_fitted(self)
-        model = copy.copy(self)
-        for name in ("epsilons_", "loss_weights_", "whole_weights_", "people_"):
-            model.__dict__.pop(name, None)
-        return model
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.non_deterministic = not isinstance(self.noise_source, SeededNoise)
-        return tags
 
     def _settings(self) -> tuple[Pace, NoiseSource]:
         """Check the constructor's arguments; return how the descent moves, and the noise source."""
@@ -229,9 +206,8 @@ class _PrivateTorchModel(BaseEstimator):  # type: ignore[misc]
         if not momentum < 1.0:
             raise InvalidInput(f"expected momentum below 1, got {momentum!r}.")
         decay = checks.non_negative("weight_decay", self.weight_decay)
-        return Pace(
-            clip, rate, decay, momentum
-        ), SecureNoise() if self.noise_source is None else self.noise_source
+        source = SecureNoise() if self.noise_source is None else self.noise_source
+        return Pace(clip, rate, decay, momentum), source
 
     def _outputs(self, X: Any) -> FloatArray:
         """Return the module's outputs, shape (records, outputs)."""

@@ -103,7 +103,7 @@ def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 
 def tell_problems(app: FastAPI, known: Iterable[str]) -> None:
-    """Answer every refusal of an application with a problem; ``known`` names may be told as places."""
+    """Answer every refusal of an application with a problem; ``known`` names may be shown as places."""
     names = frozenset(known)
 
     def not_valid(request: Request, refusal: Exception) -> Response:

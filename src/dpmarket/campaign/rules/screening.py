@@ -1,4 +1,4 @@
-"""Screening questions, groups with quotas, and the panel that people come from, in the rules file.
+"""Screening questions that lead to groups, and the panel that people come from, in the rules file.
 
 Answers to screening questions decide who can take part, and in which group. No epsilon protects them. They
 are forgotten at once: only the group is stored, or that somebody was screened out.
@@ -42,20 +42,6 @@ def _return_url(value: str) -> str:
 Answers = Annotated[list[str], AfterValidator(_answers)]
 ReturnUrl = Annotated[str, AfterValidator(_return_url)]
 _URL = "an address that begins with https://, with {pid} for the panel's id"
-
-
-class Group(NamedTable):
-    """A public group of sellers with a quota of its own."""
-
-    expected: ClassVar[str] = "{ quota = ... }"
-    quota: int = key(
-        ...,
-        "a whole number from 1 to 100,000,000",
-        "How many places the group has. A seller with a reservation takes one; sellers who leave free it.",
-        example=100,
-        ge=1,
-        le=10**8,
-    )
 
 
 class ScreeningTranslation(Table):
@@ -161,8 +147,6 @@ def screening_problems(rules: Rules) -> Iterator[tuple[str, str]]:
     parts = [sorted(set(one.groups.values())) for one in rules.screening if one.groups is not None]
     reached = {"/".join(each) for each in itertools.product(*parts)} if parts else set()
     for name in sorted(reached - set(rules.groups)):
-        yield f"groups.{name}", "missing; expected a quota: screening leads to this group."
-    if rules.groups and rules.campaign.mechanism == "offline":
-        yield "groups", "expected none with the offline mechanism, where places are not given one by one."
+        yield f"groups.{name}", "missing; expected a group that screening leads to."
     if rules.panel is not None and rules.groups and not parts:
         yield "screening", "missing; expected a question with groups, for people who come from the panel."

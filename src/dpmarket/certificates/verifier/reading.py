@@ -1,6 +1,6 @@
 """Bytes to plain data: canonical JSON (RFC 8785), so that every changed byte is seen, of known layout.
 
-Files come from strangers: sizes are bounded before anything is built. All numbers are doubles; whole numbers
+Files are untrusted: sizes are bounded before anything is built. All numbers are doubles; whole numbers
 that a double may not hold are texts.
 """
 

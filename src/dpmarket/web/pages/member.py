@@ -21,6 +21,7 @@ from dpmarket.campaign.access import roles_of
 from dpmarket.campaign.acts import ACTS, Caller
 from dpmarket.campaign.campaigns import ENDED
 from dpmarket.campaign.checks import books
+from dpmarket.campaign.forecasts import forecast_of
 from dpmarket.campaign.oversight import deeds_after
 from dpmarket.campaign.rules.rules_file import rules_from
 from dpmarket.campaign.times import moment_of
@@ -40,7 +41,7 @@ from dpmarket.web.service import Service, path_of
 
 router = APIRouter(prefix="/m", include_in_schema=False)
 HOME = "/m"
-# Who has come so far: a state counts for itself and for all before it.
+# How many have come so far: a state counts for itself and for all before it.
 FUNNEL = (
     ("invited", ("invited",)),
     ("consented", ("consented", "waiting", "reserved", "reported")),
@@ -129,11 +130,19 @@ def _amount(form: Form, found: views.ShownCampaign) -> dict[str, Any]:
     return {"amount": amount_in(form.text("amount"), found.minor_units)}
 
 
+def _sample(form: Form, _: views.ShownCampaign) -> dict[str, Any]:
+    try:
+        return {"sample": form.files.get("sample", b"").decode("utf-8-sig")}
+    except UnicodeDecodeError:
+        raise MarketRefusal("invalid", "Expected a CSV file in UTF-8.") from None
+
+
 FORMS: dict[str, Callable[[Form, views.ShownCampaign], dict[str, Any]]] = {
     **dict.fromkeys(("fund", "refund"), _amount),
     **dict.fromkeys(("cancel", "pay_out", "open"), lambda form, found: {}),
     **dict.fromkeys(("invite", "reissue_links", "revoke_links", "withdraw_people"), _people),
     "share": lambda form, found: {"subject": form.text("subject")},
+    "ask_forecast": _sample,
 }
 """Members' acts on a campaign that pages run, and how each form is read."""
 CONFIRMED = ("fund", "refund", "cancel", "withdraw_people", "revoke_links")
@@ -234,12 +243,15 @@ def _dashboard(visit: Visit, campaign: int, warning: str | None = None) -> Respo
         money = _seen(lambda: views.show_money(c, caller, campaign))
         released = _seen(lambda: views.show_document(c, caller, campaign, "released"))
         balanced = not books(c) if "auditor" in visit.roles else None
+        is_planned = found.state == "draft" and "buyer" in visit.roles
+        forecast = forecast_of(c, campaign) if is_planned else None
     counts = sums.counts if sums else {}
     shown = {
         "campaign": found,
         "path": path_of(campaign),
         "warning": warning,
-        "plan": planned(rules) if found.state == "draft" and "buyer" in visit.roles else None,
+        "plan": planned(rules) if is_planned else None,
+        "forecast": forecast,
         "sums": sums,
         "money_of": money,
         "books": balanced,
@@ -249,7 +261,7 @@ def _dashboard(visit: Visit, campaign: int, warning: str | None = None) -> Respo
         "purpose": purpose_of(rules),
         "wanted": wanted_of(rules),
         "released": released is not None,
-        "numbers": numbers_of(released),
+        "numbers": numbers_of(rules, released),
         "hours": hours_left(found, visit.service.moment),
         "batch": terms.batch,
         "ended": found.state in ENDED,

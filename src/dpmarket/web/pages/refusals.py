@@ -23,7 +23,7 @@ _KEPT = ("retry-after", "allow")
 
 
 def tell_people(app: FastAPI) -> None:
-    """Answer refusals of pages with pages; what programs are told stays as it is."""
+    """Answer refusals of pages with pages; answers to programs stay as they are."""
     for kind in _KINDS:
         app.add_exception_handler(kind, _for_people(app.exception_handlers[kind]))
 
@@ -58,7 +58,7 @@ def home_of(path: str) -> str | None:
 
 
 def _name(refusal: Exception, status: int) -> str:
-    """Return by which text a refusal is told."""
+    """Return the text that states a refusal."""
     if isinstance(refusal, MarketRefusal):
         return refusal.kind
     known = {

@@ -191,7 +191,7 @@ def receipt(view: Viewed) -> Response:
     checks = None
     if kept is not None and certificate is not None:
         checks = verify(certificate, receipt=kept)
-    numbers = numbers_of(view.document("released"))
+    numbers = numbers_of(view.rules, view.document("released"))
     return view.page("receipt", {"offer": offer_of(view), "checks": checks, "numbers": numbers})
 
 
@@ -308,7 +308,7 @@ def offer_of(view: View) -> dict[str, Any] | None:
 
 
 def effect_of(view: View) -> str:
-    """Return by which text the effect of withdrawing is told."""
+    """Return the text that states the effect of withdrawing."""
     if view.me.campaign_state == "training" and view.me.state == "delivered":
         return "training"
     if not view.can_leave:

@@ -1,0 +1,87 @@
+"""What every private estimator shares: a fit that is whole or changes nothing, people, and publishing.
+
+A fit is made on a copy that has nothing of an earlier one. The estimator takes it over when it has succeeded.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, Self
+
+from sklearn.base import BaseEstimator, RegressorMixin  # type: ignore[import-untyped]
+from sklearn.utils.validation import check_is_fitted  # type: ignore[import-untyped]
+
+from dpmarket.arrays import FloatArray
+from dpmarket.errors import InvalidInput
+from dpmarket.learning.messages import validated
+from dpmarket.learning.people import (
+    Holding,
+    number_of_records,
+    read_promises,
+    refuse_other_index,
+    taking_part,
+)
+from dpmarket.learning.training import Records
+from dpmarket.privacy.noise import NoiseSource, SeededNoise
+
+MANY_ROWS = 2**53
+"""Records of one person where their number does not matter."""
+
+
+class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
+    """Base class of linear and torch models."""
+
+    epsilon: float | None
+    noise_source: NoiseSource | None
+    epsilons_: FloatArray
+    loss_weights_: FloatArray
+
+    def _declared(self) -> bool:
+        """Tell whether nothing public was read from the labels."""
+        return True
+
+    def _unfitted(self) -> Self:
+        """Return a copy to fit: nothing of an earlier fit stays, and all of it if this one is refused."""
+        fitted = copy.copy(self)
+        for name in [name for name in vars(self) if name.endswith("_")]:
+            delattr(fitted, name)
+        return fitted
+
+    def _read(
+        self, X: Any, y: Any, epsilons: Any, people: Any, rows: int, reserve: float, **options: Any
+    ) -> tuple[Records, FloatArray]:
+        """Read budgets, drop records whose weight will be 0, and check the others as scikit-learn does.
+
+        ``rows`` bounds the records of one person; people with no more than ``reserve`` get weight 0. Labels
+        are returned as they were given.
+        """
+        refuse_other_index(X, epsilons, people)
+        count = number_of_records(X, y)
+        if count is None:
+            validated(self, X, y, accept_sparse="csr", **options)
+            raise InvalidInput("expected as many labels as records.")
+        budgets, holding = read_promises(self.epsilon, epsilons, people, count, rows)
+        X, y, kept = taking_part(X, y, budgets, holding, reserve)
+        numeric = isinstance(self, RegressorMixin)
+        x, y = validated(self, X, y, accept_sparse="csr", y_numeric=numeric, **options)
+        return Records(x, y, kept, holding), budgets
+
+    def _finish(self, holding: Holding, source: NoiseSource) -> None:
+        """Keep what follows from the weights and from where the noise came from."""
+        self.people_ = holding.people
+        self.effective_people_ = 1.0 / float(self.loss_weights_ @ self.loss_weights_)
+        self.certifiable_ = bool(source.certifiable) and self._declared()
+
+    def published(self) -> Self:
+        """Return a copy without ``people_`` and everybody's epsilon and weights, for other people's eyes."""
+        check_is_fitted(self)
+        model = copy.copy(self)
+        for name in ("epsilons_", "loss_weights_", "whole_weights_", "people_"):
+            model.__dict__.pop(name, None)
+        return model
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.non_deterministic = not isinstance(self.noise_source, SeededNoise)
+        return tags
