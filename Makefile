@@ -109,7 +109,7 @@ accuracy: $(VENV)/ready-real-data
 	@for f in $(ACCURACY); do echo "== $$f"; $(ONE_THREAD) $(BIN)/python $$f || exit 1; done
 
 ## Tables and figures of the paper: computes what is not kept with the present settings, and draws all.
-PAPER := $(filter-out paper/common.py paper/printed.py paper/records.py paper/ways.py,$(wildcard paper/*.py))
+PAPER := $(filter-out paper/common.py paper/learners.py paper/printed.py paper/records.py paper/ways.py,$(wildcard paper/*.py))
 paper: $(VENV)/ready-users
 	@for f in $(PAPER); do $(ONE_THREAD) $(BIN)/python $$f $(PAPER_OPTIONS) || exit 1; done
 

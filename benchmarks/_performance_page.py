@@ -19,16 +19,20 @@ PAGE = SCRIPTS.parent / "docs" / "performance.md"
 # Scripts that measure quality, not speed, and the page with their results.
 QUALITY = {
     "accuracy.py": "reference/accuracy.md",
-    "budgets.py": "explanation/schedules.md",
+    "budgets.py": "appendix.md#budgets",
     "faults.py": "explanation/outcomes.md",
-    "forecast.py": "how-to/plan-a-budget.md",
-    "intervals.py": "explanation/intervals.md",
+    "forecast.py": "appendix.md#forecasts",
+    "intervals.py": "appendix.md#intervals",
     "personal_prices.py": "explanation/allocation.md",
-    "private_statistics.py": "explanation/statistics.md",
-    "quotas.py": "explanation/quotas.md",
+    "private_statistics.py": "appendix.md#private-statistics",
+    "quotas.py": "appendix.md#quotas",
     "torch_models.py": "how-to/torch-models.md",
 }
 INTRODUCTION = """\
+---
+nosearch: true
+---
+
 # Performance
 
 Written by `make bench` from what the scripts in `benchmarks/` measured; do not edit.

@@ -1,4 +1,4 @@
-"""What mechanisms spend of a budget. Writes ``docs/tables/budgets.md``.
+"""The share of a budget that each mechanism spends. Writes ``docs/tables/budgets.md``.
 
 Each row is the mean over simulated markets with a fixed seed. Spending is a multiple of the budget. *Paid* is
 the mean number of sellers who sell something: where few are paid, one more or less decides how much is spent.

@@ -1,4 +1,4 @@
-"""What personal prices buy: simpler rules that cost the same. Writes ``docs/tables/personal-prices.md``."""
+"""Personal prices against simpler rules that cost the same. Writes ``docs/tables/personal-prices.md``."""
 
 from __future__ import annotations
 

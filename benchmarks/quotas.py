@@ -1,4 +1,4 @@
-"""What quotas buy: models by group at equal money; what plans foresee. Writes ``docs/tables/quotas.md``.
+"""Quotas: models by group at equal money, and what plans foresee. Writes ``docs/tables/quotas.md``.
 
 Two public groups, each with its own costs, which also go with the record: within a group the rank of a cost
 follows a feature (correlation 0.7). A fifth of each set is a public pilot: it gives bounds of the features,

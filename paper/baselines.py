@@ -85,7 +85,7 @@ def draw(table):
             )
         ax.set_yticks(range(len(ways)), ways, fontsize=7)
         ax.axvline(0.0, color="k", linewidth=0.8)
-        label(ax, f"{name}, {shape} costs", "log loss less that of personal prices", "")
+        label(ax, f"{name.replace('_', ' ')}, {shape} costs", "log loss less that of personal prices", "")
         ax.legend(fontsize=6)
     return drawn
 

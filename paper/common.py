@@ -22,6 +22,7 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 import polars as pl
+from cycler import cycler
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from threadpoolctl import threadpool_limits
@@ -34,8 +35,9 @@ MARKERS = ("o", "s", "^", "D", "v", "x")
 LOOK = {
     "svg.hashsalt": "dpmarket", "svg.fonttype": "none", "font.size": 9.0, "axes.grid": True,
     "grid.color": "#dddddd", "axes.spines.top": False, "axes.spines.right": False, "lines.markersize": 3.5,
-    "legend.frameon": False, "legend.fontsize": 8.0, "lines.linewidth": 1.4,
-    "figure.constrained_layout.use": True,
+    "legend.frameon": True, "legend.edgecolor": "none", "legend.framealpha": 0.7, "legend.fontsize": 8.0,
+    "lines.linewidth": 1.4, "figure.constrained_layout.use": True,
+    "axes.prop_cycle": cycler(color=COLOURS),
 }  # fmt: skip
 
 

@@ -1,5 +1,6 @@
-"""The scripts of ``examples`` do what they say."""
+"""The scripts and notebooks of ``examples`` do what they say."""
 
+import json
 import os
 import re
 import signal
@@ -49,3 +50,23 @@ def test_a_live_market_has_a_link_for_every_role_trains_pays_and_leaves_nothing(
         process.kill()
         process.communicate()
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.ipynb")), ids=lambda path: path.stem)
+def test_a_notebook_runs_from_its_first_cell_to_its_last(path, tmp_path, monkeypatch):
+    """Every cell, in a kernel of its own on loopback, in an empty folder."""
+    import nbclient
+    import nbformat
+
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    notebook = nbformat.read(path, as_version=4)
+    nbclient.NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(tmp_path)}}).execute()
+
+
+def test_each_reader_has_a_notebook_that_shows_its_results():
+    notebooks = {path.stem: json.loads(path.read_text()) for path in EXAMPLES.glob("*.ipynb")}
+    assert sorted(notebooks) == ["auditor", "buyer", "engineer", "researcher", "seller"]
+    for name, notebook in notebooks.items():
+        assert any(cell.get("outputs") for cell in notebook["cells"]), name
+        assert (EXAMPLES / f"{name}.ipynb").stat().st_size < 100_000

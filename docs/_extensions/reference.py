@@ -53,7 +53,8 @@ def rules_file() -> str:
     parts = []
     for name, field in Rules.model_fields.items():
         model, is_named = table_of(field.annotation)
-        prefix = "NAME." if is_named else ""  # tables with names of the buyer's own
+        is_listed = isinstance(field.default, list)  # [[NAME]]
+        prefix = "NAME." if is_named and not is_listed else ""  # tables with names of the buyer's own
         rows = [
             (
                 f"`{prefix}{key}`",
@@ -63,8 +64,10 @@ def rules_file() -> str:
             )
             for key, entry in model.model_fields.items()
         ]
-        about = field.description if prefix else model.__doc__
-        parts.append(f"## `[{name}]`\n\n{about}\n\n{_table(('key', 'expected', 'default', 'meaning'), rows)}")
+        about = field.description if is_named else model.__doc__
+        heading = f"[[{name}]]" if is_listed else f"[{name}]"
+        table = _table(("key", "expected", "default", "meaning"), rows)
+        parts.append(f"## `{heading}`\n\n{about}\n\n{table}")
     return "\n".join(parts)
 
 

@@ -15,8 +15,8 @@ BoolArray = npt.NDArray[np.bool_]
 def read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Forbid writing to ``array`` and return it.
 
-    Only for arrays that the caller has just made: the memory is not copied, so whoever else holds it
-    loses the right to write, too.
+    Only for arrays that the caller has just made: the memory is not copied, so other holders of it
+    lose the right to write as well.
     """
     array.flags.writeable = False
     return array

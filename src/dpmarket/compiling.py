@@ -1,4 +1,4 @@
-"""Compile loops, all in the same way, and tell whoever watches that it takes a while."""
+"""Compile loops, all in the same way, and report that it takes a while."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """How long work tells how far it is: functions that it calls, and that only a user interface gives it.
 
-A function that takes a while takes ``progress``; whoever wants to see something passes a callback, and only
+A function that takes a while takes ``progress``; a caller who wants to see it passes a callback, and only
 ``cli`` turns it into a bar.
 """
 
@@ -21,6 +21,7 @@ def silent(what: str, share: float) -> None:
 
 
 _WATCHING: list[Callable[[], object]] = []
+_READING: list[Callable[[str], object]] = []
 
 
 @contextmanager
@@ -34,6 +35,22 @@ def told_of_compiling(callback: Callable[[], object]) -> Iterator[None]:
 
 
 def compiling() -> None:
-    """Tell whoever watches that a function is being compiled."""
+    """Report that a function is being compiled."""
     for callback in tuple(_WATCHING):
         callback()
+
+
+@contextmanager
+def told_of_reading(callback: Callable[[str], object]) -> Iterator[None]:
+    """Have ``callback`` called with a sentence on what is not read from a file as it stands there."""
+    _READING.append(callback)
+    try:
+        yield
+    finally:
+        _READING.remove(callback)
+
+
+def tell_reading(sentence: str) -> None:
+    """Report how something was read."""
+    for callback in tuple(_READING):
+        callback(sentence)

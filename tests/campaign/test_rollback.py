@@ -160,11 +160,11 @@ def test_a_backup_from_before_the_campaign_learns_of_it_from_the_log(copies):
 def test_sellers_of_a_group_are_paid_from_its_own_escrow_after_a_repair(copies):
     """A backup from before the campaign knows neither the group nor its quota."""
     copies.save()
-    rules = {**RULES, "groups": {"night": {"quota": 1}}}
-    live = Live(copies.market, rules=rules, allot={"night": LARGEST})
-    live.deliver("a"), live.deliver("b", 1.0, group="night")
+    rules = {**RULES, "groups": {"day": {}, "night": {"quota": 1}}}
+    live = Live(copies.market, rules=rules, allot={"day": LARGEST, "night": LARGEST})
     waits = live.join("c", "night")
-    assert live.act(line.reserve, waits).state == "waiting"
+    live.deliver("a", group="day"), live.deliver("b", 1.0, group="night")
+    assert live.act(line.reserve, waits).state == "screened_out"
     closed(live)
     train(live)
     live.market = copies.roll_back()

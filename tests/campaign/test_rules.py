@@ -155,8 +155,9 @@ def test_few_reports_are_decided_and_paid_at_least_their_cost(number):
 def test_the_salt_follows_from_rules_and_sellers_and_from_no_cost():
     rules = check_rules(GOODS["two classes"].rules(60, budget=20.0))
     given_, binding = reports(60), Binding("ab" * 32, bytes(32))
+    everybody = np.zeros(60, dtype=np.int64)
     salts = {
-        decide_offline(rules, names, costs, bound)[2]["salt"]
+        decide_offline(rules, names, costs, everybody, bound)[2]["salt"]
         for names, costs, bound in (
             (given_.names, given_.costs, binding),
             (given_.names[::-1], given_.costs[::-1], binding),
@@ -164,9 +165,9 @@ def test_the_salt_follows_from_rules_and_sellers_and_from_no_cost():
     }
     assert len(salts) == 1
     others = [
-        decide_offline(rules, given_.names, given_.costs, Binding("cd" * 32, bytes(32))),
-        decide_offline(rules, [*given_.names[:-1], "another"], given_.costs, binding),
-        decide_offline(rules, given_.names, given_.costs, Binding("ab" * 32, b"\x01" * 32)),
+        decide_offline(rules, given_.names, given_.costs, everybody, Binding("cd" * 32, bytes(32))),
+        decide_offline(rules, [*given_.names[:-1], "another"], given_.costs, everybody, binding),
+        decide_offline(rules, given_.names, given_.costs, everybody, Binding("ab" * 32, b"\x01" * 32)),
     ]
     assert not salts & {public["salt"] for _, _, public in others}
 

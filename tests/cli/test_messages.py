@@ -97,8 +97,15 @@ def test_init_says_what_it_took_each_column_of_a_sample_for(tmp_path):
         for k in range(40)
     ]
     (tmp_path / "sample.csv").write_text("seller,since,size,job,member\n" + "\n".join(rows))
-    said = run("init", "--from", "sample.csv", cwd=tmp_path).stdout
-    for words in ("a date from 2020-03-01", "day first", "decimal comma", "2 categories", "yes or no"):
+    done = run("init", "--from", "sample.csv", cwd=tmp_path)
+    said = done.stdout + done.stderr
+    for words in (
+        "a date from 2020-03-01",
+        "day first",
+        "decimal commas in 'size'",
+        "2 categories",
+        "yes or no",
+    ):
         assert words in " ".join(said.split())
     features = tomllib.loads((tmp_path / "rules.toml").read_text())["features"]
     assert set(features) == {"since", "size", "job", "member"}

@@ -58,7 +58,7 @@ def online(table=LINEAR):
     """Return what a schedule offers everybody, and its rules."""
     schedule = population_schedule(UNIFORM, OBJECTIVE, M, epsilon_cost=table)
     epsilons, payments = schedule.quote(COSTS)
-    rules = {"mechanism": "online", "schedule": schedule.to_dict(), "epsilon_cost": table.to_dict()}
+    rules = {"mechanism": "online", "schedules": [schedule.to_dict()], "epsilon_cost": table.to_dict()}
     weights = epsilons / epsilons.sum()
     return Outcome(epsilons, payments, weights, float(epsilons.sum()), 0.1, 0.1), rules
 

@@ -16,6 +16,7 @@ from dpmarket.costs import parse_distribution
 from dpmarket.costs.virtual_cost import VirtualCost
 from dpmarket.mechanisms.epsilon_cost import EpsilonCost
 from dpmarket.mechanisms.exact import OfflineMechanism
+from dpmarket.mechanisms.groups import Group
 from dpmarket.mechanisms.objective import Objective, PaperObjective
 from dpmarket.mechanisms.outcome import whole_units
 from dpmarket.report import Material, Score, render_page, summarise
@@ -40,8 +41,9 @@ def material(costs, objective=PaperObjective(1.0, 20.0, 1e-4), dist=Uniform(1, 5
     outcome = OfflineMechanism(table, objective).run(costs)
     rules = {
         "mechanism": "offline",
-        "distribution": dist.to_dict(),
-        "virtual_cost": table.to_dict(),
+        "groups": [Group("all", 1.0, table).to_dict()],
+        "distributions": [dist.to_dict()],
+        "coverage": "hard",
         "objective": objective.to_dict(),
         "epsilon_cost": EpsilonCost.identity().to_dict(),
         "delta": 0.0,

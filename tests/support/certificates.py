@@ -65,7 +65,8 @@ def in_groups():
 
 def by(schedule, table=LINEAR, mechanism="online", **more):
     epsilons, payments = schedule.quote(COSTS)
-    rules = {"mechanism": mechanism, "schedule": schedule.to_dict(), "epsilon_cost": table.to_dict(), **more}
+    terms = {"mechanism": mechanism, "epsilon_cost": table.to_dict()}
+    rules = terms | {"schedules": [schedule.to_dict()]} | more
     return Outcome(epsilons, payments, epsilons / epsilons.sum(), float(epsilons.sum()), 0.1, 0.1), rules
 
 

@@ -1,10 +1,14 @@
 """What stands before the application: other sites, other hosts, strict headers, limits, sign-in links."""
 
+import contextlib
 import re
 import secrets
+import socket
+import time
 
 import pytest
 
+from dpmarket.web import running
 from dpmarket.web.folder import new_member
 from support.shop import body_of, open_shop
 
@@ -147,6 +151,27 @@ def test_a_sellers_link_lasts_because_people_come_back(shop):
         page = shop.request("GET", "/signed-in", headers={"Cookie": cookie})
         assert page.headers["location"] == "/s"
     assert shop.request("POST", f"/login/{token}").status_code == 404
+
+
+def test_a_connection_that_sends_no_whole_head_is_closed_and_others_are_kept(shop, monkeypatch):
+    monkeypatch.setattr(running, "HEAD_SECONDS", 0.5)
+    place = ("127.0.0.1", int(shop.url.rsplit(":", 1)[1]))
+    whole = f"GET /healthz HTTP/1.1\r\nHost: {place[0]}\r\n\r\n".encode()
+    with socket.create_connection(place) as silent, socket.create_connection(place) as slow:
+        with socket.create_connection(place) as quick:
+            for _ in range(8):
+                with contextlib.suppress(OSError):
+                    slow.sendall(whole[:1])
+                quick.sendall(whole)
+                answer = b""
+                while b"alive" not in answer:
+                    answer += quick.recv(10_000)
+                    assert answer
+                time.sleep(0.1)
+        for one in (silent, slow):
+            one.settimeout(10.0)
+            with contextlib.suppress(ConnectionResetError):
+                assert one.recv(1) == b""
 
 
 def test_guessing_links_is_limited(tmp_path):

@@ -80,6 +80,35 @@ def test_a_buyer_sees_the_questions_before_opening_and_nothing_is_sent_from_ther
     assert [form["method"] for form in page.forms if "f0" in form["names"]] == [None]
 
 
+AGES = {
+    **{table: RULES[table] for table in ("sellers", "costs", "money")},
+    "objective": {"budget": 40.0, "max_epsilon": 1.0},
+    "statistics": {"age": {"kind": "mean", "column": "age", "low": 18, "high": 90}},
+}
+
+
+@pytest.mark.slow
+def test_a_forecast_is_made_of_a_public_table_and_ends_with_the_draft_it_was_made_for(shop):
+    draft = shop.draft(rules=AGES)
+    reader, path = buyer_of(shop, draft), f"/m/campaigns/{draft}"
+
+    def sent(table):
+        form = reader.see(path).form(f"{path}/ask_forecast")
+        files = {"sample": ("public.csv", table.encode(), "text/csv")}
+        reader.send("POST", f"{path}/ask_forecast", data=form["values"], files=files)
+        assert "is being made" in reader.see(path).text
+        shop.work()
+        return reader.see(path)
+
+    assert "line 3" in sent("age\n41\nold\n").text
+    made = sent("age\n" + "".join(f"{18 + k}\n" for k in range(60)))
+    assert "Half the width" in made.text
+    assert made.html.count("±") >= 5
+    assert shop.request("POST", f"/api/v1{path[2:]}/ask_forecast").status_code == 401
+    page = reader.press(reader.see(f"{path}/edit"), f"{path}/edit", act="draft", **{"objective.budget": "50"})
+    assert "±" not in page.text
+
+
 def test_money_and_what_cannot_be_undone_are_shown_back_first(shop):
     draft = shop.draft()
     paymaster = member_of(shop, "paymaster")

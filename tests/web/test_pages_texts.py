@@ -7,11 +7,11 @@ import pytest
 from babel import Locale
 
 from dpmarket.campaign import schema
+from dpmarket.campaign.rules.meaning import cost_of, epsilon_shown, guess_percent
 from dpmarket.campaign.views import MenuLine, MyParticipation
 from dpmarket.errors import MarketRefusal
 from dpmarket.web.pages import texts
 from dpmarket.web.pages.forms import number_in
-from dpmarket.web.pages.meaning import cost_of, epsilon_shown, guess_percent
 from dpmarket.web.pages.member import amount_in
 from dpmarket.web.pages.menu import choices_of
 from dpmarket.web.pages.situations import SITUATIONS, situation_of
@@ -35,10 +35,12 @@ def test_every_state_of_every_campaign_has_a_situation_with_a_text():
                     {"payment": 100},
                     {"sent": True},
                     {"paid_at": moments[2]},
+                    {"reason": "full"},
+                    {"screening": True},
                 ):
                     me = standing(state, campaign, mechanism, **more)
                     reached |= {situation_of(me, at) for at in moments}
-    assert reached - {"excluded", "screened_out"} == set(SITUATIONS)
+    assert reached - {"excluded"} == set(SITUATIONS)
     for situation in SITUATIONS:
         assert said.has(f"state.{situation}.title")
         assert said.has(f"state.{situation}.text")
@@ -200,6 +202,7 @@ CHOSEN += (
     "record.problem",
     "meaning",
     "mail",
+    "done",
 )
 PLACES = re.compile(r"\{(\w+)\}")
 

@@ -179,7 +179,7 @@ def audit_privacy(
     fits
         Models trained for each audited person, at least 400. None: 16,000 to 128,000, which show three
         quarters of an epsilon of 0.5 or more that is just respected. With few, only a gross violation can
-        be told from chance; half the epsilon needs four times as many.
+        be distinguished from chance; half the epsilon needs four times as many.
     delta
         The delta of the guarantees; None: what the model states, or 0.
     false_alarm

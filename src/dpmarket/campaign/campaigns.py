@@ -172,8 +172,9 @@ def open_(tx: Tx, caller: Caller, campaign: int, opening: Opening, confirmed: bo
     facts = {"offer": offer, "offer_digest": None if offer is None else digest_of(offer)}
     limits = {"ceiling": people.epsilon_units(opening.ceiling), "delta": people.delta_units(opening.delta)}
     step(tx, campaign, ("draft",), state="open", largest=opening.largest, **facts, **limits)
-    for group, amount in opening.allot.items():
-        money.post(tx, campaign, "allot", money.ESCROW, f"{money.ESCROW}/{group}", amount)
+    # A self-funded campaign has no money yet: it comes into each group's escrow as it is promised.
+    for group, amount in ({} if found.self_funded else opening.allot).items():
+        money.post(tx, campaign, "allot", money.ESCROW, money.pool_of(group), amount)
     if found.closes_at is not None and found.deliver_until is not None:
         tx.job("end_reports", campaign, found.closes_at)
         if found.mechanism != "offline":
@@ -228,9 +229,11 @@ def hold_quotes(tx: Tx, found: Campaign) -> bool:
     quoted = of(found.id, "quoted")
     pools = money.sums_by_pool(tx.c, quoted, _own.payment)
     free = money.free_by_pool(tx.c, found.id)
-    if any(amount > free[pool] for pool, amount, _ in pools):
+    if money.needed(pools, free) > free[money.ESCROW]:
         return False
     for pool, amount, _ in pools:
+        if pool != money.ESCROW:
+            money.post(tx, found.id, "allot", money.ESCROW, pool, max(amount - free[pool], 0))
         number = count(tx.c, sa.and_(quoted, _own.pool == pool))
         is_held = money.hold(tx, found.id, pool, amount, number)
         require(is_held, "state", "More sellers were quoted than a group's quota.")
@@ -240,7 +243,7 @@ def hold_quotes(tx: Tx, found: Campaign) -> bool:
 
 @act("buyer")
 def cancel(tx: Tx, caller: Caller, campaign: int) -> None:
-    """End a campaign before anybody was quoted; of files, before training: its owner knows who was told."""
+    """End a campaign before anybody was quoted; of files, before training: its owner knows who was asked."""
     found = lock_campaign(tx, campaign)
     is_live = found.channel == "live"
     can = found.state in ("draft", "open") or (found.state == "offered" and not is_live)

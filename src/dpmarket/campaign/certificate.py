@@ -16,11 +16,10 @@ import numpy as np
 import polars as pl
 
 from dpmarket.campaign.database import Market
-from dpmarket.campaign.money import ESCROW
-from dpmarket.campaign.opening import NO_CURRENCY, by_schedule, decide_for, rules_of
+from dpmarket.campaign.opening import NO_CURRENCY, by_schedules, decide_for, pools_of, rules_of
 from dpmarket.campaign.quoting import Decide, decided_of
 from dpmarket.campaign.rules.decision import Binding
-from dpmarket.campaign.rules.pricing import OFFLINE, online_schedule
+from dpmarket.campaign.rules.pricing import OFFLINE, online_schedules
 from dpmarket.campaign.rules.publication import announced_text
 from dpmarket.campaign.rules.released import ModelFile, Released, released_from_bytes
 from dpmarket.campaign.training import released
@@ -67,8 +66,8 @@ def binding_of(key: bytes, found: Campaign) -> Binding:
 def decide_of(market: Market, found: Campaign) -> Decide:
     """Return the mechanism of a campaign: online, the price schedule that was frozen when it opened."""
     if found.mechanism != OFFLINE and found.offer is not None:
-        schedule = PriceSchedule.from_dict(json.loads(found.offer)[ESCROW])
-        return by_schedule(schedule, found.minor_units)
+        offer = {pool: PriceSchedule.from_dict(data) for pool, data in json.loads(found.offer).items()}
+        return by_schedules(offer, found.minor_units)
     return decide_for(rules_of(found), binding_of(market.key, found))
 
 
@@ -105,7 +104,7 @@ def _decided(found: Campaign) -> dict[str, Any]:
     """Return all that decided, as plain data."""
     if found.mechanism == OFFLINE:
         return dict(json.loads(found.offer or "{}"))
-    return online_schedule(rules_of(found))[1]
+    return online_schedules(rules_of(found))[1]
 
 
 def _sellers(
@@ -116,7 +115,7 @@ def _sellers(
         table = decided_of(c, found.id)
     if table.height == 0:
         raise NotCertifiable("nobody was quoted.")
-    is_live = found.channel == "live"
+    is_live, pools = found.channel == "live", pools_of(rules_of(found))
     ids = [
         digest.hex() if is_live else str(name) for name, digest in table.select("name", "digest").iter_rows()
     ]
@@ -135,6 +134,7 @@ def _sellers(
         weights=own,
         withdrew=table.get_column("state").is_in(LEFT).to_numpy(),
         parts=split(ids, bytes.fromhex(public["salt"])) if "salt" in public else None,
+        groups=np.array([pools.index(pool) for pool in table.get_column("pool")], dtype=np.int64),
     )
     return sellers, str(table.get_column("since").min())
 

@@ -95,7 +95,8 @@ class Market:
             def done() -> Any:
                 answer = entry.function(tx, who, **arguments)
                 if caller.member is not None:
-                    campaign = answer if entry.name == "draft" else arguments.get("campaign")
+                    named = arguments.get("campaign") or arguments.get("of")
+                    campaign = answer if entry.name == "draft" else named
                     deed = {"member": caller.member, "act": entry.name, "campaign": campaign, "at": tx.now}
                     tx.c.execute(schema.deed.insert(), deed)
                 return answer
@@ -151,7 +152,7 @@ class Market:
     def _verify(self, c: sa.Connection, row: MarketRow, last: Line | None) -> None:
         """Refuse a database that lacks the log's last line, and a log that lacks shipped lines.
 
-        The line was read before the row: whoever wrote it had committed it first. Other processes may have
+        The line was read before the row: its writer had committed it first. Other processes may have
         shipped lines since, so that a log that looks short is read once more.
         """
         if last is not None and (last.tick, last.digest) != (row.tick, row.head):

@@ -49,7 +49,8 @@ def describe(path: str | os.PathLike[str]) -> Description:
 
 
 def _quotes(path: str | os.PathLike[str]) -> Description:
-    table = read_table(path, ["epsilon", "payment_minor_units", "currency"], ["currency"])
+    figures = ["epsilon", "payment_minor_units"]
+    table = read_table(path, [*figures, "currency"], ["currency"], figures)
     (epsilons, wrong), (amounts, more) = (
         numbers_of(table, name) for name in ("epsilon", "payment_minor_units")
     )

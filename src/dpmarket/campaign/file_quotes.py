@@ -19,7 +19,7 @@ import polars as pl
 import sqlalchemy as sa
 
 from dpmarket.arrays import FloatArray, IntArray
-from dpmarket.campaign import campaigns, schema
+from dpmarket.campaign import campaigns, money, schema
 from dpmarket.campaign.acts import OWNER
 from dpmarket.campaign.certificate import decide_of, rules_text
 from dpmarket.campaign.database import Market
@@ -126,7 +126,7 @@ def quote_file(
             )  # fmt: skip
             if campaign is None:
                 return _foreseen(place.rules, found).result(None, outputs)
-            table = found.table.select("id", "cost")
+            table = found.table.drop("written")
             preview = preview_reports(market, campaign.id, table, decide_of(market, campaign))
             if preview is not None:
                 _refuse_nobody(market, campaign, place.rules, preview, found)
@@ -181,7 +181,7 @@ def refuse_first(rules: Rules, people: int, cheapest: float, *, confirmed: bool)
         raise MarketRefusal("confirm", f"{opening.warning} To buy all the same, say --yes.")
     if rules.campaign.mechanism == OFFLINE and people < rules.sellers.minimum:
         raise few(people, rules.sellers.minimum)
-    if cheapest > terms_of(rules).virtual_cost.reserve_price:
+    if cheapest > terms_of(rules).reserve_price:
         raise Infeasible(
             "None of these reports buys anything: all of them lie above the reserve price. Nothing was "
             "entered."
@@ -294,7 +294,10 @@ def _drafted(tx: Tx, rules: Rules, old: Campaign | None) -> int:
 def _foreseen(rules: Rules, found: ReportsFile) -> _Sheet:
     """Return the quotes that would be entered into a campaign that does not exist yet."""
     ids, costs = found.table.get_column("id").to_list(), found.table.get_column("cost").to_numpy()
-    decision = decide_for(rules)(Reports([], costs, [], ids))
+    pools = [money.ESCROW] * len(ids)
+    if found.groups is not None:
+        pools = [money.pool_of(name) for name in found.groups]
+    decision = decide_for(rules)(Reports([], costs, pools, ids))
     epsilons, payments = np.asarray(decision.epsilons, dtype=float), decision.whole(rules.money.minor_units)
     known = pl.DataFrame({"id": ids, "epsilon": epsilons, "payment": payments, "state": "accepted"})
     return _Sheet.of(rules, found, known, is_new=True)

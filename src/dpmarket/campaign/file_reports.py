@@ -38,14 +38,20 @@ _WAY_OUT = "Fit it to people who will not sell: otherwise misreporting pays."
 class ReportsFile:
     """Who reported what, in the order of the file. Confidential.
 
-    The table has the columns ``id`` (in the one form), ``written`` (as in the file) and ``cost``, without
-    ``excluded`` people, who must not sell; ``below`` and ``above`` the distribution lie so many costs.
+    The table has the columns ``id`` (in the one form), ``written`` (as in the file), ``cost`` and, where
+    there are groups, ``group``, without ``excluded`` people, who must not sell; ``below`` and ``above`` the
+    distribution lie so many costs.
     """
 
     table: pl.DataFrame
     excluded: list[str]
     below: int
     above: int
+
+    @property
+    def groups(self) -> list[str] | None:
+        """Everybody's group, where there are some."""
+        return self.table.get_column("group").to_list() if "group" in self.table.columns else None
 
 
 def normal_ids(table: pl.DataFrame, column: str) -> tuple[pl.Series, list[ColumnProblem]]:
@@ -85,27 +91,53 @@ def read_reports(rules: Rules, rules_path: Path, source: Source) -> ReportsFile:
     Refused are also many costs outside of the distribution, and a distribution fitted to these very reports.
     """
     id_column, cost_column = rules.sellers.id_column, rules.sellers.cost_column
-    written = read_table(source, [id_column, cost_column], [id_column], [cost_column])
+    group_column = [rules.sellers.group_column] if rules.groups else []
+    texts = [id_column, *group_column]
+    written = read_table(source, [*texts, cost_column], texts, [cost_column])
     costs, problems = numbers_of(written, cost_column)
     problems += find(cost_column, "a cost below 0", costs < 0.0)
+    for column in group_column:
+        unknown = ~written.get_column(column).fill_null("").is_in(list(rules.groups)).to_numpy()
+        problems += find(column, f"no group of the rules ({', '.join(rules.groups)})", unknown)
     ids, more = normal_ids(written, id_column)
     refuse(written, source, [*problems, *more, *repeated_ids(ids, id_column)])
     if len(ids) == 0:
         raise FileProblem(f"cannot use {source}: nobody reports in it.")
     table = pl.DataFrame({"id": ids, "written": written.get_column(id_column), "cost": costs})
+    table = table.with_columns(written.get_column(column).alias("group") for column in group_column)
     refuse_own_reports(rules, rules_path, table, source)
-    low, high = to_distribution(rules.costs.distribution).support
-    below, above = int((costs < low).sum()), int((costs > high).sum())
+    below, above = _outside(rules, table)
     if below + above > max(_OUTSIDE_SHARE * costs.size, 1.0) and costs.size >= 10:
         raise FileProblem(
             f"cannot use {source}: {below:,} of {costs.size:,} costs lie below and {above:,} above "
-            f"costs.distribution ({low:g} to {high:g}). Are they in another unit? A cost is money per unit "
-            "of epsilon. Nothing was entered."
+            f"{_ends(rules)}. Are they in another unit? A cost is money per unit of epsilon. Nothing was "
+            "entered."
         )
     excluded = pl.Series(sorted(excluded_ids(rules, rules_path)), dtype=pl.String)
     banned = table.get_column("id").is_in(excluded)
     out = table.filter(banned).get_column("written").to_list()
     return ReportsFile(table.filter(~banned), out, below, above)
+
+
+def _outside(rules: Rules, table: pl.DataFrame) -> tuple[int, int]:
+    """Return how many costs lie below and above the distribution, within groups where there are some."""
+    everybody, costs = rules.costs.distribution, table.get_column("cost").to_numpy()
+    parts = [(to_distribution(everybody), np.ones(costs.size, dtype=bool))]
+    if rules.groups:
+        members = table.get_column("group")
+        parts = [
+            (to_distribution(own.distribution or everybody), (members == name).to_numpy())
+            for name, own in rules.groups.items()
+        ]
+    below = sum(int((costs[of] < dist.support[0]).sum()) for dist, of in parts)
+    return below, sum(int((costs[of] > dist.support[1]).sum()) for dist, of in parts)
+
+
+def _ends(rules: Rules) -> str:
+    if rules.groups:
+        return "the distributions of their groups"
+    low, high = to_distribution(rules.costs.distribution).support
+    return f"costs.distribution ({low:g} to {high:g})"
 
 
 def excluded_ids(rules: Rules, rules_path: Path) -> set[str]:

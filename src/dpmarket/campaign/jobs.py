@@ -1,7 +1,7 @@
 """The one queue: jobs that are done once, by one worker, however many workers there are or die.
 
-Three lanes: ``work`` (clear, close, train), ``mail`` (whatever leaves the machine) and ``now`` (what a person
-waits for). A job of a worker that died is due again, except in the lane ``mail``: it was perhaps sent, is
+Four lanes: ``work`` (clear, close, train), ``mail``, ``hook`` (webhooks) and ``now`` (what a person waits
+for). A job of a worker that died is due again, except in the lane ``mail``: it was perhaps sent, is
 ``unknown``, and is never repeated unless somebody asks for it.
 """
 
@@ -23,8 +23,8 @@ from dpmarket.errors import DpmarketError
 
 _job = schema.job.c
 _LONGEST_PAUSE = timedelta(minutes=10)
-MOST_MAIL_ATTEMPTS = 8
-"""How often a mail is tried before it has failed."""
+MOST_ATTEMPTS = {"mail": 8, "hook": 60}
+"""How often what leaves the machine is tried before it has failed."""
 
 
 class PerhapsSent(DpmarketError):
@@ -77,9 +77,10 @@ def end_job(
     """Enter what became of a job, unless it was taken over or entered anew; return whether it was not.
 
     ``unknown``: perhaps a mail was sent; it is never repeated unless somebody asks for it. ``error`` is a
-    class of errors, never a message.
+    class of errors, never a message. What a job that is done was made from is forgotten.
     """
-    return _change(market, job, state=state, error=error, answer=answer, claim=None, lease_until=None)
+    values = {"state": state, "error": error, "answer": answer} | ({"body": None} if state == "done" else {})
+    return _change(market, job, claim=None, lease_until=None, **values)
 
 
 def put_off_job(market: Market, job: Job, error: str, now: datetime) -> bool:

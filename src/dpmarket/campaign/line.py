@@ -2,7 +2,8 @@
 
 A reservation is the offer's largest payment, held for minutes, and a place of the group's quota. No seller
 reports a cost in vain, and whether there is room never depends on what anybody reports. Without room sellers
-wait in order. A reservation that ends unused is given again, three times in all.
+wait in order; a group whose places are all sold is full, and its other sellers are told so at once. A
+reservation that ends unused is given again, three times in all.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import sqlalchemy as sa
 
 from dpmarket.campaign import money, people, schema
 from dpmarket.campaign.acts import Caller, act
-from dpmarket.campaign.participations import leave
+from dpmarket.campaign.participations import count, leave, of
 from dpmarket.campaign.transaction import (
     PARTICIPATION,
     Participation,
@@ -32,7 +33,7 @@ _own = schema.participation.c
 
 @dataclass(frozen=True)
 class Reservation:
-    """Whether a seller can choose now: ``reserved``, ``waiting``, or ``expired`` for good."""
+    """Whether a seller can choose now: ``reserved``, ``waiting``; for good: ``expired``, ``screened_out``."""
 
     state: str
     until: str | None = None  # of a reservation
@@ -74,6 +75,11 @@ def reserve(tx: Tx, me: Participation) -> Reservation:
             return Reservation("reserved", until)
         if not (frees and free_ended(tx, me.campaign)):
             break
+    if end_full(tx, me):
+        return Reservation("screened_out")
+    if tx.c.scalar(sa.select(schema.seller.c.panel).where(schema.seller.c.participation == me.id)):
+        leave(tx, me, "screened_out", reason="full")  # nobody could call them
+        return Reservation("screened_out")
     return _wait(tx, me)
 
 
@@ -88,13 +94,27 @@ def tidy_line(tx: Tx, caller: Caller, campaign: int) -> int:
     for row in tx.c.execute(_line(campaign).limit(CALLED_AT_ONCE)).all():
         me = Participation(*row)
         if me.pool in full:
+            end_full(tx, me)
             continue
         if _take(tx, me, tx.later(tx.terms.called)):
             called += 1
             tx.job("called", me.id, tx.now, lane="mail")
         else:
             full.add(me.pool)
+            end_full(tx, me)
     return called
+
+
+def end_full(tx: Tx, me: Participation) -> bool:
+    """End a participation whose group is full: as many accepted as its quota says; return whether it is."""
+    account = schema.account.c
+    mine = sa.and_(account.campaign == me.campaign, account.name == me.pool)
+    quota = tx.c.scalar(sa.select(account.quota).where(mine))
+    sold = sa.and_(_own.pool == me.pool, of(me.campaign, "accepted", "delivered"))
+    if quota is None or count(tx.c, sold) < quota:
+        return False
+    leave(tx, me, "screened_out", reason="full")
+    return True
 
 
 def free_ended(tx: Tx, campaign: int, most: int | None = CALLED_AT_ONCE) -> int:

@@ -21,10 +21,15 @@ OUTSIDE, PAYABLE, ESCROW = "outside", "payable", "escrow"
 _account, _own = schema.account.c, schema.participation.c
 
 
+def pool_of(group: str | None) -> str:
+    """Return the account that sellers of a group are paid from; None: of everybody."""
+    return ESCROW if group is None else f"{ESCROW}/{group}"
+
+
 def make_accounts(tx: Tx, campaign: int, quotas: dict[str, int] | None = None) -> None:
     """Make a campaign's accounts; each group has an escrow of its own. In those it has, quotas change."""
     names: list[tuple[str, int | None]] = [(OUTSIDE, None), (PAYABLE, None), (ESCROW, None)]
-    names += [(f"{ESCROW}/{group}", quota) for group, quota in (quotas or {}).items()]
+    names += [(pool_of(group), quota) for group, quota in (quotas or {}).items()]
     rows = [{"campaign": campaign, "name": name, "quota": quota} for name, quota in names]
     put = tx.insert(schema.account).values(rows)
     quota = {"quota": put.excluded.quota}
@@ -89,6 +94,18 @@ def free_by_pool(c: sa.Connection, campaign: int) -> dict[str, int]:
     escrow = sa.and_(_account.campaign == campaign, _account.name.like(f"{ESCROW}%"))
     query = sa.select(_account.name, _account.balance - _account.held).where(escrow)
     return {str(name): int(free) for name, free in c.execute(query.order_by(_account.name))}
+
+
+def room_by_pool(c: sa.Connection, campaign: int) -> dict[str, tuple[int, int | None]]:
+    """Return what each pool has that is promised to nobody, and the places left of its quota."""
+    columns = (_account.name, _account.balance - _account.held, _account.quota - _account.taken)
+    query = sa.select(*columns).where(_account.campaign == campaign, _account.name.like(f"{ESCROW}%"))
+    return {str(name): (int(free), places) for name, free, places in c.execute(query)}
+
+
+def needed(pools: list[tuple[str, int, int]], free: dict[str, int]) -> int:
+    """Return what the common escrow must have, so that every pool can hold its amount."""
+    return sum(amount if pool == ESCROW else max(amount - free[pool], 0) for pool, amount, _ in pools)
 
 
 def sums_by_pool(c: sa.Connection, condition: Any, column: Any) -> list[tuple[str, int, int]]:

@@ -7,6 +7,7 @@ no array of expected sellers; the typical market is quantile bins with counts.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -26,15 +27,16 @@ from dpmarket.campaign.rules.network import network_of
 from dpmarket.campaign.rules.pricing import (
     OFFLINE,
     Terms,
+    money_by_group,
     noise_warning,
     objective_for,
-    online_schedule,
+    online_schedules,
     terms_of,
 )
 from dpmarket.campaign.rules.rules_file import Rules, rules_from
 from dpmarket.campaign.transaction import Campaign
+from dpmarket.errors import Infeasible
 from dpmarket.mechanisms.cross_pricing import price_for_budget
-from dpmarket.mechanisms.exact import OfflineMechanism
 from dpmarket.mechanisms.objective import AnyObjective
 from dpmarket.mechanisms.outcome import whole_units
 from dpmarket.mechanisms.plan import SMALL_MARKET
@@ -58,20 +60,48 @@ def opening_of(rules: Rules) -> Opening:
         network_of(rules)  # refuses code that is not here, or another
     warning = noise_warning(rules)
     if rules.campaign.mechanism != OFFLINE:
-        schedule, _ = online_schedule(rules)
-        largest = largest_amount(schedule, rules.money.minor_units)
+        schedules, _ = online_schedules(rules)
+        largest = max(largest_amount(schedules, rules.money.minor_units), 1)
+        allot = _allotted(rules, largest)
         return Opening(
-            offer={money.ESCROW: schedule.to_dict()},
-            largest=max(largest, 1),
-            ceiling=schedule.largest_epsilon,
+            offer={pool: one.to_dict() for pool, one in zip(pools_of(rules), schedules, strict=True)},
+            largest=largest,
+            ceiling=max(schedule.largest_epsilon for schedule in schedules),
             delta=rules.delta,
-            escrow=max(largest, 1),
+            escrow=max(largest, sum(allot.values())),
+            allot=allot,
             warning=warning,
         )
     budget = budget_in_minor_units(rules) or 0
     likely = 0 if rules.sellers.expected is None else likely_total(rules)
     escrow = max(likely, budget, 1)
     return Opening(ceiling=rules.objective.max_epsilon, delta=rules.delta, escrow=escrow, warning=warning)
+
+
+def pools_of(rules: Rules) -> list[str]:
+    """Return the account of escrow that sellers of each group are paid from."""
+    return [money.pool_of(name if rules.groups else None) for name in terms_of(rules).names]
+
+
+def _allotted(rules: Rules, largest: int) -> dict[str, int]:
+    """Return the escrow of each group: the part of the budget that it is expected to be paid.
+
+    Each has room for one reservation at least; without a budget, for as many as its quota.
+    """
+    budget, groups = budget_in_minor_units(rules), rules.groups
+    if budget is None:
+        return {name: (group.quota or 0) * largest for name, group in groups.items()}
+    rest = budget - len(groups) * largest
+    if not groups:
+        return {}
+    if rest < 0:
+        raise Infeasible(
+            f"expected a budget of at least {len(groups) * largest} minor units, so that the largest payment "
+            f"can be reserved in each of the {len(groups)} groups."
+        )
+    ends = np.floor(rest * np.cumsum(money_by_group(rules))).astype(np.int64)
+    ends[-1] = rest
+    return dict(zip(groups, (largest + np.diff(ends, prepend=0)).tolist(), strict=True))
 
 
 def draft_of(rules: Rules, **more: object) -> Draft:
@@ -102,26 +132,37 @@ def decide_for(rules: Rules, binding: Binding = UNBOUND) -> Decide:
     the decision then has the public tables, the objective, and the salt of cross-pricing, which ``binding``
     fixes together with the reports (:func:`~dpmarket.campaign.certificate.binding_of`).
     """
+    pools = pools_of(rules)
     if rules.campaign.mechanism != OFFLINE:
-        return by_schedule(online_schedule(rules)[0], rules.money.minor_units)
+        offer = dict(zip(pools, online_schedules(rules)[0], strict=True))
+        return by_schedules(offer, rules.money.minor_units)
 
     def decide(reports: Reports) -> Decision:
         costs = np.asarray(reports.costs, dtype=float)
-        outcome, amounts, public = decide_offline(rules, reports.names, costs, binding)
+        members = np.array([pools.index(pool) for pool in reports.pools], dtype=np.int64)
+        outcome, amounts, public = decide_offline(rules, reports.names, costs, members, binding)
         return Decision(outcome.epsilons, outcome.payments, public, amounts)
 
     return decide
 
 
-def by_schedule(schedule: PriceSchedule, minor_units: int) -> Decide:
-    """Return the mechanism that quotes each report by a price schedule, and pays at least its loss."""
+def by_schedules(schedules: Mapping[str, PriceSchedule], minor_units: int) -> Decide:
+    """Return the mechanism that quotes each report by the price schedule of its pool.
+
+    Payments are at least the reported loss.
+    """
 
     def decide(reports: Reports) -> Decision:
-        costs = np.asarray(reports.costs, dtype=float)
-        epsilons, payments = schedule.quote(costs)
-        amounts = whole_units(payments, minor_units, costs, schedule.amount(costs))
+        costs, pools = np.asarray(reports.costs, dtype=float), np.array(reports.pools, dtype=object)
+        epsilons, payments, losses = np.zeros((3, costs.size))
+        for pool, schedule in schedules.items():
+            of = pools == pool
+            epsilons[of], payments[of] = schedule.quote(costs[of])
+            losses[of] = schedule.amount(costs[of])
+        amounts = whole_units(payments, minor_units, costs, losses)
         amounts = np.where(epsilons > 0.0, np.maximum(amounts, 1), 0)
-        return Decision(epsilons, payments, {money.ESCROW: schedule.to_dict()}, amounts)
+        offer = {pool: schedule.to_dict() for pool, schedule in schedules.items()}
+        return Decision(epsilons, payments, offer, amounts)
 
     return decide
 
@@ -131,22 +172,24 @@ def likely_total(rules: Rules) -> int:
     terms, units, people = terms_of(rules), rules.money.minor_units, rules.people
     if is_cross_priced(rules, people):
         budget = float(rules.objective.budget or 0.0)
-        bins = [terms.bins(people)]
-        priced = price_for_budget(bins, terms.objective, terms.epsilon_cost, budget, 1.0 / units)[1]
+        bins, unit = terms.bins(people), 1.0 / units
+        priced = price_for_budget(
+            bins, terms.objective, terms.epsilon_cost, budget, unit, coverage=terms.coverage
+        )[1]
         few = priced.squared_payments / priced.payment**2 if priced.payment > 0.0 else 1.0
         return math.ceil(budget * units * (1.0 + _CROSS_PRICED + _CROSS_PRICED_FEW * few))
-    mean, deviation = _moments(terms, objective_for(rules, people), people, units)
+    mean, deviation = _moments(terms, objective_for(rules, terms.sizes(people)), people, units)
     return math.ceil(mean + _SURE * deviation)
 
 
 def _moments(terms: Terms, objective: AnyObjective, people: int, units: int) -> tuple[float, float]:
     """Return mean and standard deviation of the exact mechanism's payments, in minor units."""
     if people >= SMALL_MARKET:
-        priced = price_market([terms.bins(people)], objective, terms.epsilon_cost)
+        priced = price_market(terms.bins(people), objective, terms.epsilon_cost, terms.coverage)
         variance = max(priced.squared_payments - priced.payment**2 / people, 0.0)
         return priced.payment * units + 0.5 * priced.bought, math.sqrt(variance) * units
-    mechanism = OfflineMechanism(terms.virtual_cost, objective, epsilon_cost=terms.epsilon_cost)
-    uniform = np.random.default_rng(0).random((_SIMULATED, people))  # public: anybody can do this again
-    markets = [mechanism.run(terms.distribution.quantile(row)).payments for row in uniform]
+    mechanism, sizes = terms.exact(objective), terms.sizes(people)
+    uniform = np.random.default_rng(0).random((_SIMULATED, sum(sizes)))  # public: anybody can do this again
+    markets = [mechanism.run(*market).payments for market in terms.markets(sizes, uniform)]
     totals = np.array([whole_units(payments, units).sum() for payments in markets])
     return float(totals.mean()), float(totals.std(ddof=1))

@@ -69,7 +69,8 @@ def changed_file(files: Sequence[QuotesFile]) -> str | None:
     return None
 
 
-def _read(files: Sequence[QuotesFile]) -> list[pl.DataFrame]:
+def read_files(files: Sequence[QuotesFile]) -> list[pl.DataFrame]:
+    """Return the tables of files, or refuse one that is not there as it was written."""
     wrong = changed_file(files)
     if wrong is not None:
         raise FileProblem(
@@ -88,9 +89,9 @@ def people_in(c: sa.Connection, found: Campaign) -> pl.DataFrame:
         A file is missing or was changed.
     """
     columns = {"name": pl.nth(0), "epsilon": pl.col("epsilon"), "payment": pl.col("payment_minor_units")}
-    tables = [table.select(**columns) for table in _read(files_of(c, found.id))]
+    tables = [table.select(**columns) for table in read_files(files_of(c, found.id))]
     table = pl.concat(tables) if tables else pl.DataFrame(schema=_COLUMNS)
-    spending = _read(files_of(c, found.id, SPENDING))
+    spending = read_files(files_of(c, found.id, SPENDING))
     if spending:
         table = table.join(spending[0], on="name", how="left", maintain_order="left")
     else:
@@ -103,7 +104,7 @@ def people_in(c: sa.Connection, found: Campaign) -> pl.DataFrame:
     known = [bytes(one) for one in c.execute(query.where(_own.campaign == found.id)).scalars()]
     state = pl.when(pl.col("payment") > 0).then(pl.lit(_STATES.get(found.state, "accepted")))
     named = table.select(
-        "name", "epsilon", "payment", "used", "weight",
+        "name", "epsilon", "payment", "used", "weight", pool=pl.lit("escrow"),
         digest=pl.Series(digests, dtype=pl.Binary), state=state.otherwise(pl.lit("priced_out")),
         since=pl.lit(found.cleared_at or found.made_at),
     )  # fmt: skip

@@ -260,7 +260,7 @@ def _debt(tx: Tx, found: Campaign) -> int:
     """Return what a buyer must pay: what is missing, rounded up to steps of what a batch can expect."""
     free = money.free_by_pool(tx.c, found.id)
     pools = money.sums_by_pool(tx.c, of(found.id, "quoted"), _own.payment)
-    missing = sum(max(amount - free[pool], 0) for pool, amount, _ in pools)
+    missing = max(money.needed(pools, free) - free[money.ESCROW], 0)
     expected = sellers_rules(found).expected
     width = max(-(-tx.terms.batch * sum(free.values()) // expected), 1)
     return -(-missing // width) * width
@@ -293,7 +293,7 @@ def preview_reports(market: Market, campaign: int, reports: pl.DataFrame, decide
             require(found.reports_digest == digest, "state", sentence)
             return None
         table = table.join(_standings(c, found), on="digest", how="left", maintain_order="left")
-        free = money.free_by_pool(c, campaign)[money.ESCROW]
+        room_of = money.room_by_pool(c, campaign)
     new = table.filter(pl.col("known").is_null())
     if new.height == 0:
         return None
@@ -312,7 +312,7 @@ def preview_reports(market: Market, campaign: int, reports: pl.DataFrame, decide
         payment=pl.Series(decision.whole(found.minor_units)),
     )
     if found.mechanism != "offline" and not found.self_funded:
-        quotes = _with_room(quotes.sort("row"), free, int(found.largest or 0))
+        quotes = _with_room(quotes.sort("row"), room_of, int(found.largest or 0))
     why = pl.when(pl.col("room") == _LEFT).then(pl.lit("withdrawn")).otherwise(pl.lit("limit"))
     excluded = new.filter(pl.col("room") <= 0).select("digest", "name", "pool", reason=why)
     entered = pl.concat([quotes.drop("row"), excluded], how="diagonal").sort("digest")
@@ -324,15 +324,23 @@ def _refuse_closed(found: Campaign) -> None:
     require(is_open, "state", "Reports come from files while the campaign is open.")
 
 
-def _with_room(quotes: pl.DataFrame, free: int, largest: int) -> pl.DataFrame:
-    """Return the first quotes, in the order of the file, that escrow has room for.
+def _with_room(quotes: pl.DataFrame, room: dict[str, tuple[int, int | None]], largest: int) -> pl.DataFrame:
+    """Return the first quotes of each pool, in the order of the file, that escrow and quota have room for.
 
-    The largest payment is set aside before a report is looked at; where that does not fit, nobody later has
-    room either, so that no report decides about its own room.
+    The largest payment is set aside before a report is looked at; where that does not fit, nobody later in
+    this pool has room either, so that no report decides about its own room.
     """
-    amounts = quotes.get_column("payment").to_numpy()
-    before = np.cumsum(amounts) - amounts
-    return quotes.head(int(np.searchsorted(before, free - largest, side="right")) if free >= largest else 0)
+    amounts, pools = quotes.get_column("payment").to_numpy(), quotes.get_column("pool")
+    fits = np.zeros(amounts.size, dtype=bool)
+    for name in pools.unique():
+        of = np.flatnonzero((pools == name).to_numpy())
+        free, places = room.get(name, (0, None))
+        before = np.cumsum(amounts[of]) - amounts[of]
+        fits[of] = before <= free - largest
+        if places is not None:
+            sold = (amounts[of] > 0).astype(np.int64)
+            fits[of] &= np.cumsum(sold) - sold < places
+    return quotes.filter(pl.Series(fits))
 
 
 def _frozen(key: bytes, reports: pl.DataFrame) -> tuple[pl.DataFrame, str]:
@@ -346,7 +354,7 @@ def _frozen(key: bytes, reports: pl.DataFrame) -> tuple[pl.DataFrame, str]:
     require(is_cost, "invalid", "Expected finite costs of at least 0 in all rows of the reports.")
     pool = pl.lit(money.ESCROW)
     if "group" in reports.columns:
-        pool = pl.concat_str(pl.lit(f"{money.ESCROW}/"), pl.col("group"))
+        pool = pl.concat_str(pl.lit(money.pool_of("")), pl.col("group"))
     table = reports.select(
         row=pl.int_range(pl.len()),
         name=pl.Series(ids),
@@ -355,6 +363,8 @@ def _frozen(key: bytes, reports: pl.DataFrame) -> tuple[pl.DataFrame, str]:
         digest=pl.Series(digests, dtype=pl.Binary),
     ).sort("digest")
     content = b"".join(table.get_column("digest")) + table.get_column("cost").to_numpy().tobytes()
+    if "group" in reports.columns:
+        content += json.dumps(table.get_column("pool").to_list()).encode()
     return table, hashlib.blake2b(content, key=key, digest_size=32).hexdigest()
 
 
@@ -443,7 +453,7 @@ def quotes_of(c: sa.Connection, campaign: int) -> pl.DataFrame:
 def decided_of(c: sa.Connection, campaign: int) -> pl.DataFrame:
     """Return everybody who was decided about, by digest: quote, what was used of it, weight, state, time."""
     kinds = {
-        "name": pl.String, "digest": pl.Binary, "epsilon": pl.Float64, "payment": pl.Int64,
+        "name": pl.String, "digest": pl.Binary, "pool": pl.String, "epsilon": pl.Float64, "payment": pl.Int64,
         "epsilon_used": pl.Float64, "weight": pl.Float64, "state": pl.String, "since": pl.String,
     }  # fmt: skip
     columns = (_person[name] if name in ("name", "digest") else _own[name] for name in kinds)

@@ -219,8 +219,9 @@ participation = table(
 seller = table(
     "seller",  # what only a live participation has
     key("participation", WHOLE, "participation.id"),
-    *perhaps(TEXT, "language", "consent_digest", "consented_at"),
+    *perhaps(TEXT, "language", "consent_digest", "consented_at", "screened_at"),
     *perhaps(BYTES, "payee", "contact"),  # sealed to the operator's key
+    *flag("seller", "panel", 0),  # came by a panel's link, and cannot be called
 )
 sealed = table(
     "sealed",  # to the campaign's key; gone with it
@@ -289,13 +290,14 @@ event = table(
     refers("participation", "participation", nullable=True),
     *some(TEXT, "kind", "at"),
     Index("event_of", "participation"),
+    Index("event_of_campaign", "number", **where("participation IS NULL")),
     # For sums in batches, in this order.
     Index("event_accepted", "campaign", "number", **where("kind = 'accepted'")),
 )
 job = table(
     "job",  # the one queue: work, mails, hooks, and what a worker opens for a member
     row_id(),
-    *one_of("job", "lane", "work", "mail", "now"),
+    *one_of("job", "lane", "work", "mail", "hook", "now"),
     *one_of("job", "state", "waiting", "running", "done", "failed", "unknown"),
     *some(TEXT, "kind", "due_at"),
     *some(WHOLE, "subject"),

@@ -15,17 +15,18 @@ from typing import Annotated, Any
 import pydantic
 import sqlalchemy as sa
 
-from dpmarket.campaign import people, schema
+from dpmarket.campaign import money, people, schema
 from dpmarket.campaign.access import issue_token
 from dpmarket.campaign.acts import Caller, Text, act
 from dpmarket.campaign.campaigns import ENDED, describe, rules_of
 from dpmarket.campaign.consent import consent_page
-from dpmarket.campaign.line import refuse_outside
+from dpmarket.campaign.line import end_full, refuse_outside
 from dpmarket.campaign.participations import leave
 from dpmarket.campaign.partitions import enter_rows
 from dpmarket.campaign.seal import seal
 from dpmarket.campaign.transaction import (
     PARTICIPATION,
+    Campaign,
     Participation,
     Tx,
     campaign_of,
@@ -71,10 +72,13 @@ def invite(
     is_invited = found.channel == "live" and found.state in ("draft", "open")
     require(is_invited, "state", "People are invited to live campaigns that have not closed.")
     named = _digests(tx, ids)
-    pool = "escrow" if group is None else f"escrow/{group}"
+    pool = money.pool_of(group)
     account = schema.account.c
     known = sa.select(account.name).where(account.campaign == campaign, account.name == pool)
     require(tx.c.scalar(known), "invalid", "This campaign has no such group.")
+    rules = rules_of(found)
+    sorts = group is not None or bool(rules.get("screening")) or not rules.get("groups")
+    require(sorts, "invalid", "This campaign has groups: say which one these people belong to.")
     made = []
     for digest in sorted(named):
         person = people.enter_person(tx, digest)
@@ -100,7 +104,7 @@ def _digests(tx: Tx, ids: list[str]) -> dict[bytes, str]:
 
 
 def _invitation(tx: Tx, identity: int, name: str, mailed: bool) -> Invitation:  # noqa: FBT001
-    contact = _sealed_to_operator(tx, name, "contact", identity) if mailed else None
+    contact = sealed_to_operator(tx, name, "contact", identity) if mailed else None
     tx.add(schema.seller, participation=identity, contact=contact)
     if mailed:
         tx.job("invitation", identity, tx.now, lane="mail")
@@ -141,10 +145,17 @@ def _participations(tx: Tx, campaign: int, ids: list[str]) -> list[tuple[str, Pa
 
 @act("seller")
 def consent(tx: Tx, me: Participation, page: Text, language: str = "en") -> str:
-    """Agree to the consent page of this digest; return ``consented``, or ``waiting`` for a lifetime limit."""
+    """Agree to the consent page of this digest; return the state.
+
+    It is ``consented``; ``waiting`` for a lifetime limit; or ``screened_out`` where the group is full.
+    """
     refuse_outside(tx, me, "open")
     require(me.state == "invited", "state", "This seller consented already, or has left.")
-    shown = consent_page(tx.c, campaign_of(tx.c, me.campaign), language)
+    found = campaign_of(tx.c, me.campaign)
+    screened = tx.c.scalar(sa.select(_seller.screened_at).where(_seller.participation == me.id))
+    is_screened = not lacks_screening(found, me.pool, screened)
+    require(is_screened, "state", "Answer the screening questions first.")
+    shown = consent_page(tx.c, found, language)
     is_same = secrets.compare_digest(page.encode(), shown.page.encode())
     require(is_same, "invalid", "The page has changed since it was shown; read it again.")
     agreed = {"language": language, "consent_digest": page, "consented_at": tx.now}
@@ -152,7 +163,19 @@ def consent(tx: Tx, me: Participation, page: Text, language: str = "en") -> str:
     return _enter_with_limits(tx, me)
 
 
+def lacks_screening(found: Campaign, pool: str, screened_at: str | None) -> bool:
+    """Whether a seller must answer screening questions: an operator who names a group has checked it."""
+    return screened_at is None and pool == money.ESCROW and bool(rules_of(found).get("screening"))
+
+
+def is_paid_by_panel(found: Campaign) -> bool:
+    """Whether payments to people from the campaign's panel go to the panel's ids."""
+    return bool(rules_of(found).get("panel", {}).get("payee") == "pid")
+
+
 def _enter_with_limits(tx: Tx, me: Participation) -> str:
+    if end_full(tx, me):
+        return "screened_out"
     values: dict[str, Any] = {"reason": "cap"}
     state = "waiting"
     if people.hold_limits(tx, me.person, me.ceiling, me.delta):
@@ -290,9 +313,12 @@ def set_payee(tx: Tx, me: Participation, payee: Text) -> None:
     """Name the account that a payment goes to, until it is in a payout; check digits of an IBAN must fit."""
     is_owed = me.payout is None
     require(is_owed, "state", "The payment is on its way; the payee can no longer be changed.")
+    came = tx.c.scalar(sa.select(_seller.panel).where(_seller.participation == me.id))
+    is_own = not (came and is_paid_by_panel(campaign_of(tx.c, me.campaign)))
+    require(is_own, "state", "The payment goes through the panel that this seller came from.")
     fits = is_iban(payee) or not looks_like_iban(payee)
     require(fits, "invalid", "This IBAN has a typing error: its check digits do not fit.")
-    body = _sealed_to_operator(tx, payee, "payee", me.id)
+    body = sealed_to_operator(tx, payee, "payee", me.id)
     tx.set(schema.seller, _seller.participation == me.id, payee=body)
 
 
@@ -300,11 +326,12 @@ def set_payee(tx: Tx, me: Participation, payee: Text) -> None:
 def set_contact(tx: Tx, me: Participation, contact: Text) -> None:
     """Name the e-mail address that mails go to, sealed to the operator's key."""
     require(people.is_address(contact), "invalid", "Expected an e-mail address.")
-    body = _sealed_to_operator(tx, contact, "contact", me.id)
+    body = sealed_to_operator(tx, contact, "contact", me.id)
     tx.set(schema.seller, _seller.participation == me.id, contact=body)
 
 
-def _sealed_to_operator(tx: Tx, text: str, kind: str, participation: int) -> bytes:
+def sealed_to_operator(tx: Tx, text: str, kind: str, participation: int) -> bytes:
+    """Return a text of a seller's, sealed to the operator's key."""
     if tx.row.operator_key is None:
         raise MarketRefusal("early", "The operator's key is not set up yet.")
     return seal(bytes(tx.row.operator_key), text.encode(), kind, str(participation))

@@ -7,6 +7,7 @@ count acceptances, which stay in them if the seller withdraws: no sum ever chang
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar
@@ -24,6 +25,7 @@ from dpmarket.campaign.participations import count
 from dpmarket.campaign.payouts import Payout, missing_payees, owed, payouts_of
 from dpmarket.campaign.people import DELTA_UNITS, EPSILON_UNITS
 from dpmarket.campaign.quoting import minor_amounts, schedule_of
+from dpmarket.campaign.sellers import is_paid_by_panel, lacks_screening
 from dpmarket.campaign.transaction import (
     PARTICIPATION,
     Campaign,
@@ -61,7 +63,7 @@ class Sums:
 
 @dataclass(frozen=True)
 class MyParticipation:
-    """What a seller sees of the own participation and its campaign."""
+    """What a seller sees of their participation and its campaign."""
 
     campaign: Id
     name: str
@@ -84,6 +86,9 @@ class MyParticipation:
     payee: bool  # is named
     sent: bool
     paid_at: str | None
+    screening: bool = False  # questions come before consent
+    panel: bool = False  # came by a panel's link
+    paid_by_panel: bool = False  # so that the seller names no payee
 
 
 @dataclass(frozen=True)
@@ -182,8 +187,15 @@ def shown(found: Campaign, caller: Caller) -> ShownCampaign:
 
 
 def show_rules(c: sa.Connection, caller: Caller, campaign: int) -> str:
-    """Return a campaign's rules as JSON: what is bought, at which prices, and which records are asked for."""
-    return _visible(c, caller, campaign, *_INVOLVED).rules
+    """Return a campaign's rules as JSON: what is bought, at which prices, and which records are asked for.
+
+    Sellers do not see the panel's addresses, which hold completion codes.
+    """
+    rules = _visible(c, caller, campaign, *_INVOLVED).rules
+    if caller.participation is None or '"panel":' not in rules:
+        return rules
+    shown = {name: table for name, table in json.loads(rules).items() if name != "panel"}
+    return json.dumps(shown, separators=(",", ":"), ensure_ascii=False)
 
 
 def show_sums(c: sa.Connection, caller: Caller, campaign: int, terms: Terms | None = None) -> Sums:
@@ -223,6 +235,9 @@ def show_participation(c: sa.Connection, caller: Caller) -> MyParticipation:
         ceiling=found.ceiling / EPSILON_UNITS if found.ceiling else None,
         payee=row.payee is not None,
         sent=row.payout is not None,
+        screening=row.state == "invited" and lacks_screening(found, row.pool, row.screened_at),
+        panel=bool(row.panel),
+        paid_by_panel=bool(row.panel) and is_paid_by_panel(found),
     )
 
 
@@ -264,6 +279,11 @@ def show_limits(c: sa.Connection, caller: Caller) -> MyLimits:
     limit = person.epsilon_cap / EPSILON_UNITS
     elsewhere = limit * tenths / 10.0
     return MyLimits(limit, held, spent, elsewhere, max(limit - elsewhere - held - spent, 0.0))
+
+
+def is_person(c: sa.Connection, caller: Caller, digest: bytes) -> bool:
+    """Whether a seller is the person of a digest."""
+    return bool(digest == value(c, sa.select(_person.digest).where(_person.id == _mine(c, caller).person)))
 
 
 def show_history(c: sa.Connection, caller: Caller) -> list[MyEvent]:
@@ -398,7 +418,9 @@ def _visible(c: sa.Connection, caller: Caller, campaign: int, *roles: str) -> Ca
 
 def _mine(c: sa.Connection, caller: Caller) -> Any:
     theirs = schema.seller.c.participation == _own.id
-    query = sa.select(schema.participation, schema.seller.c.payee).outerjoin(schema.seller, theirs)
+    of = schema.seller.c
+    query = sa.select(schema.participation, of.payee, of.screened_at, of.panel)
+    query = query.outerjoin(schema.seller, theirs)
     row = c.execute(query.where(_own.id == caller.participation)).one_or_none()
     if row is None:
         raise nothing()

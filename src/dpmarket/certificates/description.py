@@ -31,7 +31,7 @@ def describe_market(rules: Mapping[str, Any]) -> dict[str, Any]:
     ----------
     rules
         ``rules()`` of a mechanism, or a campaign's: ``mechanism``; ``groups`` or one ``virtual_cost``;
-        ``objective``; ``epsilon_cost``; ``delta``; ``budget``; ``schedule`` (one for everybody) or ``prices``
+        ``objective``; ``epsilon_cost``; ``delta``; ``budget``; ``schedules`` (one per group) or ``prices``
         (of each part ``payment_weight`` and ``schedules``); of cross-priced markets ``salt`` and, where it is
         bound to the sellers, ``sellers`` and ``nonce``. Other keys are left out.
 
@@ -42,8 +42,8 @@ def describe_market(rules: Mapping[str, Any]) -> dict[str, Any]:
     """
     groups = rules.get("groups") or [{"name": "all", "share": 1.0, "virtual_cost": rules.get("virtual_cost")}]
     prices = rules.get("prices", ())
-    if "schedule" in rules:
-        prices = ({"payment_weight": None, "schedules": [rules["schedule"]] * len(groups)},)
+    if "schedules" in rules:
+        prices = ({"payment_weight": None, "schedules": list(rules["schedules"])},)
     split = None
     if rules.get("salt") is not None:
         split = {

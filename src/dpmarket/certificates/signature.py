@@ -34,7 +34,7 @@ def new_signing_key(target: str | os.PathLike[str]) -> str:
     Returns
     -------
     str
-        64 hexadecimal digits, for whoever will verify signatures.
+        64 hexadecimal digits, for those who will verify signatures.
 
     Raises
     ------

@@ -12,7 +12,7 @@ __all__ = ["main"]
 
 
 def main() -> None:
-    """Run the command; the version is told before anything is loaded."""
+    """Run the command; the version is printed before anything is loaded."""
     if sys.argv[1:] == ["--version"]:
         print(f"dpmarket {__version__}")
         return

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
+from dpmarket.progress import told_of_reading
+
 if TYPE_CHECKING:
     from dpmarket.cli.render import Voice
     from dpmarket.costs import CostDistribution
@@ -104,7 +106,8 @@ def together(command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
     def call(**given: Any) -> None:
         value = kind(**{one.name: given.pop(one.name) for one in options})
-        command(value, **given)
+        with told_of_reading(lambda sentence: value.voice().remark(sentence)):
+            command(value, **given)
 
     taken = [*(one.replace(kind=keyword) for one in own), *options]
     call.__signature__ = signature.replace(parameters=taken)  # type: ignore[attr-defined]

@@ -172,10 +172,11 @@ def participation(
     from dpmarket.errors import FileProblem
     from dpmarket.files import number_column, read_table
 
-    table = read_table(costs, [id_column, cost_column], texts=[id_column])
+    table = read_table(costs, [id_column, cost_column], [id_column], [cost_column])
     names = normal_ids(table, id_column)[0].to_list()
     own = dict(zip(names, number_column(table, cost_column, costs), strict=True))
-    quoted = read_table(quotes, [id_column, "epsilon", "payment_minor_units"], texts=[id_column])
+    figures = ["epsilon", "payment_minor_units"]
+    quoted = read_table(quotes, [id_column, *figures], [id_column], figures)
     ids = normal_ids(quoted, id_column)[0].to_list()
     missing = sum(name not in own for name in ids)
     if missing or len(own) != table.height:

@@ -82,7 +82,7 @@ def fit(
 
     if output is not None:
         refuse_same(output, pilot)
-    fitted = fit_costs(number_column(read_table(pilot, [column]), column, pilot), low, high)
+    fitted = fit_costs(number_column(read_table(pilot, [column], numbers=[column]), column, pilot), low, high)
     if output is not None:
         # Named, so that quoting can refuse the pilot's people; without a folder, which nobody need know.
         source = {"file": pilot.name, "column": column}

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def show(
     given: Spoken,
     file: Annotated[
-        Path, typer.Argument(help="Quotes, a model, statistics, rules or a market (.db), told by its ending.")
+        Path, typer.Argument(help="Quotes, a model, statistics, rules or a market (.db), by its ending.")
     ],
 ) -> None:
     """Show what a file or a market holds; nothing about single people."""

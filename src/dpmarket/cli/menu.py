@@ -35,6 +35,7 @@ def menu(
     max_epsilon: Annotated[float, typer.Option(help="Nobody sells more than this epsilon.")] = 10.0,
     weight_cap: WeightCapOption = None,
     max_mean_epsilon: MaxMeanEpsilonOption = None,
+    group: Annotated[str | None, typer.Option(help="Whose menu, where the rules have groups.")] = None,
     points: Annotated[int, typer.Option(help="How many choices to show, besides selling nothing.")] = 10,
     figure: Annotated[
         Path | None, typer.Option(help="Draw the menu to this .svg, .png or .pdf file.")
@@ -46,7 +47,7 @@ def menu(
 
     Picking one's best choice is reporting one's true cost.
     """
-    from dpmarket.campaign.rules.pricing import online_schedule
+    from dpmarket.campaign.rules.pricing import online_schedules
     from dpmarket.campaign.rules.rules_file import read_rules
     from dpmarket.cli.render import number, print_table
     from dpmarket.files import to_json
@@ -59,7 +60,12 @@ def menu(
         if (costs, payment_weight, sellers) != (None, None, None):
             raise typer.BadParameter("leave out --costs, --payment-weight and --sellers: the file says it.")
         found = read_rules(rules)
-        schedule, delta = online_schedule(found)[0], found.delta
+        schedules, delta = online_schedules(found)[0], found.delta
+        if group is None and found.groups:
+            raise typer.BadParameter(f"name --group: one of {', '.join(found.groups)}.")
+        if group is not None and group not in found.groups:
+            raise typer.BadParameter(f"the rules have no group {group!r}.")
+        schedule = schedules[list(found.groups).index(group) if group is not None else 0]
     elif costs is None or payment_weight is None or sellers is None:
         raise typer.BadParameter("name a rules file, or --costs, --payment-weight and --sellers.")
     else:

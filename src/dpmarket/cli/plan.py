@@ -187,12 +187,14 @@ def _forecast(
     from dpmarket.campaign.rules.rules_file import read_rules
     from dpmarket.cli.render import Voice, print_table
     from dpmarket.files import to_json, write_bytes
+    from dpmarket.progress import told_of_reading
     from dpmarket.report.forecast import BUDGETS, PERSONAL, forecast_rules
 
     rules = read_rules(path)
     budgets = None if budget is None else [budget * factor for factor in BUDGETS]
     numbers = None if sellers is None else [sellers]
-    with Voice(as_json, quiet=False).progress() as progress:
+    voice = Voice(as_json, quiet=False)
+    with told_of_reading(voice.remark), voice.progress() as progress:
         found = forecast_rules(
             rules, public, budgets=budgets, sellers=numbers, campaigns=campaigns, progress=progress
         )

@@ -33,7 +33,7 @@ def report(
     ] = None,
     groups: Annotated[
         str | None,
-        typer.Option("--groups", help="A column of the test data: the error is told for each of its values."),
+        typer.Option("--groups", help="A column of the test data: the error is shown for each value."),
     ] = None,
     certificate: Annotated[
         Path | None,

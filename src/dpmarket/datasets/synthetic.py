@@ -25,7 +25,7 @@ def separable(
     records, features
         How many, whole numbers: at least 2 records, one feature.
     rng
-        Source of randomness, for the boundary, too.
+        Source of randomness, also for the boundary.
     margin
         Least distance of a record from the boundary, >= 0, in standard deviations of one feature. Records
         are pushed away from the boundary along its normal, so that no record is redrawn.
@@ -84,7 +84,7 @@ def logistic(
     records, features
         How many, whole numbers: at least 2 records, one feature.
     rng
-        Source of randomness, for the coefficients, too.
+        Source of randomness, also for the coefficients.
     strength
         Standard deviation of the model's margin, >= 0: 0 means labels without information.
     correlation
@@ -142,7 +142,7 @@ def census(records: int, rng: np.random.Generator, positive: float = 0.25) -> Pu
     records
         How many, at least 2.
     rng
-        Source of randomness, for the population, too.
+        Source of randomness, also for the population.
     positive
         About which share of records has the second class, strictly between 0 and 1.
 

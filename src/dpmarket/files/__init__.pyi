@@ -15,6 +15,7 @@ from .columns import find as find
 from .columns import number_column as number_column
 from .columns import numbers_of as numbers_of
 from .columns import refuse as refuse
+from .dialect import is_of_numbers as is_of_numbers
 from .documents import read_json as read_json
 from .documents import read_toml as read_toml
 from .documents import to_json as to_json

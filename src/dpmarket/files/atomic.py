@@ -120,7 +120,7 @@ def write_bytes(target: str | os.PathLike[str], data: bytes, *, overwrite: bool 
 
 
 def private_bytes(target: str | os.PathLike[str], data: bytes, *, overwrite: bool = False) -> None:
-    """Write ``data`` to a file that only its owner may read, atomically, whoever could read an old one."""
+    """Write ``data`` to a file that only its owner may read, atomically, whatever an older one's mode."""
     with atomic_path(target, overwrite=overwrite, mode=PRIVATE) as temporary:
         temporary.write_bytes(data)
 

@@ -1,4 +1,4 @@
-"""Turn a stranger's JSON or TOML into plain data, or refuse it before it takes time or memory.
+"""Turn untrusted JSON or TOML into plain data, or refuse it before it takes time or memory.
 
 Both are text, and small texts can stand for much work: brackets within brackets, keys of fifty thousand
 parts, numbers of a hundred thousand digits. What no honest file needs is refused while it is still text.

@@ -14,9 +14,15 @@ import polars as pl
 from dpmarket.arrays import BoolArray, FloatArray, IntArray
 from dpmarket.errors import FileProblem
 from dpmarket.files.atomic import is_standard_stream
+from dpmarket.files.dialect import DECIMAL_COMMA, THOUSANDS
 
 _SHOWN = 3
-_DECIMAL_COMMA = r"^\s*[+-]?\d+,\d+\s*$"
+_YEAR = r"\d{4}"
+_MIDNIGHT = r"[ T]00:00(:00(\.0+)?)?$"
+_MARKS = {
+    "a separator of thousands, or what may be one (write 1234; a fraction with a fourth digit)": THOUSANDS,
+    "a decimal comma (write a point)": DECIMAL_COMMA,
+}
 
 
 @dataclass(frozen=True)
@@ -88,11 +94,14 @@ def numbers_of(
         )
     problems = []
     if column.dtype == pl.String:
-        blank = column.is_null() | (column.str.strip_chars() == "")
-        comma = column.str.contains(_DECIMAL_COMMA).fill_null(value=False)
-        numbers = column.str.strip_chars().cast(pl.Float64, strict=False)
-        text = numbers.is_null() & ~blank & ~comma
-        problems += find(name, "a decimal comma (write a point)", comma.to_numpy(), rows)
+        column = column.str.strip_chars()
+        blank = column.is_null() | (column == "")
+        numbers = column.cast(pl.Float64, strict=False)
+        text = numbers.is_null() & ~blank
+        for words, form in _MARKS.items():
+            marked = text & column.str.contains(form).fill_null(value=False)
+            problems += find(name, words, marked.to_numpy(), rows)
+            text &= ~marked
         problems += find(name, "no number", text.to_numpy(), rows)
         missing = blank.to_numpy()
     else:
@@ -110,19 +119,21 @@ def dates_of(texts: pl.Series) -> tuple[pl.Series, bool]:
     """Return texts as dates, all in one form, null where there is none; and whether the day comes first.
 
     Read are dates such as 2020-12-31, and 31.12.2020, 31-12-2020 or 31/12/2020 where all texts are such, the
-    last only if a day above 12 shows that the month does not come first.
+    last only if a day above 12 shows that the month does not come first. A time of midnight is left out.
 
     Examples
     --------
     >>> dates_of(pl.Series(["31.12.2020", None]))[0].to_list()
     [datetime.date(2020, 12, 31), None]
     """
+    texts = texts.str.replace(_MIDNIGHT, "")
+    dated = texts.set(~texts.str.contains(_YEAR), None)  # 31.12.20 is of no century
     for form in ("%d.%m.%Y", "%d-%m-%Y", "%d/%m/%Y"):
-        found = texts.str.to_date(form, strict=False)
+        found = dated.str.to_date(form, strict=False)
         is_whole = found.null_count() == texts.null_count() < len(texts)
         if is_whole and texts.str.to_date("%m/%d/%Y", strict=False).null_count() > texts.null_count():
             return found, True
-    return texts.str.to_date("%Y-%m-%d", strict=False), False
+    return dated.str.to_date("%Y-%m-%d", strict=False), False
 
 
 def number_column(table: pl.DataFrame, name: str, source: str | os.PathLike[str]) -> FloatArray:
@@ -140,17 +151,20 @@ def number_column(table: pl.DataFrame, name: str, source: str | os.PathLike[str]
 
 def _numbering(table: pl.DataFrame, source: str | os.PathLike[str]) -> tuple[str, int]:
     """Return the word for a row's place, and what to add to its position."""
-    if Path(source).suffix.lower() == ".parquet":
-        return "row", 1
+    kind = Path(source).suffix.lower()
+    if kind in (".parquet", ".xlsx"):
+        return "row", 1 if kind == ".parquet" else 2
     texts = [table.get_column(name) for name in table.columns if table.get_column(name).dtype == pl.String]
-    several = any(bool(column.str.contains("\n", literal=True).any()) for column in texts)
+    several, first = any(bool(column.str.contains("\n", literal=True).any()) for column in texts), 2
     if not several and not is_standard_stream(source) and Path(source).is_file():
         with Path(source).open("rb") as file:
+            first += file.read(8).startswith((b"sep=", b"\xef\xbb\xbfsep="))
+            file.seek(0)
             breaks = sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
             # Blank lines at the end are no rows.
             file.seek(max(file.tell() - (1 << 16), 0))
             end = file.read()
             breaks -= max(end.count(b"\n") - end.rstrip().count(b"\n") - 1, 0)
-        several = breaks > table.height + 1
+        several = breaks > table.height + first - 1
     # Cells with line breaks in them: lines cannot be counted, rows can.
-    return ("row", 1) if several else ("line", 2)
+    return ("row", 1) if several else ("line", first)

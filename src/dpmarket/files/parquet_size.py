@@ -2,7 +2,7 @@
 
 A hundred kilobytes can stand for gigabytes: pages are compressed, and a run of equal values takes a few bytes
 however long it is. The footer says how many values each column has, and every page says how large it becomes;
-a page that becomes larger than it says is refused by whoever unpacks it. Both are written in Thrift's compact
+a page that becomes larger than it says is refused when it is unpacked. Both are written in Thrift's compact
 protocol, of which this module reads what it needs.
 """
 

@@ -1,11 +1,15 @@
-"""Read and write tables: CSV and Parquet by the file's ending, ``-`` for standard input and output."""
+"""Read tables as people have them (CSV of any kind, Excel, Parquet), and write CSV and Parquet.
+
+The file's ending says which, ``-`` is standard input or output. Separators, decimal commas and byte-order
+marks are recognised, and :func:`~dpmarket.progress.tell_reading` says so.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import io
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -14,6 +18,7 @@ import polars as pl
 
 from dpmarket.errors import FileProblem
 from dpmarket.files.atomic import PRIVATE, atomic_path, is_standard_stream, read_bytes, write_bytes
+from dpmarket.files.dialect import SEPARATORS, is_of_numbers, separator_of, with_points
 from dpmarket.files.formulas import as_meant, csv_text, write_csv
 from dpmarket.files.untrusted import (
     Source,
@@ -23,31 +28,37 @@ from dpmarket.files.untrusted import (
     refuse_unreadable_parquet,
     size_of,
 )
+from dpmarket.progress import tell_reading
 
 _HEAD = 1 << 16  # bytes
+_READ = {".csv": ".csv", ".tsv": ".csv", ".txt": ".csv", ".xlsx": ".xlsx", ".parquet": ".parquet"}
+_STARTS = {b"PAR1": ".parquet", b"PK\x03\x04": ".xlsx"}
+_UTF_16, _SEP = (b"\xff\xfe", b"\xfe\xff"), (b"sep=", b"\xef\xbb\xbfsep=")
 
 
 def read_table(
-    source: str | os.PathLike[str],
+    source: str | os.PathLike[str] | bytes,
     columns: Sequence[str] | None = None,
     texts: Sequence[str] = (),
     numbers: Sequence[str] = (),
     if_there: Sequence[str] = (),
 ) -> pl.DataFrame:
-    """Read a .csv or .parquet file, all columns or the named ones, in this order.
+    """Read a table, all columns or the named ones, in this order.
 
     Parameters
     ----------
     source
-        The file; ``-`` is the standard input, CSV or Parquet as its first bytes say.
+        A .csv (.tsv, .txt), .xlsx or .parquet file; ``-`` is the standard input. It, and content in memory,
+        is what its first bytes say.
     columns, if_there
         The columns to read, None: all; and those of them that may be missing.
     texts
-        Columns kept as the text that stands in the file (``007`` stays ``007``), without the apostrophe that
-        keeps spreadsheets from running it.
+        Columns of texts, whatever they hold: ``007`` stays ``007``. Of CSV all columns are texts but
+        ``numbers``, without the apostrophe that keeps spreadsheets from running a cell.
     numbers
-        Columns of numbers. Cells that are none are left for :func:`~dpmarket.files.columns.numbers_of` to
-        find.
+        Columns of numbers. Cells that are none, or have what may be a separator of thousands, are left for
+        :func:`~dpmarket.files.columns.numbers_of` to find. Where all columns are read, those that hold
+        nothing else.
 
     Raises
     ------
@@ -56,47 +67,72 @@ def read_table(
         a header row, that would be a value.
     """
     place, kind = _open(source)
-    name = "the standard input" if is_standard_stream(source) else str(source)
+    name = _name(source)
     _refuse_unreadable(place, kind, name)
+    mark = separator_of(_head(place)) if kind == ".csv" else ","
     try:
-        there = _header(place, kind)
-        wanted = None
-        if columns is not None:
-            wanted = [column for column in columns if column in there or column not in if_there]
-            _refuse_missing(wanted, there, name)
-        texts = [column for column in texts if column in there]
-        table = (
-            _read_csv(place, wanted, texts, numbers)
-            if kind == ".csv"
-            else pl.read_parquet(_readable(place), columns=wanted)
-        )
+        written = _header(place, kind, name, mark)
+        there = [one.strip() for one in written]
+        if columns is None and 2 * there.count("") > len(there):
+            raise FileProblem(
+                f"cannot read {name}: most of its columns have no name; the header must be its first row."
+            )
+        named = [one for one in there if one] if columns is None else columns
+        wanted = [one for one in named if one in there or one not in if_there]
+        _refuse_missing(wanted, there, name)
+        texts, numbers = ([one for one in names if one in wanted] for names in (texts, numbers))
+        if kind == ".csv":
+            raw = [written[there.index(one)] for one in wanted]
+            table = _read_csv(place, mark, dict(zip(wanted, raw, strict=True)), numbers)
+        elif kind == ".xlsx":
+            from dpmarket.files.excel import read_excel
+
+            table = read_excel(place, name, wanted, texts)
+        else:
+            table = pl.read_parquet(_readable(place), columns=wanted)
     except pl.exceptions.NoDataError:
         raise FileProblem(f"cannot read {name}: the file is empty.") from None
     except FileProblem:
         raise
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, UnicodeDecodeError):
         # polars quotes the offending cell, which may be private: its words are not passed on.
-        raise FileProblem(_not_a_table(place, kind, name)) from None
-    if kind == ".csv":
+        raise FileProblem(_not_a_table(place, kind, name, mark)) from None
+    if kind != ".parquet":
         table = _without_blank_end(table)
     if table.height == 0:
         raise FileProblem(f"cannot use {name}: it has a header but no rows.")
     table = table.with_columns([_as_text(table, text, name) for text in texts])
-    if kind == ".csv":
-        table = table.with_columns([as_meant(table.get_column(text)) for text in texts])
-    else:
+    if kind == ".parquet":
         _refuse_endless_texts(table, place, name)
-    return table if wanted is None else table.select(wanted)
+    else:
+        if columns is None:
+            numbers = [one.name for one in table if one.dtype == pl.String and is_of_numbers(one)]
+        table = _as_meant(table, numbers, mark if kind == ".csv" else "", name)
+    return table.select(wanted)
 
 
-def column_names(source: str | os.PathLike[str]) -> list[str]:
+def _as_meant(table: pl.DataFrame, numbers: Sequence[str], mark: str, name: str) -> pl.DataFrame:
+    """Return a table without what its program added to texts and numbers; say how it was read."""
+    found = [one for one in numbers if table.schema[one] == pl.String]
+    table, commas = with_points(table, found, is_plain=mark == ",")
+    kept = [one for one in table.columns if table.schema[one] == pl.String and one not in found]
+    said = [] if mark in ("", ",") else [f"{SEPARATORS[mark]} between columns"]
+    said += [f"decimal commas in {_names(commas)}"] if commas else []
+    if said:
+        tell_reading(f"{name} was read with {' and '.join(said)}.")
+    return table.with_columns([as_meant(table.get_column(one)) for one in kept])
+
+
+def column_names(source: str | os.PathLike[str] | bytes) -> list[str]:
     """Return the names of a file's columns, in order."""
     place, kind = _open(source)
-    _refuse_unreadable(place, kind, str(source))
+    name = _name(source)
+    _refuse_unreadable(place, kind, name)
     try:
-        return _header(place, kind)
+        mark = separator_of(_head(place)) if kind == ".csv" else ","
+        return [one.strip() for one in _header(place, kind, name, mark)]
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, UnicodeDecodeError):
-        raise FileProblem(f"cannot understand {source} as a table.") from None
+        raise FileProblem(f"cannot understand {name} as a table.") from None
 
 
 def csv_columns(data: bytes) -> dict[str, list[str]]:
@@ -155,25 +191,40 @@ def _write(path: Path, kind: str, table: pl.DataFrame) -> None:
 
 
 def table_kind(path: str | os.PathLike[str]) -> str:
-    """Return ``.csv`` or ``.parquet``, whichever a path ends in; refuses other endings."""
+    """Return ``.csv`` or ``.parquet``, whichever a path to write ends in; refuses other endings."""
+    return _kind(path, {".csv": ".csv", ".parquet": ".parquet"})
+
+
+def _kind(path: str | os.PathLike[str], kinds: Mapping[str, str]) -> str:
     try:
         os.fspath(path).encode()
     except UnicodeEncodeError:
         raise FileProblem(f"expected a file's name in UTF-8, got {Path(path).name!r}.") from None
     ending = Path(path).suffix.lower()
-    if ending not in (".csv", ".parquet"):
-        raise FileProblem(f"expected a file ending in .csv or .parquet, got {Path(path).name!r}.")
-    return ending
+    if ending not in kinds:
+        *others, last = dict.fromkeys(kinds.values())
+        expected = f"{', '.join(others)} or {last}"
+        raise FileProblem(f"expected a file ending in {expected}, got {Path(path).name!r}.")
+    return kinds[ending]
 
 
 def _refuse_unreadable(place: Source, kind: str, name: str) -> None:
     if kind == ".csv":
         refuse_unreadable_csv(place, name)
-    else:
+    elif kind == ".parquet":
         refuse_unreadable_parquet(place, name)
 
 
-def _open(source: str | os.PathLike[str]) -> tuple[Source, str]:
+def _name(source: str | os.PathLike[str] | bytes) -> str:
+    if isinstance(source, bytes):
+        return "the table"
+    return "the standard input" if is_standard_stream(source) else str(source)
+
+
+def _open(source: str | os.PathLike[str] | bytes) -> tuple[Source, str]:
+    """Return a file or content, and what it is; of CSV that has to be changed, content."""
+    if isinstance(source, bytes):
+        return _stream(source)
     if is_standard_stream(source):
         return _stream(read_bytes(source))
     path = Path(source)
@@ -181,24 +232,50 @@ def _open(source: str | os.PathLike[str]) -> tuple[Source, str]:
         raise FileProblem(f"cannot read {path}: it is a folder; name a file.")
     if not path.exists():
         raise FileProblem(f"cannot read {path}: there is no such file.")
-    if not path.is_file():  # a pipe or a device: read once, told by its first bytes
+    if not path.is_file():  # a pipe or a device: read once, recognised by its first bytes
         return _stream(read_bytes(path))
-    return path, table_kind(path)
+    kind = _kind(path, _READ)
+    if kind != ".csv":
+        return path, kind
+    with path.open("rb") as file:
+        head = file.read(_HEAD)
+    is_usual = not head.startswith((*_UTF_16, *_SEP)) and (b"\n" in head or b"\r" not in head)
+    return (path if is_usual else _plain(read_bytes(path))), kind
 
 
 def _stream(data: bytes) -> tuple[bytes, str]:
-    return data, ".parquet" if data.startswith(b"PAR1") else ".csv"
+    kind = next((kind for start, kind in _STARTS.items() if data.startswith(start)), ".csv")
+    return (_plain(data) if kind == ".csv" else data), kind
 
 
-def _not_a_table(place: Source, kind: str, name: str) -> str:
+def _plain(data: bytes) -> bytes:
+    """Return CSV in UTF-8 whose first line is the header."""
+    if data.startswith(_UTF_16):
+        try:
+            data = data.decode("utf-16").encode()
+        except UnicodeError:
+            raise FileProblem("cannot read a table in UTF-16 that is cut off; save it as UTF-8.") from None
+    if data.startswith(_SEP):  # Excel's line about the separator, which is seen without it
+        data = data.partition(b"\n")[2]
+    return data if b"\n" in data[:_HEAD] else data.replace(b"\r", b"\n")
+
+
+def _head(place: Source) -> str:
+    if isinstance(place, Path):
+        with place.open("rb") as file:
+            return file.read(_HEAD).decode("latin-1")
+    return place[:_HEAD].decode("latin-1")
+
+
+def _not_a_table(place: Source, kind: str, name: str, mark: str) -> str:
     """Say why something is no table; nothing of polars' own words, which quote cells."""
     if kind == ".parquet":
         return f"cannot understand {name} as Parquet."
-    where = csv_problem(read_bytes(place) if isinstance(place, Path) else place)
+    where = csv_problem(read_bytes(place) if isinstance(place, Path) else place, mark)
     return (
-        f"cannot understand {name} as CSV: {f'{where}; ' if where else ''}expected UTF-8 text with a header "
-        "row and commas between columns, the same number in every row (a comma inside a cell needs quotes "
-        "around the cell; decimals have points)."
+        f"cannot understand {name} as CSV: {f'{where}; ' if where else ''}expected UTF-8 text (in Excel: "
+        f"'CSV UTF-8') with the header in its first row and {SEPARATORS[mark]} between columns, the same "
+        f"number in every row (a cell with '{mark}' in it needs quotes around it)."
     )
 
 
@@ -214,11 +291,15 @@ def _readable(place: Source) -> Path | io.BytesIO:
     return place if isinstance(place, Path) else io.BytesIO(place)
 
 
-def _header(place: Source, kind: str) -> list[str]:
+def _header(place: Source, kind: str, name: str, mark: str) -> list[str]:
     if kind == ".parquet":
         return list(pl.read_parquet_schema(_readable(place)))
+    if kind == ".xlsx":
+        from dpmarket.files.excel import excel_columns
+
+        return excel_columns(place, name)
     # Without a header polars renames nothing, so that a column that is there twice is seen.
-    first = pl.read_csv(_beginning(place), n_rows=1, has_header=False, infer_schema=False)
+    first = pl.read_csv(_beginning(place), n_rows=1, has_header=False, infer_schema=False, separator=mark)
     return ["" if value is None else value.removeprefix("\ufeff") for value in first.row(0)]
 
 
@@ -238,7 +319,7 @@ def _beginning(place: Source) -> Path | io.BytesIO:
 def _refuse_missing(columns: Sequence[str], there: Sequence[str], name: str) -> None:
     missing = [column for column in columns if column not in there]
     if missing:
-        # The other names are not told: in a file without a header row they are somebody's record.
+        # The other names are not shown: in a file without a header row they are somebody's record.
         found = [column for column in columns if column in there]
         raise FileProblem(
             f"cannot find {_names(missing)} in {name}: of its {len(there)} columns only {_names(found)} "
@@ -252,27 +333,19 @@ def _refuse_missing(columns: Sequence[str], there: Sequence[str], name: str) -> 
         raise FileProblem(f"expected column {_names(twice)} once in {name}, found it more often.")
 
 
-def _read_csv(
-    place: Source, columns: list[str] | None, texts: Sequence[str], numbers: Sequence[str]
-) -> pl.DataFrame:
-    kinds: dict[str, Any] = dict.fromkeys(texts, pl.String)
-    try:
-        return pl.read_csv(
-            _readable(place),
-            columns=columns,
-            infer_schema_length=None if set(columns or ("",)) - {*texts, *numbers} else 0,
-            schema_overrides=kinds | dict.fromkeys(numbers, pl.Float64),
-        )
-    except pl.exceptions.ComputeError:
-        if not numbers:
-            raise
-        # A cell is no number: read them as text, and let numbers_of find it.
-        return pl.read_csv(
-            _readable(place),
-            columns=columns,
-            infer_schema_length=None,
-            schema_overrides=kinds | dict.fromkeys(numbers, pl.String),
-        )
+def _read_csv(place: Source, mark: str, columns: Mapping[str, str], numbers: Sequence[str]) -> pl.DataFrame:
+    """Return columns, by the name in the header of each, as texts; ``numbers`` as floats if all are such."""
+    options: dict[str, Any] = {
+        "columns": list(columns.values()),
+        "infer_schema": False,
+        "separator": mark,
+    }
+    floats = {columns[one]: pl.Float64 for one in numbers}
+    names = {written: name for name, written in columns.items()}
+    if mark == ",":  # else 1.234 may be a thousand
+        with contextlib.suppress(pl.exceptions.ComputeError):
+            return pl.read_csv(_readable(place), schema_overrides=floats, **options).rename(names)
+    return pl.read_csv(_readable(place), **options).rename(names)
 
 
 def _as_text(table: pl.DataFrame, column: str, name: str) -> pl.Series:

@@ -28,16 +28,14 @@ def most_unpacked(size: int) -> int:
 
 
 def refuse_unreadable_csv(source: Source, name: str) -> None:
-    """Say in a clear word what the beginning of a file tells about one that is no CSV with commas.
+    """Say in a clear word what the beginning of a file tells about one that is no CSV.
 
     Raises
     ------
     FileProblem
-        UTF-16, another separator, something compressed, or a header row without end.
+        Something compressed, or a header row without end.
     """
     head = _head(source, name)
-    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise FileProblem(f"cannot read {name}: it is in UTF-16 (byte-order mark); save it as UTF-8.")
     for mark, kind in _PACKED.items():
         # Two letters may begin an honest header; what follows them in a compressed file is no text.
         if head.startswith(mark) and not head[:64].isascii():
@@ -45,14 +43,8 @@ def refuse_unreadable_csv(source: Source, name: str) -> None:
     header, end, _ = head.partition(b"\n")
     if not end and len(head) == _HEAD:
         raise FileProblem(f"cannot read {name}: its first row is longer than {_HEAD >> 20} MB.")
-    if header.count(b",") >= _COLUMNS:
+    if max(header.count(mark) for mark in b",;\t|") >= _COLUMNS:
         raise FileProblem(f"cannot read {name}: it has more than {_COLUMNS:,} columns.")
-    for separator, word in ((b";", "semicolons"), (b"\t", "tabs")):
-        if separator in header and b"," not in header:
-            raise FileProblem(
-                f"cannot read {name}: its columns are separated by {word}; save it with commas between "
-                "columns and points in decimals."
-            )
 
 
 def refuse_unreadable_parquet(source: Source, name: str) -> None:
@@ -94,7 +86,7 @@ def _head(source: Source, name: str) -> bytes:
         raise FileProblem(f"cannot read {name}: {problem.strerror or problem}.") from None
 
 
-def csv_problem(data: bytes) -> str | None:
+def csv_problem(data: bytes, separator: str = ",") -> str | None:
     r"""Return where bytes stop being CSV with the same number of cells in every row; None if nowhere.
 
     Examples
@@ -108,7 +100,7 @@ def csv_problem(data: bytes) -> str | None:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as problem:
         return f"line {data.count(10, 0, problem.start) + 1} is no text in UTF-8"
-    reader = csv.reader(io.StringIO(text, newline=""))
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
     try:
         header = next(reader, [])
         for row in reader:

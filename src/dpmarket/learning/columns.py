@@ -18,6 +18,16 @@ from dpmarket import checks
 from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.errors import InvalidInput
 
+YES_AND_NO = (
+    ("true", "false"), ("yes", "no"), ("y", "n"), ("t", "f"), ("ja", "nein"), ("j", "n"), ("wahr", "falsch"),
+    ("oui", "non"), ("o", "n"), ("vrai", "faux"), ("si", "no"), ("sí", "no"), ("sì", "no"), ("s", "n"),
+    ("verdadero", "falso"), ("vero", "falso"), ("sim", "não"), ("verdadeiro", "falso"), ("ja", "nee"),
+    ("waar", "onwaar"), ("ja", "nej"), ("ja", "nei"), ("sand", "falsk"), ("tak", "nie"), ("ano", "ne"),
+    ("da", "nu"), ("da", "ne"), ("igen", "nem"), ("kyllä", "ei"), ("evet", "hay\u0131r"), ("1", "0"),
+)  # fmt: skip
+"""Words for yes and no in the languages of tables, in small letters; no word means both."""
+TRUTHS = {word: place == 0 for pair in YES_AND_NO for place, word in enumerate(pair)}
+
 
 class Coded(NamedTuple):
     """One column, coded: a number per record, or a level per record, or both."""
@@ -208,8 +218,8 @@ class Categories:
 class YesNo:
     """A column that is true or false: one column of 0 and 1.
 
-    Read are truths, 1 and 0, and the words true, yes, false and no, in capitals or not. Other texts are
-    refused: none of them means "no".
+    Read are truths, 1 and 0, and words for yes and no in several languages, in capitals or not
+    (:data:`YES_AND_NO`). Other texts are refused: none of them means "no".
 
     Parameters
     ----------
@@ -246,10 +256,11 @@ class YesNo:
             gap = places[bool(self.missing)]
         elif self.missing_category:
             gap = 1
-        read = (_WORDS.get(value.lower(), value) if isinstance(value, str) else value for value in values)
+        values = [value.strip().lower() if isinstance(value, str) else value for value in values]
+        read = (TRUTHS.get(value, value) if isinstance(value, str) else value for value in values)
         found = np.array([_place(value, places, gap, unknown=-2) for value in read], dtype=np.int64)
-        if any(isinstance(value, str) and value.lower() not in _WORDS for value in values):
-            raise InvalidInput("expected true or false, yes or no, 1 or 0; found other texts.")
+        if any(isinstance(value, str) and value not in TRUTHS for value in values):
+            raise InvalidInput("expected true or false, yes or no, ja or nein, 1 or 0; found other texts.")
         outside, gaps = int((found == -2).sum()), int((found == -3).sum())
         return Coded(None, np.maximum(found, -1), outside, gaps)
 
@@ -258,7 +269,6 @@ class YesNo:
         return {"boolean": True} | _about_gaps(self)
 
 
-_WORDS = dict.fromkeys(("true", "yes", "1"), True) | dict.fromkeys(("false", "no", "0"), False)
 Column = Numbers | Dates | Categories | YesNo
 _KINDS: tuple[tuple[type[Any], tuple[str, ...]], ...] = (
     (Numbers, ("low", "high")),

@@ -98,7 +98,7 @@ class HessianPlan:
             For more than 100 coefficients.
         Infeasible
             If the noise's largest eigenvalue would exceed the mean one of a usual Hessian eight times:
-            directions of little curvature could then not be told from others, and intervals be too narrow.
+            directions of little curvature could then hide among others, and intervals be too narrow.
         """
         if self.coefficients > _MOST_COEFFICIENTS:
             raise InvalidInput(

@@ -8,9 +8,7 @@ estimator with ``noise_norm=encoder.noise_norm()``.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -22,43 +20,11 @@ from dpmarket import checks
 from dpmarket.arrays import BoolArray, FloatArray, IntArray
 from dpmarket.errors import InvalidInput
 from dpmarket.learning.columns import Coded, Column, column_from
+from dpmarket.learning.row_scale import RowScale, features_of, row_scale
 from dpmarket.learning.tables import columns_of, declared_from, names_of
 from dpmarket.privacy.noise_norm import NoiseNorm
 
 _SCHEMA = "dpmarket.encoder/1"
-_CLEARLY = 0.9
-_ROOM = 1.0 - 2.0**-30
-
-
-@dataclass(frozen=True)
-class _Scaling:
-    """The norm in which encoded rows are at most 1 long, and what every row is multiplied by."""
-
-    norm: NoiseNorm
-    factor: float  # 1 / the largest length that a row can have, less a little: rounding decides nothing
-
-
-def _scaling_for(numbers: list[bool], groups: int, radius: float) -> _Scaling:
-    r"""Return the norm with the least noise for columns of these kinds, and the scale of rows in it.
-
-    In units of a row before scaling, the noise has the mean square :math:`B R^2 / (\sum \epsilon)^2`, with B
-    of :class:`~dpmarket.privacy.noise_norm.NoiseNorm` and R the largest length of a row in the norm: for K
-    groups of categories, each with at most one active level, and m numbers of Euclidean length at most r,
-    :math:`\sqrt{r^2 + K}` in the Euclidean norm, :math:`r + K` in the mixed one and :math:`\sqrt{m}\, r + K`
-    in the sum of absolute values. The Euclidean norm is left only for one that is clearly better.
-    """
-    m, n = sum(numbers), len(numbers)
-    length = min(radius, math.sqrt(m))  # what numbers in [-1, 1] can reach at most
-    euclidean = math.sqrt(length * length + groups)
-    levels = [not number for number in numbers]
-    best = NoiseNorm.euclidean(n, constant=1.0), euclidean
-    least = _CLEARLY * math.sqrt(best[0].power) * euclidean
-    for separate, largest in ((levels, length + groups), ([True] * n, math.sqrt(m) * length + groups)):
-        norm = NoiseNorm(separate, min(1.0, euclidean / largest), constant=1.0)
-        if any(separate) and math.sqrt(norm.power) * largest < least:
-            best, least = (norm, largest), math.sqrt(norm.power) * largest
-    norm, largest = best
-    return _Scaling(NoiseNorm(norm.separate, norm.euclidean_bound), _ROOM / largest)
 
 
 class PublicEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[misc, call-arg]
@@ -195,7 +161,7 @@ class PublicEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray[Any, Any]:
         """Return the names of the encoded columns, such as ``age`` and ``job=baker``."""
         columns, _ = self._declared()
-        return np.array([name for name, _ in _features(columns)], dtype=object)
+        return np.array([name for name, _ in features_of(columns)], dtype=object)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the declarations as plain data, ready for JSON."""
@@ -228,15 +194,13 @@ class PublicEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         """Return the norm in which rows are at most 1 long, to be declared to an estimator."""
         return self._declared()[1].norm
 
-    def _declared(self) -> tuple[dict[str, Column], _Scaling]:
+    def _declared(self) -> tuple[dict[str, Column], RowScale]:
         if not isinstance(self.columns, Mapping) or not self.columns:
             raise InvalidInput("expected columns to be a mapping from a column's name to its declaration.")
         if self.outside not in ("clip", "refuse"):
             raise InvalidInput("expected outside to be 'clip' or 'refuse'.")
         columns = {str(name): column_from(str(name), declared) for name, declared in self.columns.items()}
-        kinds = [number for _, number in _features(columns)]
-        groups = sum(bool(column.levels) for column in columns.values())
-        return columns, _scaling_for(kinds, groups, checks.positive("radius", self.radius))
+        return columns, row_scale(columns, checks.positive("radius", self.radius))
 
     def _coded(self, X: Any, columns: dict[str, Column]) -> list[Coded]:
         found = _all_coded(X, columns)
@@ -274,18 +238,8 @@ def _all_coded(X: Any, columns: dict[str, Column]) -> list[Coded]:
     return found
 
 
-def _features(columns: Mapping[str, Column]) -> list[tuple[str, bool]]:
-    """Return the names of the encoded columns, and whether each is a number."""
-    found = []
-    for name, column in columns.items():
-        if column.has_number:
-            found.append((name, True))
-        found.extend((f"{name}={level}", False) for level in column.levels)
-    return found
-
-
 def _assembled(
-    coded: list[Coded], columns: Mapping[str, Column], scaling: _Scaling, radius: float
+    coded: list[Coded], columns: Mapping[str, Column], scaling: RowScale, radius: float
 ) -> csr_array:
     """Return the rows: numbers shortened to the radius, one for every active level, all times the factor."""
     records = len(coded[0].numbers if coded[0].numbers is not None else coded[0].levels)  # type: ignore[arg-type]

@@ -1,8 +1,8 @@
 """Factories of torch models that rules and released models can name: ``torch:package.module:factory``.
 
-A buyer announces the name and the SHA-256 of the module's file; whoever trains or predicts has the same file.
+A buyer announces the name and the SHA-256 of the module's file; all who train or predict have that file.
 Only functions that are marked as factories are called, and only files that mention the mark are imported:
-rules and models come from strangers. The digest is that of the one file, not of what it imports, and not of
+rules and models are untrusted. The digest is that of the one file, not of what it imports, and not of
 torch.
 """
 

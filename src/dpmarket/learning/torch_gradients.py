@@ -124,7 +124,7 @@ class PersonGradients:
         """Return ``sum_i A_i q_i``, exactly: whole numbers in float64, shape (weights,)."""
         tensors, each = self.network.tensors(weights), self.each_record()
         total = np.zeros(weights.size)
-        # People without a record have a place, too: nobody's coming or going moves another.
+        # People without a record also have a place: nobody's coming or going moves another.
         members = np.flatnonzero(self.whole > 0)
         counts = np.bincount(self.owners, minlength=self.whole.size)
         first, order = np.cumsum(counts) - counts, np.argsort(self.owners, kind="stable")

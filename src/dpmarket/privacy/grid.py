@@ -84,7 +84,7 @@ def plan_on(
     r"""Return the least accurate plan on this grid that costs at most ``asked``, less one per cent.
 
     ``cost`` is what a share :math:`2 \rho / g` costs, and ``first_order`` its derivative at 0; a
-    little of the accuracy pays for the rounding of whoever computes the share again.
+    little of the accuracy pays for rounding where the share is computed again.
     """
     usable = asked * (1.0 - _KEPT_BACK)
     share = min(usable / first_order, 0.5)

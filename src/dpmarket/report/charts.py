@@ -9,6 +9,7 @@ from dpmarket.report.figures import (
     draw_guesses,
     draw_options,
     draw_rule,
+    draw_rules,
     inline_svg,
     new_figure,
     with_unit,
@@ -37,6 +38,8 @@ def _rule_chart(summary: Summary, what: str) -> str:
     means = [group.mean_epsilon if what == "epsilon" else group.mean_payment for group in groups]
     figure, (axes,) = new_figure()
     places = [group.mean_cost for group in groups]
+    if summary.strata:
+        return _strata_chart(summary, what)
     worth = None
     if what == "payment":
         worth = [cost * epsilon for cost, epsilon in zip(rule.costs, rule.epsilons, strict=True)]
@@ -55,16 +58,33 @@ def _rule_chart(summary: Summary, what: str) -> str:
     return inline_svg(figure, f"chart-{what}", title, words)
 
 
+def _strata_chart(summary: Summary, what: str) -> str:
+    """Draw the rule of each group."""
+    figure, (axes,) = new_figure()
+    unit = "epsilon" if what == "epsilon" else with_unit("payment", summary.currency)
+    curves = [
+        (one.name, one.rule.costs, one.rule.epsilons if what == "epsilon" else one.rule.payments)
+        for one in summary.strata
+    ]
+    draw_rules(axes, curves, unit=unit, currency=summary.currency)
+    title = f"{unit.split(',')[0].capitalize()} against cost, by group"
+    words = "Lines that fall with the cost: " + "; ".join(
+        f"{name} from {values[0]:.4g} at {costs[0]:.4g} to {values[-1]:.4g} at {costs[-1]:.4g}"
+        for name, costs, values in curves
+    )
+    return inline_svg(figure, f"chart-{what}", title, f"{words}.")
+
+
 def _sellers_chart(summary: Summary) -> str:
     figure, (axes,) = new_figure()
-    cutoff = summary.rule.cutoff
+    cutoff = None if summary.strata else summary.rule.cutoff
     draw_groups(
         axes, _bars(summary.bought_groups), _bars(summary.other_groups), cutoff, currency=summary.currency
     )
     totals = summary.totals
     words = (
         f"Bars over the costs: {totals.bought:,} sellers were bought from, {totals.priced_out:,} were not. "
-        f"{_cutoff_words(cutoff)}"
+        + ("" if summary.strata else _cutoff_words(cutoff))
     )
     return inline_svg(figure, "chart-sellers", "How many sellers have which cost", words)
 

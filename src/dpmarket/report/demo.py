@@ -23,7 +23,7 @@ from dpmarket.campaign.log import forget_place
 from dpmarket.campaign.people import person_digests
 from dpmarket.campaign.place import place_of, state_folder
 from dpmarket.campaign.rules.decision import largest_amount
-from dpmarket.campaign.rules.pricing import online_schedule, plan_for
+from dpmarket.campaign.rules.pricing import online_schedules, plan_for
 from dpmarket.campaign.rules.rules_file import Rules
 from dpmarket.certificates import verify, write_certificate
 from dpmarket.datasets import PublicData, breast_cancer
@@ -92,13 +92,13 @@ def run_demo(folder: str | os.PathLike[str], progress: StageProgress = silent) -
     assert material.model is not None
     assert material.campaign is not None
     progress("Quoting the same people one by one", 0.4)
-    schedule, _ = online_schedule(_online(material.campaign))
+    (schedule,), _ = online_schedules(_online(material.campaign))
     epsilons, payments = schedule.quote(_costs(len(sellers)))
     units = material.minor_units
     amounts = whole_units(payments, units)
     # Escrow is the budget: a seller is quoted while the largest payment is left.
     before = np.cumsum(amounts) - amounts
-    is_quoted = before + largest_amount(schedule, units) <= round(BUDGET * units)
+    is_quoted = before + largest_amount([schedule], units) <= round(BUDGET * units)
     epsilons, amounts = np.where(is_quoted, epsilons, 0.0), np.where(is_quoted, amounts, 0)
     _write_quotes(place / "quotes-online.csv", epsilons, amounts, units)
     write_certificate(certificate, place / "certificate.json", place / "openings.json")

@@ -9,9 +9,9 @@ import numpy as np
 
 from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.audit import Audit, Claim, audit_participation, audit_spending, audit_truthfulness
+from dpmarket.campaign.rules.pricing import everybodys_costs
 from dpmarket.campaign.rules.released import ModelFile
 from dpmarket.certificates import Verification
-from dpmarket.costs import distribution_from_dict
 from dpmarket.mechanisms.cross_pricing import LEAST_SELLERS
 from dpmarket.report.rule import answers_of
 
@@ -28,7 +28,7 @@ def truthfulness_of(rules: Mapping[str, Any], people: int) -> tuple[str, Audit]:
     sellers = LEAST_SELLERS if "budget" in rules else min(_SELLERS, people)
     audit = audit_truthfulness(
         answers_of(rules, sellers / people),  # type: ignore[arg-type]
-        distribution_from_dict(rules["distribution"]),
+        everybodys_costs(rules),
         sellers,
         1,
         _MISREPORTS,
@@ -40,7 +40,7 @@ def truthfulness_of(rules: Mapping[str, Any], people: int) -> tuple[str, Audit]:
 def participation_of(
     rules: Mapping[str, Any], costs: FloatArray, epsilons: FloatArray, amounts: IntArray, minor_units: int
 ) -> tuple[str, Audit]:
-    """Check that sellers who were bought from are paid what epsilon costs them, if they told the truth."""
+    """Check that sellers who were bought from are paid what epsilon costs them, by their reports."""
     bought = epsilons > 0.0
     losses = epsilons[bought] ** (2 if rules["epsilon_cost"]["shape"] == "quadratic" else 1)
     audit = audit_participation(

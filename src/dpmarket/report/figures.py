@@ -175,6 +175,22 @@ def draw_rule(
     _legend(axes)
 
 
+def draw_rules(
+    axes: Axes,
+    curves: Sequence[tuple[str, Sequence[float], Sequence[float]]],
+    *,
+    unit: str,
+    currency: str = "",
+) -> None:
+    """Draw what is offered to each group at every cost: name, costs and values of each."""
+    for k, (name, costs, values) in enumerate(curves):
+        axes.plot(costs, values, color=COLOURS[k % len(COLOURS)], ls=STYLES[k % len(STYLES)], label=name)
+    axes.set_xlabel(with_unit("cost per unit of epsilon", currency))
+    axes.set_ylabel(unit)
+    axes.set_ylim(bottom=0.0)
+    _legend(axes)
+
+
 def draw_groups(
     axes: Axes,
     bought: Sequence[tuple[float, float, int]],

@@ -313,7 +313,7 @@ def forecast_rules(
     seed
         Of people, costs and noise.
     progress
-        Told of each step.
+        Called with each step.
 
     Raises
     ------

@@ -22,17 +22,17 @@ from dpmarket.audit import Audit
 from dpmarket.campaign.certificate import LEFT
 from dpmarket.campaign.database import Market
 from dpmarket.campaign.file_reports import read_reports
-from dpmarket.campaign.opening import rules_of
+from dpmarket.campaign.opening import pools_of, rules_of
 from dpmarket.campaign.people import EPSILON_UNITS, person_digests
 from dpmarket.campaign.place import place_of, refuse_changed
 from dpmarket.campaign.quoting import decided_of, reports_digest_of
 from dpmarket.campaign.rules.pricing import (
     OFFLINE,
-    online_schedule,
+    online_schedules,
     outcome_of,
     plan_for,
     prospect_for,
-    schedule_of,
+    schedules_of,
 )
 from dpmarket.campaign.rules.released import ModelFile, StatisticsFile, released_from_bytes
 from dpmarket.campaign.training import released
@@ -99,8 +99,8 @@ def report_file(
         costs = None
         if reports is not None:
             table = read_reports(place.rules, place.path, reports).table
-            key = market.key
-            if found.mechanism == OFFLINE and reports_digest_of(key, table) != found.reports_digest:
+            key, own = market.key, table.drop("written")
+            if found.mechanism == OFFLINE and reports_digest_of(key, own) != found.reports_digest:
                 raise MarketRefusal("invalid", "These are not the reports that this campaign was quoted for.")
             digests = person_digests(key, table.get_column("id").to_list())
             costs = dict(zip(digests, table.get_column("cost").to_list(), strict=True))
@@ -162,7 +162,9 @@ def read_material(market: Market, campaign: int, costs: Mapping[bytes, float] | 
     digests, states = table.get_column("digest").to_list(), table.get_column("state")
     rules = rules_of(found)
     offline = found.mechanism == OFFLINE
-    public = json.loads(found.offer or "{}") if offline else online_schedule(rules)[1]
+    public = json.loads(found.offer or "{}") if offline else online_schedules(rules)[1]
+    pools = pools_of(rules)
+    members = np.array([pools.index(pool) for pool in table.get_column("pool")], dtype=np.int64)
     epsilons, amounts = (table.get_column(name).to_numpy() for name in ("epsilon", "payment"))
     document = released(market, campaign)
     made = None if document is None else released_from_bytes(document)
@@ -170,12 +172,15 @@ def read_material(market: Market, campaign: int, costs: Mapping[bytes, float] | 
     if costs is not None and known:
         own = np.array([costs[digest] for digest in digests])
     else:
-        own = costs_behind(schedule_of(public, epsilons.size), epsilons)
+        own = np.zeros(epsilons.size)
+        for g, schedule in enumerate(schedules_of(public, epsilons.size)):
+            own[members == g] = costs_behind(schedule, epsilons[members == g])
     return Material(
         title=found.name,
         outcome=outcome_of(public, epsilons, amounts / found.minor_units),
         rules=public,
         reported_costs=own,
+        members=members,
         minor_units=found.minor_units,
         currency=rules.money.currency,
         ceiling=found.ceiling / EPSILON_UNITS,

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 
-from dpmarket.arrays import FloatArray
-from dpmarket.campaign.rules.pricing import CROSS_PRICED, OFFLINE
-from dpmarket.costs.virtual_cost import VirtualCost
+from dpmarket.arrays import FloatArray, IntArray
+from dpmarket.campaign.rules.pricing import CROSS_PRICED, OFFLINE, groups_in
 from dpmarket.mechanisms.cross_pricing import CrossPricedMechanism, split
 from dpmarket.mechanisms.epsilon_cost import EpsilonCost
 from dpmarket.mechanisms.exact import OfflineMechanism
+from dpmarket.mechanisms.groups import Group
 from dpmarket.mechanisms.objective import objective_from_dict
 from dpmarket.mechanisms.price_schedule import PriceSchedule
 
@@ -30,24 +30,35 @@ class Answers(Protocol):
 
 def answers_of(rules: Mapping[str, Any], share: float) -> Answers:
     """Return the mechanism that decides by these rules, for a share of the sellers and of the budget."""
+    groups = groups_in(rules)
     if rules["mechanism"] not in (OFFLINE, CROSS_PRICED):
-        return _Scheduled(PriceSchedule.from_dict(rules["schedule"]))
-    terms = VirtualCost.from_dict(rules["virtual_cost"]), objective_from_dict(rules["objective"])
-    table = EpsilonCost.from_dict(rules["epsilon_cost"])
+        return _Scheduled(tuple(map(PriceSchedule.from_dict, rules["schedules"])), groups)
+    terms: Any = {
+        "epsilon_cost": EpsilonCost.from_dict(rules["epsilon_cost"]),
+        "groups": groups,
+        "coverage": rules["coverage"],
+    }
+    objective = objective_from_dict(rules["objective"])
     if rules["mechanism"] == OFFLINE:
-        return _Exact(OfflineMechanism(*terms, epsilon_cost=table))
+        return _Exact(OfflineMechanism(None, objective, **terms))
     mechanism = CrossPricedMechanism(
-        *terms, share * rules["budget"], epsilon_cost=table, minor_unit=rules["minor_unit"]
+        None, objective, share * rules["budget"], minor_unit=rules["minor_unit"], **terms
     )
     return _CrossPriced(mechanism, bytes.fromhex(rules["salt"]))
 
 
+def members_of(groups: Sequence[Group], sellers: int) -> IntArray:
+    """Return the group of each seller of a simulated market: as many of each as its share says."""
+    ends = np.cumsum([group.share for group in groups])[:-1]
+    return np.searchsorted(ends, (np.arange(sellers) + 0.5) / sellers)
+
+
 class _Scheduled:
-    def __init__(self, schedule: PriceSchedule) -> None:
-        self.schedule = schedule
+    def __init__(self, schedules: tuple[PriceSchedule, ...], groups: Sequence[Group]) -> None:
+        self.schedules, self.groups = schedules, groups
 
     def respond(self, reported_costs: FloatArray, i: int, report: float) -> tuple[float, float]:
-        return _sold(self.schedule, report)
+        return _sold(self.schedules[members_of(self.groups, len(reported_costs))[i]], report)
 
 
 class _Exact:
@@ -55,7 +66,8 @@ class _Exact:
         self.mechanism = mechanism
 
     def respond(self, reported_costs: FloatArray, i: int, report: float) -> tuple[float, float]:
-        epsilon, payment = self.mechanism.respond(reported_costs, i, report)
+        members = members_of(self.mechanism.groups, len(reported_costs))
+        epsilon, payment = self.mechanism.respond(reported_costs, i, report, members)
         return float(self.mechanism.epsilon_cost.cost_of_epsilon(np.array([epsilon]))[0]), payment
 
 
@@ -64,18 +76,19 @@ class _CrossPriced:
 
     def __init__(self, mechanism: CrossPricedMechanism, salt: bytes) -> None:
         self.mechanism, self.salt = mechanism, salt
-        self.known: dict[bytes, PriceSchedule] = {}
+        self.known: dict[bytes, tuple[PriceSchedule, ...]] = {}
 
     def respond(self, reported_costs: FloatArray, i: int, report: float) -> tuple[float, float]:
         costs = np.array(reported_costs, dtype=np.float64)
         costs[i] = report
         parts = split([str(k) for k in range(costs.size)], self.salt)
-        histograms = self.mechanism.histograms(costs, np.zeros(costs.size, dtype=np.int64), parts)
+        members = members_of(self.mechanism.groups, costs.size)
+        histograms = self.mechanism.histograms(costs, members, parts)
         others = histograms.sum(axis=0) - histograms[parts[i]]
         key = others.tobytes()
         if key not in self.known:
-            self.known[key] = self.mechanism.price_part(others, float(costs.size))[1].schedules[0]
-        return _sold(self.known[key], report)
+            self.known[key] = self.mechanism.price_part(others, float(costs.size))[1].schedules
+        return _sold(self.known[key][members[i]], report)
 
 
 def _sold(schedule: PriceSchedule, report: float) -> tuple[float, float]:

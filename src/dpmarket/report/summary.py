@@ -16,10 +16,16 @@ import numpy as np
 from dpmarket import checks
 from dpmarket.arrays import BoolArray, FloatArray, IntArray
 from dpmarket.audit import Audit
-from dpmarket.campaign.rules.pricing import CROSS_PRICED, OFFLINE, budget_words, schedule_of
+from dpmarket.campaign.rules.pricing import (
+    CROSS_PRICED,
+    OFFLINE,
+    budget_words,
+    everybodys_costs,
+    groups_in,
+    schedules_of,
+)
 from dpmarket.campaign.rules.released import ModelFile, StatisticsFile
 from dpmarket.campaign.rules.rules_file import Rules
-from dpmarket.costs import distribution_from_dict
 from dpmarket.costs.virtual_cost import VirtualCost
 from dpmarket.errors import InvalidInput
 from dpmarket.mechanisms.outcome import Outcome, whole_units
@@ -42,7 +48,7 @@ _TRIED = {
     "whole smallest units of money.",
     KEPT: "What was spent of the promises was computed again, by other code, from the weights and the noise "
     "that were used.",
-    SEALED: "A program that shares no code with the rest read the certificate as a stranger would, and "
+    SEALED: "A program that shares no code with the rest read the certificate as an outsider would, and "
     "checked its layout, its sums, the noise of the release and its limits.",
 }
 _UNSHOWN = ("verdict", "where", "first at positions")  # rows of audits that point at one seller
@@ -88,6 +94,8 @@ class Material:
     is_reported, weights
         Whether costs are what people reported, else they are read off the rule; and everybody's weight in
         what was released.
+    members
+        Everybody's group, as a position in the rules' groups; None: there is one.
     """
 
     title: str
@@ -112,6 +120,7 @@ class Material:
     digest: str | None = None
     is_reported: bool = False
     weights: FloatArray | None = None
+    members: IntArray | None = None
 
 
 @dataclass(frozen=True)
@@ -154,6 +163,22 @@ class Rule:
 
 
 @dataclass(frozen=True)
+class Stratum:
+    """A group with a share of the population, and what it came to.
+
+    ``bought`` and ``share_bought`` (of the weight of all records) are None in all groups where one of them
+    has from one to nine sellers who were bought from.
+    """
+
+    name: str
+    share: float
+    sellers: int
+    bought: int | None
+    share_bought: float | None
+    rule: Rule
+
+
+@dataclass(frozen=True)
 class AuditNote:
     """The question that an audit answers, its verdict, what was done in words, and its evidence as rows."""
 
@@ -176,7 +201,7 @@ class Alternative:
 
 @dataclass(frozen=True)
 class Summary:
-    """What a report says, as values; no seller can be told from it. Names are those of :class:`Material`.
+    """What a report says, as values; none identifies a seller. Names are those of :class:`Material`.
 
     ``bought_groups`` and ``other_groups`` are sellers bought from, and the others, in groups of at least ten;
     ``one_by_one`` tells that they were quoted by a curve fixed beforehand. ``expected_error`` and the share
@@ -207,6 +232,7 @@ class Summary:
     features: tuple[Feature, ...]
     digest: str | None
     delta: float = 0.0
+    strata: tuple[Stratum, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain data."""
@@ -228,26 +254,33 @@ def summarise(material: Material) -> Summary:
     kept = np.ones(costs.size, dtype=bool) if material.withdrawn is None else ~material.withdrawn
     checks.same_length("withdrawn", kept, "outcome.epsilons", outcome.epsilons)
     withdrew = int(costs.size - kept.sum())
-    # Who was promised nothing hides nobody: only promises are missing from a total.
+    # Sellers without an epsilon hide nobody: only epsilons are missing from a total.
     few_withdrew = 0 < int((outcome.epsilons[~kept] > 0.0).sum()) < LEAST
     amounts = whole_units(outcome.payments, minor_units) if material.amounts is None else material.amounts
     checks.same_length("amounts", amounts, "outcome.epsilons", outcome.epsilons)
     amounts = amounts[kept]
     costs, epsilons = costs[kept], outcome.epsilons[kept]
     totals = _totals(epsilons, amounts, minor_units, withdrew, material.declined)
-    schedule = schedule_of(rules, kept.size if few_withdrew else material.reported_costs)
-    largest = schedule.largest_epsilon if material.ceiling is None else material.ceiling
+    everybody = material.reported_costs
+    schedules = schedules_of(rules, kept.size if few_withdrew else everybody, material.members)
+    most = max(schedule.largest_epsilon for schedule in schedules)
+    largest = most if material.ceiling is None else material.ceiling
     bought = epsilons > 0.0
-    ends = group_ends(distribution_from_dict(rules["distribution"]), schedule.reserve_price)
+    reserve = max(schedule.reserve_price for schedule in schedules)
+    ends = group_ends(everybodys_costs(rules), reserve)
     payments = amounts / minor_units
     groups = [group_sellers(costs[some], epsilons[some], payments[some], ends) for some in (bought, ~bought)]
     error = outcome.sampling_error + outcome.noise_error if withdrew == 0 else None
+    each = [
+        _rule(schedule, group.virtual_cost, largest, is_planned=few_withdrew)
+        for schedule, group in zip(schedules, groups_in(rules), strict=True)
+    ]
     return Summary(
         title=material.title,
         currency=material.currency,
         mechanism=rules["mechanism"],
         totals=totals,
-        rule=_rule(schedule, VirtualCost.from_dict(rules["virtual_cost"]), largest, is_planned=few_withdrew),
+        rule=each[0],
         bought_groups=groups[0],
         other_groups=groups[1],
         one_by_one=rules["mechanism"] not in (OFFLINE, CROSS_PRICED),
@@ -273,6 +306,30 @@ def summarise(material: Material) -> Summary:
         features=() if material.model is None else features_of(material.model),
         digest=material.digest,
         delta=rules["delta"],
+        strata=_strata(material, kept, each) if len(each) > 1 else (),
+    )
+
+
+def _strata(material: Material, kept: BoolArray, each: Sequence[Rule]) -> tuple[Stratum, ...]:
+    """Return what each group came to, without sellers who left."""
+    weights = material.outcome.weights if material.weights is None else material.weights
+    members = material.members
+    assert members is not None
+    sizes = np.bincount(members[kept], minlength=len(each))
+    sold = kept & (material.outcome.epsilons > 0.0)
+    bought = np.bincount(members[sold], minlength=len(each))
+    sums = np.bincount(members[sold], weights[sold], minlength=len(each))
+    shows = not ((bought > 0) & (bought < LEAST)).any() and sums.sum() > 0.0
+    return tuple(
+        Stratum(
+            group.name,
+            group.share,
+            int(sizes[g]),
+            int(bought[g]) if shows else None,
+            float(sums[g] / sums.sum()) if shows else None,
+            each[g],
+        )
+        for g, group in enumerate(groups_in(material.rules))
     )
 
 

@@ -23,7 +23,7 @@ def clock_of(settings: Settings) -> Clock:
     """Return the clock of a service."""
     if settings.clock_file is None:
         return clock
-    # Whoever moves the clock decides when quotes end.
+    # Moving the clock decides when quotes end.
     called = {settings.host, urlsplit(settings.public_url).hostname}
     if not settings.testing or not called <= set(LOOPBACK):
         raise FileProblem("clock_file is for tests on loopback only: expected testing = true there, or none.")

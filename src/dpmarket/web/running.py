@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import signal
@@ -16,9 +17,12 @@ from datetime import timedelta
 
 import uvicorn
 from prometheus_client import start_http_server
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from dpmarket.campaign.database import Market
+from dpmarket.campaign.hooks import KIND, enter_hooks
 from dpmarket.campaign.mail import enter_mails
+from dpmarket.campaign.retention import forget
 from dpmarket.campaign.worker import Methods, tidy, work
 from dpmarket.errors import FileProblem
 from dpmarket.web.app import make_app
@@ -26,12 +30,15 @@ from dpmarket.web.folder import opened
 from dpmarket.web.guard import Application
 from dpmarket.web.methods import methods_of
 from dpmarket.web.metrics import Metrics, log_event
+from dpmarket.web.pages.brand import check_brand
 from dpmarket.web.settings import Settings
 from dpmarket.web.smtp import check_smtp
 
+HEAD_SECONDS = 20.0
+"""Within so long a request's head must come; the guard counts the body's time."""
 _PAUSE = 1.0  # seconds between a worker's rounds
 _NOW_PAUSE = 0.1
-_OWN_THREAD = ("certify", "report")
+_WORK, _LONG = ("certify",), ("report", "forecast")  # nobody's certificate waits for the second
 _HOUR, _MAILS = 3600.0, 20.0
 _WORKER_SECONDS = 60.0  # for a worker that is asked to stop, and may be training
 _WORKER = "from dpmarket.cli import main; main()"
@@ -61,11 +68,44 @@ def listening(host: str, port: int) -> socket.socket:
     return made
 
 
+class _Impatient(H11Protocol):
+    """Closes connections whose request does not come: each would keep somebody else from being answered."""
+
+    _head: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Wait for a head from now on."""
+        super().connection_made(transport)
+        self._wait()
+
+    def data_received(self, data: bytes) -> None:
+        """Wait for a head from its first byte on, and until its last one."""
+        super().data_received(data)
+        self._wait()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait for nothing."""
+        super().connection_lost(exc)
+        self._stop()
+
+    def _wait(self) -> None:
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._stop()
+        elif self._head is None:
+            self._head = self.loop.call_later(HEAD_SECONDS, self.transport.close)
+
+    def _stop(self) -> None:
+        if self._head is not None:
+            self._head.cancel()
+            self._head = None
+
+
 def make_server(app: Application, settings: Settings) -> uvicorn.Server:
     """Return the server, which logs no request and tells nobody what it is."""
     return uvicorn.Server(
         uvicorn.Config(
             app,
+            http=_Impatient,
             log_config=None,
             access_log=False,  # its lines would hold tokens
             server_header=False,
@@ -129,8 +169,9 @@ def run_worker(
     methods = methods_of(settings)
     duties: list[tuple[str, tuple[str, ...], float]] = [
         ("now", ("key", "unseal"), min(pause, _NOW_PAUSE)),
-        ("mail", tuple(name for name in methods.others if name not in _OWN_THREAD), pause),
-        ("work", ("report",), pause),  # it takes a while, and nobody's certificate waits for it
+        ("mail", tuple(name for name in methods.others if name not in (*_WORK, *_LONG)), pause),
+        ("hook", (KIND,), pause),
+        ("work", _LONG, pause),
     ]
     threads = [
         threading.Thread(
@@ -140,22 +181,28 @@ def run_worker(
     ]
     for thread in threads:
         thread.start()
-    others = {name: job for name, job in methods.others.items() if name != "report"}
-    without_report = replace(methods, others=others)
+    short = replace(methods, others={name: methods.others[name] for name in _WORK})
     reminding = timedelta(hours=settings.reminder_hours)
     tidied = mailed = -_HOUR
     while not stopped():
         with _going_on():
-            _work(market, without_report, "work")
+            _work(market, short, "work")
+            enter_hooks(market)
             if settings.smtp_url is not None and time.monotonic() - mailed > _MAILS:
                 mailed = time.monotonic()
                 enter_mails(market, reminding)
             if time.monotonic() - tidied > _HOUR:
                 tidied = time.monotonic()
                 tidy(market)
+                forget(market, days_of(settings.keep_sellers_days), days_of(settings.keep_acts_days))
         _rest(stopped, pause)
     for thread in threads:
         thread.join(40.0)
+
+
+def days_of(number: float | None) -> timedelta | None:
+    """Return so many days; None for none."""
+    return None if number is None else timedelta(days=number)
 
 
 def _run_duty(
@@ -194,6 +241,7 @@ def _rest(stopped: Callable[[], bool], seconds: float) -> None:
 def serve(settings: Settings, tell: Callable[[str], None]) -> None:
     """Serve until a signal says to stop: workers beside it end the job that they are at."""
     check_smtp(settings)
+    check_brand(settings)
     with contextlib.ExitStack() as stack:
         taken = listening(settings.host, settings.port)
         stack.callback(taken.close)

@@ -46,7 +46,7 @@ def ask(request: Request, form: Sent, service: TheService) -> Response:
 @router.get("/login/{token}")
 @router.get("/stop/{token}")
 def button(token: Token, request: Request) -> HTMLResponse:
-    """Show a button. Whether the link is good is told when it is pressed."""
+    """Show a button. The link is checked when the button is pressed."""
     kind = {"i": "seller", "stop": "stop"}.get(request.url.path.split("/")[1], "member")
     return page(request, "sign_in", action=request.url.path, kind=kind)
 

@@ -43,7 +43,7 @@ class Proxies(ProxyHeadersMiddleware):
         self._header = (settings.auth_header or "").lower().encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # type: ignore[override]
-        """Pass a request on, without a name that a stranger claims."""
+        """Pass a request on, without a name from an untrusted address."""
         if scope["type"] == "http" and (scope["client"] or ("",))[0] not in self.trusted_hosts:
             scope["headers"] = [one for one in scope["headers"] if one[0].lower() != self._header]
         await super().__call__(scope, receive, send)  # type: ignore[arg-type]

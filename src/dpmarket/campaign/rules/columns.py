@@ -21,7 +21,8 @@ from dpmarket.arrays import BoolArray, FloatArray, IntArray
 from dpmarket.campaign.rules.questions import Question
 from dpmarket.campaign.rules.rules_file import Rules
 from dpmarket.files import ColumnProblem, dates_of, find, numbers_of
-from dpmarket.learning.columns import Categories, Column, Dates, Numbers, YesNo, column_from
+from dpmarket.learning.columns import TRUTHS, Categories, Column, Dates, Numbers, YesNo, column_from
+from dpmarket.progress import tell_reading
 
 if TYPE_CHECKING:
     from dpmarket.learning import PublicEncoder
@@ -33,7 +34,7 @@ UNKNOWN = -1.0
 """The code of a category that is none of the public ones."""
 NO_CATEGORY = "\0"
 """Stands for it where an encoder takes texts; no rules can name it."""
-_TRUTHS = dict.fromkeys(("true", "yes", "1"), 1.0) | dict.fromkeys(("false", "no", "0"), 0.0)
+_TRUTHS = {word: float(truth) for word, truth in TRUTHS.items()}
 _FIRST_DAY = datetime.date(1970, 1, 1).toordinal()
 
 
@@ -152,11 +153,14 @@ class Field:
     def _coded(self, texts: pl.Series) -> tuple[FloatArray, BoolArray, str]:
         """Return codes of texts, which of them have none, and what to say about these."""
         if self.kind == "date":
-            found = dates_of(texts)[0].cast(pl.Int32).cast(pl.Float64) + _FIRST_DAY
-            words = "no date such as 2020-12-31"
+            dates, is_day_first = dates_of(texts)
+            if is_day_first:
+                tell_reading(f"Dates in {self.column!r} were read with the day first.")
+            found = dates.cast(pl.Int32).cast(pl.Float64) + _FIRST_DAY
+            words = "no date such as 2020-12-31 or 31.12.2020"
         elif self.kind == "truth":
             found = texts.str.to_lowercase().replace_strict(_TRUTHS, default=None, return_dtype=pl.Float64)
-            words = "neither true nor false (yes or no, 1 or 0)"
+            words = "neither true nor false (yes or no, ja or nein, 1 or 0)"
         else:
             whole = self.name == OUTCOME and isinstance(self.levels[0], int)
             cells = texts.cast(pl.Float64, strict=False) if whole else texts
@@ -322,9 +326,10 @@ def encoder_of(rules: Rules) -> PublicEncoder:
 
 def norm_of(rules: Rules) -> NoiseNorm:
     """Return the noise norm, the bounds on rows and the constant column of the model."""
+    from dpmarket.learning.row_scale import row_scale
     from dpmarket.privacy.noise_norm import NoiseNorm, suggested_constant
 
-    norm = encoder_of(rules).noise_norm()
+    norm = row_scale(declared_columns(rules), rules.training.radius).norm
     constant = suggested_constant(norm.separate, norm.euclidean_bound)
     return NoiseNorm(norm.separate, norm.euclidean_bound, constant)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dpmarket.campaign.rules.keys import expected_of
 from dpmarket.campaign.rules.questions import LEAST_SHARE, Question, question_problems
+from dpmarket.campaign.rules.screening import screening_problems
 from dpmarket.errors import InvalidInput
 from dpmarket.learning.columns import column_from
 
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     from dpmarket.campaign.rules.rules_file import Bounds, Rules
 
 Found = Iterator[tuple[str, str]]
+MOST_GROUPS = 100
 RESERVED_COLUMNS = (
     "epsilon", "payment", "payment_minor_units", "currency", "minor_units", "state", "reason", "reference",
     "probability", "prediction", "interval_low", "interval_high",
@@ -28,7 +31,8 @@ def probability_columns(labels: Sequence[object]) -> list[str]:
 def contradictions(rules: Rules) -> dict[str, str]:
     """Return, by the path of a key, the sentence about what is wrong with it beside other keys."""
     found: dict[str, str] = {}
-    for part in (_bought, _prices, _network, _statistics, _features, _columns):
+    parts = (_bought, _prices, _groups, _network, _statistics, _features, _columns, screening_problems)
+    for part in parts:
         for path, words in part(rules):
             found.setdefault(path, f"{path}: {words}")
     return found
@@ -86,6 +90,41 @@ def _prices(rules: Rules) -> Found:
     yield from ((path, words) for path, is_wrong, words in table if is_wrong)
     if delta is not None:
         yield from _delta(rules, delta)
+
+
+def _groups(rules: Rules) -> Found:
+    """Find what has no meaning with groups, or without them, and names that make no sense."""
+    groups, wanted, mechanism = rules.groups, rules.objective, rules.campaign.mechanism
+    if not groups:
+        if wanted.coverage is not None:
+            yield "objective.coverage", "expected [groups] beside it, found none."
+        return
+    has_quotas = all(group.quota is not None for group in groups.values())
+    yield from _shares([group.share for group in groups.values()], has_quotas=has_quotas)
+    if rules.sellers.expected is None:
+        yield "sellers.expected", "missing; expected a whole number >= 1, because shares are of so many."
+    if mechanism != "offline" and wanted.budget is None and not has_quotas:
+        words = "missing; expected a budget, or a quota in each group: each has an escrow of its own."
+        yield "objective.budget", words
+    if mechanism == "posted" and wanted.coverage not in (None, "hard"):
+        yield "objective.coverage", "expected hard beside posted prices, which meet shares on average."
+    for name, group in groups.items():
+        if not name.isprintable() or name != name.strip() or not 0 < len(name) <= 100:
+            yield "groups", "expected names of 1 to 100 printable characters, without blanks around them."
+        if group.quota is not None and mechanism == "offline":
+            words = "expected none offline, where everybody reports and shares decide."
+            yield f"groups.{name}.quota", words
+
+
+def _shares(shares: Sequence[float | None], *, has_quotas: bool) -> Found:
+    if len(shares) > MOST_GROUPS:
+        yield "groups", f"expected at most {MOST_GROUPS} groups, got {len(shares)}."
+    total = math.fsum(share or 0.0 for share in shares)
+    if None in shares:
+        if total > 0.0 or not has_quotas:
+            yield "groups", "expected a share in each group, or a quota in each and no share."
+    elif abs(total - 1.0) > 1e-9:
+        yield "groups", f"expected shares that add up to 1, got {total:.9g}."
 
 
 def _delta(rules: Rules, delta: float) -> Found:
@@ -179,6 +218,8 @@ def _columns(rules: Rules) -> Found:
     """Find columns with two uses, and an id column that predictions and quotes need themselves."""
     ids = rules.sellers.id_column
     uses = [("sellers.id_column", ids), ("sellers.cost_column", rules.sellers.cost_column)]
+    if rules.groups:
+        uses.append(("sellers.group_column", rules.sellers.group_column))
     uses += [(f"{name}.column", one.column) for name in ("label", "target") if (one := getattr(rules, name))]
     uses += [(f"features.{name}", name) for name in rules.features]
     first: dict[str, str] = {}

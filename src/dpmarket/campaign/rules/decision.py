@@ -24,7 +24,6 @@ from dpmarket.campaign.rules.pricing import OFFLINE, cross_priced_terms, objecti
 from dpmarket.campaign.rules.rules_file import Rules
 from dpmarket.errors import Infeasible, MarketRefusal
 from dpmarket.mechanisms.cross_pricing import LEAST_SELLERS, CrossPricedMechanism
-from dpmarket.mechanisms.exact import OfflineMechanism
 from dpmarket.mechanisms.objective import objective_from_dict
 from dpmarket.mechanisms.outcome import Outcome, whole_units
 from dpmarket.mechanisms.price_schedule import PriceSchedule
@@ -82,7 +81,7 @@ def is_cross_priced(rules: Rules, reports: int) -> bool:
 
 
 def decide_offline(
-    rules: Rules, names: Sequence[str], costs: FloatArray, binding: Binding = UNBOUND
+    rules: Rules, names: Sequence[str], costs: FloatArray, membership: IntArray, binding: Binding = UNBOUND
 ) -> tuple[Outcome, IntArray, dict[str, Any]]:
     """Decide about all sellers at once; return the outcome, payments in minor units, and all that decided.
 
@@ -92,6 +91,8 @@ def decide_offline(
         By which sellers are split into parts, all different.
     costs
         What each reported, money per unit of the cost function.
+    membership
+        Each one's group, as a position in the rules.
     binding
         Of the split.
     """
@@ -101,11 +102,12 @@ def decide_offline(
     if is_cross_priced(rules, costs.size):
         mechanism, public = cross_pricing_of(rules)
         sellers = sellers_digest(binding.nonce, names)
-        outcome, prices = mechanism.run(names, costs, salt=bound_salt(binding.rules, sellers))
+        outcome, prices = mechanism.run(names, costs, membership, salt=bound_salt(binding.rules, sellers))
         public |= {**prices.to_dict(), "sellers": sellers, "nonce": binding.announced}
     else:
-        objective = objective_for(rules, max(costs.size, 1))
-        outcome = OfflineMechanism(terms.virtual_cost, objective, epsilon_cost=terms.epsilon_cost).run(costs)
+        sizes = np.bincount(membership, minlength=len(terms.groups)).tolist()
+        objective = objective_for(rules, sizes if costs.size else terms.sizes(1))
+        outcome = terms.exact(objective).run(costs, membership)
         public = terms.public(OFFLINE, objective)
     if not outcome.epsilons.any():
         raise Infeasible(
@@ -122,15 +124,17 @@ def cross_pricing_of(rules: Rules) -> tuple[CrossPricedMechanism, dict[str, Any]
     terms, public = terms_of(rules), cross_priced_terms(rules)
     assert rules.objective.budget is not None
     mechanism = CrossPricedMechanism(
-        terms.virtual_cost, objective_from_dict(public["objective"]), rules.objective.budget,
-        epsilon_cost=terms.epsilon_cost, minor_unit=public["minor_unit"],
+        None, objective_from_dict(public["objective"]), rules.objective.budget,
+        epsilon_cost=terms.epsilon_cost, groups=terms.groups, coverage=public["coverage"],
+        minor_unit=public["minor_unit"],
     )  # fmt: skip
     return mechanism, public
 
 
-def largest_amount(schedule: PriceSchedule, minor_units: int) -> int:
-    """Return a schedule's largest payment in minor units."""
-    return int(whole_units(np.array([schedule.largest_payment]), minor_units)[0])
+def largest_amount(schedules: Sequence[PriceSchedule], minor_units: int) -> int:
+    """Return the largest payment of schedules, in minor units."""
+    largest = np.array([schedule.largest_payment for schedule in schedules])
+    return int(whole_units(largest, minor_units).max())
 
 
 def budget_in_minor_units(rules: Rules) -> int | None:

@@ -38,9 +38,9 @@ class NamedTable(Table):
 
 
 def table_of(annotation: Any) -> tuple[type[Table] | None, bool]:
-    """Return the table that a key holds, or None, and whether it holds several of them by name."""
-    is_named = typing.get_origin(annotation) is dict
-    parts = typing.get_args(annotation)[1:] if is_named else [annotation]
+    """Return the table that a key holds, or None, and whether it holds several: by name, or in a list."""
+    is_named = typing.get_origin(annotation) in (dict, list)
+    parts = typing.get_args(annotation)[-1:] if is_named else [annotation]
     if isinstance(annotation, types.UnionType):  # a table that may be left out
         parts = typing.get_args(annotation)
     found = [part for part in parts if isinstance(part, type) and issubclass(part, Table)]

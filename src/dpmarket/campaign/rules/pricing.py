@@ -2,29 +2,30 @@
 
 Every decision of a campaign follows from four public values: the table of virtual costs, the objective (the
 error constants of what is released), the table of epsilon costs, and a number of people or of reports. A
-delta is another table and other constants, a cost shape another table; neither is another kind of market. No
-report is an argument of anything here.
+delta is another table and other constants, a cost shape another table, and groups are several tables of
+virtual costs; none is another kind of market. No report is an argument of anything here.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, wraps
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
-from dpmarket.arrays import FloatArray
+from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.campaign.rules.columns import loss_of, norm_of
 from dpmarket.campaign.rules.rules_file import Rules, rules_from, to_distribution
+from dpmarket.costs.distribution import Mixture
 from dpmarket.costs.virtual_cost import VirtualCost
 from dpmarket.errors import Infeasible
 from dpmarket.mechanisms.cross_pricing import price_for_budget, weight_for_budget
 from dpmarket.mechanisms.epsilon_cost import EpsilonCost
 from dpmarket.mechanisms.exact import OfflineMechanism
-from dpmarket.mechanisms.groups import Group
+from dpmarket.mechanisms.groups import Coverage, Group, check_coverage, quotas
 from dpmarket.mechanisms.objective import AnyObjective, Objective, PaperObjective, objective_from_dict
 from dpmarket.mechanisms.outcome import Outcome, decided
 from dpmarket.mechanisms.plan import SMALL_MARKET, Plan, Prospect, plan
@@ -66,31 +67,71 @@ def remembered(function: F) -> F:
 class Terms:
     """The public tables of a campaign.
 
-    The distribution of costs is for plans only, never for a decision about a report. The objective has the
-    rules' payment weight; with a budget its weight is only where the search for it starts.
+    Distributions of costs are for plans only, never for a decision about a report. The objective has the
+    rules' payment weight; with a budget its weight is only where the search for it starts. Without
+    ``[groups]`` there is one group of all sellers.
     """
 
-    distribution: CostDistribution
-    virtual_cost: VirtualCost
+    groups: tuple[Group, ...]
+    distributions: tuple[CostDistribution, ...]  # one per group
+    coverage: float  # infinite where shares are hard
     objective: AnyObjective
     epsilon_cost: EpsilonCost
     delta: float
 
     @property
-    def group(self) -> Group:
-        """The one stratum of all sellers."""
-        return Group("all", 1.0, self.virtual_cost)
+    def names(self) -> list[str]:
+        """The groups' names."""
+        return [group.name for group in self.groups]
 
-    def bins(self, people: int) -> CostBins:
+    @property
+    def distribution(self) -> CostDistribution:
+        """The distribution of everybody's costs."""
+        return _together(self.groups, self.distributions)
+
+    @property
+    def reserve_price(self) -> float:
+        """The highest cost that anybody is bought from at."""
+        return max(group.virtual_cost.reserve_price for group in self.groups)
+
+    def sizes(self, people: int) -> tuple[int, ...]:
+        """Return how many of so many people to expect in each group: its share."""
+        return tuple(max(round(group.share * people), 1) for group in self.groups)
+
+    def within(self, sizes: Sequence[int]) -> Terms:
+        """Return the terms without the groups that nobody is in; the others' shares grow in proportion."""
+        shares = [share for share in quotas(self.groups, sizes) if share > 0.0]
+        kept = [g for g, size in enumerate(sizes) if size]
+        groups = tuple(replace(self.groups[g], share=share) for g, share in zip(kept, shares, strict=True))
+        return replace(self, groups=groups, distributions=tuple(self.distributions[g] for g in kept))
+
+    def bins(self, people: int) -> list[CostBins]:
         """Return the typical market of so many people."""
-        return CostBins.typical(self.group, self.distribution, people)
+        parts = zip(self.groups, self.distributions, strict=True)
+        return [CostBins.typical(group, dist, group.share * people) for group, dist in parts]
+
+    def exact(self, objective: AnyObjective) -> OfflineMechanism:
+        """Return the exact mechanism."""
+        coverage: Coverage = self.coverage if math.isfinite(self.coverage) else "hard"
+        return OfflineMechanism(
+            None, objective, epsilon_cost=self.epsilon_cost, groups=self.groups, coverage=coverage
+        )
+
+    def markets(self, sizes: Sequence[int], uniform: FloatArray) -> list[tuple[FloatArray, IntArray]]:
+        """Return costs and groups of markets with groups of these sizes, one for each row of quantiles."""
+        members = np.repeat(np.arange(len(sizes)), sizes)
+        costs = np.empty(uniform.shape)
+        for g, distribution in enumerate(self.distributions):
+            costs[:, members == g] = distribution.quantile(uniform[:, members == g])
+        return [(row, members) for row in costs]
 
     def public(self, mechanism: str, objective: AnyObjective, **more: Any) -> dict[str, Any]:
         """Return all that decides, as plain data: what is kept with a round and certified."""
         return {
             "mechanism": mechanism,
-            "distribution": self.distribution.to_dict(),
-            "virtual_cost": self.virtual_cost.to_dict(),
+            "groups": [group.to_dict() for group in self.groups],
+            "distributions": [distribution.to_dict() for distribution in self.distributions],
+            "coverage": self.coverage if math.isfinite(self.coverage) else "hard",
             "objective": objective.to_dict(),
             "epsilon_cost": self.epsilon_cost.to_dict(),
             "delta": self.delta,
@@ -101,8 +142,14 @@ class Terms:
 @remembered
 def terms_of(rules: Rules) -> Terms:
     """Return the public tables of a campaign's rules."""
-    wanted, distribution = rules.objective, to_distribution(rules.costs.distribution)
-    delta, shape, virtual_cost = rules.delta, rules.costs.shape, VirtualCost.of(distribution)
+    wanted, delta, shape = rules.objective, rules.delta, rules.costs.shape
+    everybody = to_distribution(rules.costs.distribution)
+    distributions = [
+        everybody if own.distribution is None else to_distribution(own.distribution)
+        for own in rules.groups.values()
+    ] or [everybody]
+    named = zip(rules.shares.items(), distributions, strict=True)
+    groups = tuple(Group(name, share, VirtualCost.of(dist)) for (name, share), dist in named)
     objective: AnyObjective
     if wanted.concentration is not None and wanted.noise is not None:
         objective, epsilon_cost = _paper_terms(rules), EpsilonCost.identity()
@@ -114,12 +161,14 @@ def terms_of(rules: Rules) -> Terms:
             max_mean_epsilon=wanted.max_mean_epsilon,
         )
         # So fine that a seller with quadratic costs gains less than a minor unit by a misreport.
-        tolerance = 1.0 / (rules.money.minor_units * virtual_cost.reserve_price)
+        highest = max(group.virtual_cost.reserve_price for group in groups)
+        tolerance = 1.0 / (rules.money.minor_units * highest)
         if delta:
             epsilon_cost = EpsilonCost.of_delta(delta, wanted.max_epsilon, shape, tolerance)
         else:
             epsilon_cost = EpsilonCost.identity(wanted.max_epsilon, shape, tolerance)
-    return Terms(distribution, virtual_cost, objective, epsilon_cost, delta)
+    coverage = check_coverage("hard" if wanted.coverage is None else wanted.coverage)
+    return Terms(groups, tuple(distributions), coverage, objective, epsilon_cost, delta)
 
 
 def _paper_terms(rules: Rules) -> PaperObjective:
@@ -160,43 +209,59 @@ def _statistics_error(rules: Rules) -> StatisticError:
 
 
 @remembered
-def online_schedule(rules: Rules) -> tuple[PriceSchedule, dict[str, Any]]:
-    """Return the schedule by which sellers are quoted one by one, and all that decides as plain data.
+def online_schedules(rules: Rules) -> tuple[tuple[PriceSchedule, ...], dict[str, Any]]:
+    """Return the schedules by which sellers are quoted one by one, one per group, and all that decides.
 
     A function of the rules alone.
     """
     wanted, terms = rules.objective, terms_of(rules)
     if rules.campaign.mechanism == POSTED or wanted.confidence is None or wanted.budget is None:
-        objective, schedule = _typical(rules, rules.people, wanted.budget)
+        objective, schedules = _typical(rules, rules.people, wanted.budget)
     else:
         found = plan_for(rules, rules.people, wanted.budget)
-        objective, schedule = found.objective, found.schedules[0]
-    if schedule.largest_epsilon == 0.0:
+        objective, schedules = found.objective, found.schedules
+    if max(schedule.largest_epsilon for schedule in schedules) == 0.0:
         raise Infeasible("expected rules by which something is bought: raise the budget.")
     mechanism = "posted price" if rules.campaign.mechanism == POSTED else ONLINE
-    return schedule, terms.public(mechanism, objective, schedule=schedule.to_dict())
+    offered = [schedule.to_dict() for schedule in schedules]
+    return schedules, terms.public(mechanism, objective, schedules=offered)
 
 
-def _typical(rules: Rules, people: int, budget: float | None) -> tuple[AnyObjective, PriceSchedule]:
+def _typical(
+    rules: Rules, people: int, budget: float | None
+) -> tuple[AnyObjective, tuple[PriceSchedule, ...]]:
     """Return what is offered in the typical market of so many people, and the objective by which it is."""
     terms, unit = terms_of(rules), 1.0 / rules.money.minor_units
     if rules.campaign.mechanism == POSTED:
-        return terms.objective, _posted(rules, terms, people, budget or 0.0)
-    bins = [terms.bins(people)]
+        return terms.objective, _posted(rules, people, budget or 0.0)
+    bins, tables, coverage = terms.bins(people), terms.epsilon_cost, terms.coverage
     if budget is None:
-        return terms.objective, price_market(bins, terms.objective, terms.epsilon_cost).schedules[0]
-    weight, priced = price_for_budget(bins, terms.objective, terms.epsilon_cost, budget, unit)
-    return terms.objective.with_payment_weight(weight), priced.schedules[0]
+        return terms.objective, price_market(bins, terms.objective, tables, coverage).schedules
+    weight, priced = price_for_budget(bins, terms.objective, tables, budget, unit, coverage=coverage)
+    return terms.objective.with_payment_weight(weight), priced.schedules
 
 
-def _posted(rules: Rules, terms: Terms, people: int, budget: float) -> PriceSchedule:
-    """Return the posted price with the least expected error for a budget."""
-    found = plan_for(rules, people, budget)
-    best = next((rule for rule in found.alternatives if rule.name == "best posted price"), None)
+def _posted(rules: Rules, people: int, budget: float) -> tuple[PriceSchedule, ...]:
+    """Return the posted price, of each group if there are several, with the least error for a budget."""
+    found, terms = plan_for(rules, people, budget), terms_of(rules)
+    several = len(terms.groups) > 1
+    name = "posted price per group" if several else "best posted price"
+    best = next((rule for rule in found.alternatives if rule.name == name), None)
     if best is None:
         raise Infeasible("expected a budget for which one price can be posted: raise it, or expect more.")
+    if several:
+        return best.schedules
     amount = terms.epsilon_cost.cost_of_epsilon(np.array([best.largest_epsilon]))
-    return posted_price(best.largest_payment / float(amount[0]), best.largest_epsilon, terms.epsilon_cost)
+    price = best.largest_payment / float(amount[0])
+    return (posted_price(price, best.largest_epsilon, terms.epsilon_cost),)
+
+
+def money_by_group(rules: Rules) -> list[float]:
+    """Return each group's part of what online sellers are expected to be paid; parts add up to 1."""
+    found = zip(online_schedules(rules)[0], terms_of(rules).bins(rules.people), strict=True)
+    expected = np.array([float(bins.counts @ schedule.quote(bins.costs)[1]) for schedule, bins in found])
+    parts: list[float] = (expected / expected.sum()).tolist()
+    return parts
 
 
 def cross_priced_terms(rules: Rules) -> dict[str, Any]:
@@ -207,14 +272,14 @@ def cross_priced_terms(rules: Rules) -> dict[str, Any]:
     """
     terms, unit, budget = terms_of(rules), 1.0 / rules.money.minor_units, rules.objective.budget
     assert budget is not None
-    bins = terms.bins(rules.people)
-    start, _ = price_for_budget([bins], terms.objective, terms.epsilon_cost, budget, unit)
+    bins, tables = terms.bins(rules.people), terms.epsilon_cost
+    start, _ = price_for_budget(bins, terms.objective, tables, budget, unit, coverage=terms.coverage)
     objective = terms.objective.with_payment_weight(start)
     return terms.public(CROSS_PRICED, objective, budget=budget, minor_unit=unit)
 
 
-def objective_for(rules: Rules, people: int) -> AnyObjective:
-    """Return the exact mechanism's objective for so many reports, with the payment weight for a budget.
+def objective_for(rules: Rules, sizes: Sequence[int]) -> AnyObjective:
+    """Return the exact mechanism's objective for so many reports per group, at the weight for a budget.
 
     In a small market one seller's report moves everybody's prices, so that the typical market pays too little
     attention to money: the weight is corrected until the mechanism itself, on a few markets of spread-out
@@ -223,59 +288,96 @@ def objective_for(rules: Rules, people: int) -> AnyObjective:
     terms, wanted = terms_of(rules), rules.objective
     if wanted.budget is None:
         return terms.objective
+    people = sum(sizes)
     if wanted.confidence is not None or people >= SMALL_MARKET:
-        return plan_for(rules, people, wanted.budget).objective
+        return plan_for(rules, tuple(sizes), wanted.budget).objective
     unit, rng = 1.0 / rules.money.minor_units, np.random.default_rng(0)
-    quantiles = (np.arange(people) + rng.random((_MARKETS, people))) / people
-    markets = [np.asarray(terms.distribution.quantile(row)) for row in quantiles]
+    places = np.concatenate([np.arange(size) for size in sizes])
+    quantiles = (places + rng.random((_MARKETS, people))) / np.repeat(sizes, sizes)
+    markets = terms.markets(sizes, quantiles)
 
     def spent(weight: float) -> float:
-        objective = terms.objective.with_payment_weight(weight)
-        mechanism = OfflineMechanism(terms.virtual_cost, objective, epsilon_cost=terms.epsilon_cost)
-        return sum(float(mechanism.run(costs).rounded_payments(unit).sum()) for costs in markets) / _MARKETS
+        mechanism = terms.exact(terms.objective.with_payment_weight(weight))
+        return sum(float(mechanism.run(*each).rounded_payments(unit).sum()) for each in markets) / _MARKETS
 
-    bins = [terms.bins(people)]
-    start, _ = price_for_budget(bins, terms.objective, terms.epsilon_cost, wanted.budget, unit)
+    start, _ = price_for_budget(
+        terms.bins(people), terms.objective, terms.epsilon_cost, wanted.budget, unit, coverage=terms.coverage
+    )
     weight = weight_for_budget(spent, wanted.budget, start, _CLOSE)
     return terms.objective.with_payment_weight(weight)
 
 
 @remembered
-def plan_for(rules: Rules, people: int, budget: float) -> Plan:
-    """Return what a budget buys from so many people: payment weight, expected error, simpler rules.
+def plan_for(rules: Rules, people: int | tuple[int, ...], budget: float) -> Plan:
+    """Return what a budget buys from so many people, in all or by group: error, simpler rules, weight.
 
     Below 100 people markets are simulated, which takes seconds; :func:`prospect_for` does not.
     """
     terms = terms_of(rules)
+    sizes = terms.sizes(people) if isinstance(people, int) else people
+    if 0 in sizes:  # groups without a report leave their share to the others
+        terms, sizes = terms.within(sizes), tuple(size for size in sizes if size)
+    several = len(terms.groups) > 1
     return plan(
-        terms.distribution,
+        terms.distributions if several else terms.distributions[0],
         terms.objective,
-        max(people, 2),
+        [max(size, 2) for size in sizes] if several else max(sizes[0], 2),
         budget,
         probability=rules.objective.confidence,
         minor_unit=1.0 / rules.money.minor_units,
         epsilon_cost=terms.epsilon_cost,
+        groups=terms.groups if several else None,
+        coverage=terms.coverage if math.isfinite(terms.coverage) else "hard",
     )
 
 
 def prospect_for(rules: Rules, people: int, budget: float) -> Prospect:
     """Return what a budget lets expect in the typical market of so many people, by the rules' mechanism."""
-    terms, unit = terms_of(rules), 1.0 / rules.money.minor_units
-    bins, schedule = terms.bins(people), _typical(rules, people, budget)[1]
-    epsilons, payments = schedule.quote(bins.costs)
-    shares = terms.epsilon_cost.share(epsilons)
-    total, bought = float(bins.counts @ shares), float(bins.counts[epsilons > 0.0].sum())
-    if bought == 0.0:
+    unit, schedules = 1.0 / rules.money.minor_units, _typical(rules, people, budget)[1]
+    found = _sales(rules, people, schedules)
+    if found.bought == 0.0:
         raise Infeasible("expected a budget that buys something: raise it.")
-    squared_norm = float(bins.counts @ shares**2) / total**2
     return Prospect(
         rules.campaign.mechanism,
-        float(bins.counts @ payments) + 0.5 * unit * bought,
-        *terms.objective.errors(squared_norm, total),
-        bought / people,
-        float(bins.counts @ epsilons) / people,
-        schedule.largest_epsilon,
-        schedule.largest_payment,
+        found.payment + 0.5 * unit * found.bought,
+        *terms_of(rules).objective.errors(found.squared_norm, found.total),
+        found.bought / people,
+        found.epsilon / people,
+        max(schedule.largest_epsilon for schedule in schedules),
+        max(schedule.largest_payment for schedule in schedules),
+        group_shares=found.group_shares,
+    )
+
+
+@dataclass(frozen=True)
+class _Sales:
+    """What schedules buy in the typical market: sums over all people."""
+
+    payment: float
+    bought: float
+    epsilon: float
+    total: float
+    squared_norm: float
+    group_shares: tuple[float, ...]
+
+
+def _sales(rules: Rules, people: int, schedules: Sequence[PriceSchedule]) -> _Sales:
+    terms = terms_of(rules)
+    bins = terms.bins(people)
+    counts = np.concatenate([each.counts for each in bins])
+    quoted = [schedule.quote(each.costs) for schedule, each in zip(schedules, bins, strict=True)]
+    epsilons, payments = (np.concatenate(each) for each in zip(*quoted, strict=True))
+    shares = terms.epsilon_cost.share(epsilons)
+    total = float(counts @ shares)
+    weights = counts * shares / max(total, 1e-300)
+    ends = np.cumsum([each.counts.size for each in bins])[:-1]
+    return _Sales(
+        float(counts @ payments),
+        float(counts[epsilons > 0.0].sum()),
+        float(counts @ epsilons),
+        total,
+        float(weights @ shares) / max(total, 1e-300),
+        tuple(float(own.sum()) for own in np.split(weights, ends)),
     )
 
 
@@ -298,13 +400,10 @@ def expected_error(rules: Rules) -> float | None:
     """
     if rules.sellers.expected is None:
         return None
-    terms, bins = terms_of(rules), terms_of(rules).bins(rules.people)
-    schedule = _typical(rules, rules.people, rules.objective.budget)[1]
-    shares = terms.epsilon_cost.share(schedule.quote(bins.costs)[0])
-    total = float(bins.counts @ shares)
-    if total == 0.0:
+    found = _sales(rules, rules.people, _typical(rules, rules.people, rules.objective.budget)[1])
+    if found.total == 0.0:
         return math.inf
-    return sum(_error_constants(rules).errors(float(bins.counts @ shares**2) / total**2, total))
+    return sum(_error_constants(rules).errors(found.squared_norm, found.total))
 
 
 def noise_warning(rules: Rules) -> str | None:
@@ -352,25 +451,54 @@ def outcome_of(public: Mapping[str, Any], epsilons: FloatArray, payments: FloatA
     return decided(epsilons, payments, weights, total, objective_from_dict(public["objective"]))
 
 
-def schedule_of(public: Mapping[str, Any], reported_costs: FloatArray | int) -> PriceSchedule:
-    """Return what rules offer at each cost: their schedule, or the optimum of a market.
+def schedules_of(
+    public: Mapping[str, Any], reported_costs: FloatArray | int, membership: IntArray | None = None
+) -> tuple[PriceSchedule, ...]:
+    """Return what rules offer each group at each cost: their schedules, or the optimum of a market.
 
     The market is everybody's report, or how many people the typical one has. Offline, one seller's own report
-    moves the exact mechanism's prices a little, and each part of a cross-priced market has its own: this is
-    the schedule of all of them together.
+    moves the exact mechanism's prices a little, and each part of a cross-priced market has its own: these are
+    the schedules of all of them together.
     """
-    if "schedule" in public:
-        return PriceSchedule.from_dict(public["schedule"])
+    if "schedules" in public:
+        return tuple(map(PriceSchedule.from_dict, public["schedules"]))
+    groups = groups_in(public)
+    if isinstance(reported_costs, int):
+        parts = zip(groups, distributions_in(public), strict=True)
+        bins = [CostBins.typical(group, dist, group.share * reported_costs) for group, dist in parts]
+    else:
+        members = np.zeros(reported_costs.size, dtype=np.int64) if membership is None else membership
+        own = [np.sort(reported_costs[members == g]) for g in range(len(groups))]
+        bins = [CostBins(group, one, np.ones(one.size)) for group, one in zip(groups, own, strict=True)]
+    objective, table = objective_from_dict(public["objective"]), EpsilonCost.from_dict(public["epsilon_cost"])
+    coverage = check_coverage(public["coverage"])
+    if "budget" in public:
+        budget, unit = public["budget"], public["minor_unit"]
+        return price_for_budget(bins, objective, table, budget, unit, coverage=coverage)[1].schedules
+    return price_market(bins, objective, table, coverage).schedules
+
+
+def groups_in(public: Mapping[str, Any]) -> tuple[Group, ...]:
+    """Return the groups of public rules."""
+    return tuple(
+        Group(group["name"], group["share"], VirtualCost.from_dict(group["virtual_cost"]))
+        for group in public["groups"]
+    )
+
+
+def distributions_in(public: Mapping[str, Any]) -> tuple[CostDistribution, ...]:
+    """Return the distributions of costs, one per group, of public rules."""
     from dpmarket.costs import distribution_from_dict
 
-    group = Group("all", 1.0, VirtualCost.from_dict(public["virtual_cost"]))
-    if isinstance(reported_costs, int):
-        bins = CostBins.typical(group, distribution_from_dict(public["distribution"]), reported_costs)
-    else:
-        bins = CostBins(group, np.sort(reported_costs), np.ones(reported_costs.size))
-    objective, table = objective_from_dict(public["objective"]), EpsilonCost.from_dict(public["epsilon_cost"])
-    if "budget" in public:
-        priced = price_for_budget([bins], objective, table, public["budget"], public["minor_unit"])[1]
-    else:
-        priced = price_market([bins], objective, table)
-    return priced.schedules[0]
+    return tuple(map(distribution_from_dict, public["distributions"]))
+
+
+def everybodys_costs(public: Mapping[str, Any]) -> CostDistribution:
+    """Return the distribution of everybody's costs, of public rules."""
+    return _together(groups_in(public), distributions_in(public))
+
+
+def _together(groups: Sequence[Group], distributions: Sequence[CostDistribution]) -> CostDistribution:
+    if len(groups) == 1:
+        return distributions[0]
+    return Mixture(distributions, [group.share for group in groups])

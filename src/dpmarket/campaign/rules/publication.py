@@ -11,13 +11,13 @@ from typing import Any
 from dpmarket.campaign.rules.columns import norm_of
 from dpmarket.campaign.rules.decision import is_cross_priced
 from dpmarket.campaign.rules.network import stated_loss
-from dpmarket.campaign.rules.pricing import CROSS_PRICED, OFFLINE, online_schedule, terms_of
+from dpmarket.campaign.rules.pricing import CROSS_PRICED, OFFLINE, online_schedules, terms_of
 from dpmarket.campaign.rules.rules_file import Rules
 from dpmarket.certificates import announce_rules, describe_market
 from dpmarket.mechanisms.cross_pricing import LEAST_SELLERS
 
 _PLANNED = ("payment_weight", "gamma")  # for as many reports as there will be
-_PRIVATE = {"campaign": ("database",), "sellers": ("id_column", "cost_column", "excluded")}
+_PRIVATE = {"campaign": ("database",), "sellers": ("id_column", "cost_column", "group_column", "excluded")}
 
 
 def announced_text(rules: Rules, committed_at: str, nonce: str) -> str:
@@ -29,6 +29,7 @@ def announced_text(rules: Rules, committed_at: str, nonce: str) -> str:
     for table, names in _PRIVATE.items():
         for name in names:
             data.get(table, {}).pop(name, None)
+    data.pop("panel", None)  # its addresses hold completion codes
     money = {"currency": rules.money.currency, "minor_units": rules.money.minor_units}
     return announce_rules(
         _tables(rules, nonce), _release(rules), money, committed_at=committed_at, rules=data
@@ -38,7 +39,7 @@ def announced_text(rules: Rules, committed_at: str, nonce: str) -> str:
 def _tables(rules: Rules, nonce: str) -> dict[str, Any]:
     """Return what is fixed of a market before anybody reports."""
     if rules.campaign.mechanism != OFFLINE:
-        decided = describe_market(online_schedule(rules)[1])
+        decided = describe_market(online_schedules(rules)[1])
         return {key: value for key, value in decided.items() if key != "split"}
     terms = terms_of(rules)
     described = describe_market(terms.public(OFFLINE, terms.objective))

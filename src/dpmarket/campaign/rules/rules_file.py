@@ -19,6 +19,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 from dpmarket.campaign.rules.contradictions import contradictions
 from dpmarket.campaign.rules.keys import NamedTable, Table, key, sentence
 from dpmarket.campaign.rules.questions import Question
+from dpmarket.campaign.rules.screening import Panel, Screening
 from dpmarket.errors import FileProblem
 from dpmarket.files import read_json, read_toml
 
@@ -90,6 +91,12 @@ class Sellers(Table):
         "the name of a column",
         "Column with the reported costs, money per unit of epsilon, or of its square with quadratic costs. "
         "Confidential.",
+        min_length=1,
+    )
+    group_column: str = key(
+        "group",
+        "the name of a column",
+        "Column of the reports with each seller's group, where there are [groups]: verified by the operator.",
         min_length=1,
     )
     rows_per_person: int = key(
@@ -165,6 +172,35 @@ class Costs(Table):
     )
 
 
+class GroupTable(NamedTable):
+    """A group of sellers: its share of the population, its costs, and how many may sell online.
+
+    Membership is the operator's word, and no guarantee protects it: offers and published shares reveal it.
+    """
+
+    expected: ClassVar[str] = '{ share = 0.5, distribution = "uniform(1, 5)" }'
+    share: float | None = key(
+        None,
+        "a number above 0 and below 1; shares of all groups add up to 1",
+        "Its share of the population, which the group's records shall have of the result. Left out of all "
+        "groups: in proportion to their quotas.",
+        gt=0,
+        lt=1,
+    )
+    distribution: Annotated[Any, AfterValidator(_usable_distribution)] = key(
+        None,
+        "a cost distribution such as 'uniform(1, 5)'",
+        "What privacy costs its sellers. Left out: costs.distribution.",
+    )
+    quota: int | None = key(
+        None,
+        "a whole number from 1 to 100,000,000",
+        "Online and posted: how many of its sellers may sell; later ones are told at once that it is full.",
+        ge=1,
+        le=10**8,
+    )
+
+
 class Objective(Table):
     """What the buyer wants. Fixed before anybody reports: an objective tuned to reports makes lying pay."""
 
@@ -228,6 +264,13 @@ class Objective(Table):
         "No record weighs more than this many times the average (the paper's k).",
         example=3.0,
         ge=1,
+    )
+    coverage: Literal["hard"] | Annotated[float, Field(ge=0)] | None = key(
+        None,
+        'a number >= 0, or "hard"',
+        "How binding the shares of [groups] are: a number D adds D times the squared gaps to the expected "
+        "squared error; hard meets them exactly offline, on average online. Left out: hard.",
+        example=0.02,
     )
     max_mean_epsilon: float | None = key(
         None,
@@ -463,11 +506,33 @@ class Rules(Table):
         'tables by column, such as age = { wording = "How old are you?" }',
         "How sellers of a live campaign are asked: by column wording, help and translations.",
     )
+    groups: dict[str, GroupTable] = key(
+        {},
+        'tables by group, such as young = { share = 0.4, distribution = "uniform(1, 3)", quota = 100 }',
+        "Groups of sellers by name, with their shares of the population: representative purchases.",
+    )
+    screening: list[Screening] = key(
+        [],
+        'tables such as { question = "Do you drive?", answers = ["yes", "no"], accept = ["yes"] }',
+        "Questions before consent. No epsilon protects the answers; only the resulting group is stored.",
+    )
+    panel: Panel | None = None
 
     @property
     def delta(self) -> float:
         """The delta of every guarantee; 0 without one."""
         return self.objective.delta or 0.0
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """Each group's share of the population; a single one of 1 without groups."""
+        if not self.groups:
+            return {"all": 1.0}
+        places = sum(group.quota or 0 for group in self.groups.values())
+        return {
+            name: (group.quota or 0) / places if group.share is None else group.share
+            for name, group in self.groups.items()
+        }
 
     @property
     def people(self) -> int:

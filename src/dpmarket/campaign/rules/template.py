@@ -10,13 +10,15 @@ import tomllib
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import polars as pl
 from pydantic.fields import FieldInfo
 
 from dpmarket.campaign.rules.keys import table_of
-from dpmarket.campaign.rules.rules_file import Label, Rules, Sellers, Target, check_rules
+from dpmarket.campaign.rules.rules_file import MOST_LABELS, Label, Rules, Sellers, Target, check_rules
 from dpmarket.errors import FileProblem
-from dpmarket.files import dates_of, read_table
+from dpmarket.files import dates_of, is_of_numbers, numbers_of, read_table, refuse
+from dpmarket.learning.columns import TRUTHS, YES_AND_NO
 
 _INTRODUCTION = """\
 # A rules file of dpmarket: what a campaign buys, from whom, and what is made of it.
@@ -36,8 +38,7 @@ _TAKEN = (
 _FEATURES = {"age": {"low": 18.0, "high": 90.0}, "income": {"low": 0.0, "high": 100000.0}}
 _SHOWN = {("objective", "budget"), ("sellers", "expected")}  # optional; what most buyers start from
 _MOST_CATEGORIES = 50
-_COMMA = r"^\s*[+-]?(\d+|\d{1,3}(\.\d{3})+),\d+\s*$"
-_NUMBER = r"^\s*[+-]?(\d+|\d{1,3}(\.\d{3})+)(,\d+)?\s*$"
+_FEW = 10
 
 
 def rules_template(
@@ -76,8 +77,9 @@ def sample_template(
 ) -> tuple[str, dict[str, str]]:
     """Return a rules file whose features are the columns of a public sample, and what each was taken for.
 
-    Ids, costs, labels and targets, by their names in ``values`` or by default, are no features. Dates may be
-    written day first, and numbers with a decimal comma.
+    Ids, costs, labels and targets, by their names in ``values`` or by default, are no features. Labels, and
+    the bounds of a target, are taken from the sample as well if it has that column and ``values`` do not say
+    them.
     """
     named = dict(values or {})
     used = {
@@ -87,24 +89,40 @@ def sample_template(
             ("label", Label, "column"), ("target", Target, "column"),
         )
     }  # fmt: skip
-    declared, words = declared_by(sample, used)
+    table = read_table(sample)
+    declared, words = _declared_by(table, sample, used)
+    found = _outcome_of(table, sample, named)
+    for column, known in found.items():
+        named |= known
+        shown = known.get("label.values", list(known.values()))
+        words[column] = f"what is predicted: {' or '.join(map(str, shown))}"
     return rules_template(named, declared), words
 
 
 def declared_by(
     sample: str | os.PathLike[str], left_out: set[Any]
 ) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
-    """Return declarations for the columns of a public sample, and what each column was taken for."""
+    """Return declarations for the columns of a public sample, and what each column was taken for.
+
+    Columns of texts that all differ, such as ids and names, are left out.
+    """
+    return _declared_by(read_table(sample), sample, left_out)
+
+
+def _declared_by(
+    table: pl.DataFrame, sample: str | os.PathLike[str], left_out: set[Any]
+) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
     from dpmarket.learning.tables import declared_from
 
-    table = read_table(sample)
-    names = [
-        name for name in table.columns if name not in left_out and not table.get_column(name).is_null().all()
-    ]
-    if not names:
+    read = {
+        name: _as_meant(table, name, sample)
+        for name in table.columns
+        if name not in left_out and not table.get_column(name).is_null().all()
+    }
+    ids = [name for name, (column, _) in read.items() if _is_of_ids(column)]
+    typed = pl.DataFrame([column for name, (column, _) in read.items() if name not in ids])
+    if not typed.width:
         raise FileProblem(f"cannot use {sample}: expected a column that is no id and no label.")
-    read = {name: as_written(table.get_column(name)) for name in names}
-    typed = pl.DataFrame([column for column, _ in read.values()])
     found = {
         name: {
             key: float(f"{value:.4g}") if isinstance(value, float) else value
@@ -112,25 +130,54 @@ def declared_by(
         }
         for name, column in declared_from(typed, _MOST_CATEGORIES).items()
     }
-    return found, {name: _words(found[name], note) for name, (_, note) in read.items()}
+    words = {name: _words(found[name], note) for name, (_, note) in read.items() if name in found}
+    return found, words | dict.fromkeys(ids, "left out: texts that all differ, such as ids or names")
 
 
-def as_written(column: pl.Series) -> tuple[pl.Series, str]:
+def _outcome_of(
+    table: pl.DataFrame, sample: str | os.PathLike[str], named: Mapping[str, Any]
+) -> dict[str, dict[str, Any]]:
+    """Return by column what a public sample tells about the label or target, as values of the rules file."""
+    target, label = (
+        named.get("target.column"),
+        named.get("label.column", Label.model_fields["column"].default),
+    )
+    if target in table.columns:
+        column, _ = _as_meant(table, target, sample)
+        if column.dtype.is_numeric() and not {"target.low", "target.high"} & named.keys():
+            ends = np.nanquantile(column.to_numpy(), (0.0, 1.0))
+            low, high = (float(f"{end:.4g}") for end in ends)
+            return {target: {"target.low": low, "target.high": high}} if low < high else {}
+    elif target is None and label in table.columns and "label.values" not in named:
+        known = table.get_column(label).cast(pl.String).drop_nulls().str.strip_chars()
+        values = sorted(known.unique().to_list(), key=lambda text: (TRUTHS.get(text.lower(), False), text))
+        if 2 <= len(values) <= MOST_LABELS:
+            return {label: {"label.values": values}}
+    return {}
+
+
+def _as_meant(table: pl.DataFrame, name: str, sample: str | os.PathLike[str]) -> tuple[pl.Series, str]:
     """Return a column of texts as dates, numbers or truths where all of it is such; and how it was read."""
+    column = table.get_column(name)
     if column.dtype != pl.String:
         return column, ""
     texts = column.str.strip_chars()
     dates, is_day_first = dates_of(texts)
     if dates.null_count() == texts.null_count():
         return dates, "read day first" if is_day_first else ""
-    known = texts.drop_nulls()
-    if known.str.contains(_NUMBER).all() and known.str.contains(_COMMA).any():
-        plain = texts.str.replace_all(".", "", literal=True).str.replace(",", ".", literal=True)
-        return plain.cast(pl.Float64, strict=False), "read with a decimal comma; write a point in the data"
+    if is_of_numbers(texts):
+        known = np.flatnonzero(texts.is_not_null().to_numpy())
+        refuse(table, sample, numbers_of(table, name, known)[1])
+        return texts.cast(pl.Float64), ""
     words = texts.str.to_lowercase()
-    if known.len() and words.drop_nulls().is_in(["true", "false", "yes", "no"]).all():
-        return words.is_in(["true", "yes"]), ""
+    if {*words.drop_nulls()} in map(set, YES_AND_NO):
+        return words.replace_strict(TRUTHS, return_dtype=pl.Boolean), ""
     return column, ""
+
+
+def _is_of_ids(column: pl.Series) -> bool:
+    known = column.drop_nulls()
+    return column.dtype == pl.String and len(known) >= _FEW and bool(known.n_unique() == len(known))
 
 
 def _words(declared: Mapping[str, Any], note: str) -> str:
@@ -163,6 +210,7 @@ def _put(data: dict[str, Any], path: str, value: Any) -> None:
 def _filled(given: Mapping[str, Any], features: Mapping[str, Mapping[str, Any]] | None) -> str:
     asks = bool(given.get("statistics"))
     left_out = {"features", "label", "target"} if asks else {"statistics"}
+    left_out |= {"screening", *({"panel"} - given.keys())}  # for the service; see the documentation
     if not asks:
         left_out.add("label" if "target" in given else "target")
     parts = [_INTRODUCTION]
@@ -209,6 +257,17 @@ def _entry(table: str, key: str, field: FieldInfo, given: Mapping[str, Any]) -> 
 
 def _comment(text: str) -> list[str]:
     return textwrap.wrap(text, 100, initial_indent="# ", subsequent_indent="# ")
+
+
+def toml_lines(tables: Mapping[str, Any]) -> list[str]:
+    """Return tables as lines of TOML: each key on a line of its own, and lists of tables one by one."""
+    lines = []
+    for name, table in tables.items():
+        listed = isinstance(table, list)
+        for one in table if listed else [table]:
+            lines += [f"[[{name}]]" if listed else f"[{name}]"]
+            lines += [f"{_key(key)} = {_toml(value)}" for key, value in one.items()] + [""]
+    return lines
 
 
 def _key(name: str) -> str:

@@ -98,8 +98,9 @@ def _draft(visit: Visit, campaign: int) -> views.ShownCampaign:
 
 
 def _take(visit: Visit, form: Form, campaign: int | None) -> Response:
-    typed, data = form.typed(), with_numbers(form, rules_data(form))
+    typed = form.typed()
     try:
+        data = with_numbers(form, rules_data(form))
         plan = planned(check_rules(data))
         if form.text("act") != "draft":
             return _form(visit, typed, plan=plan, campaign=campaign)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from fractions import Fraction
 from typing import Annotated, Any
@@ -21,16 +21,18 @@ from dpmarket.campaign.access import roles_of
 from dpmarket.campaign.acts import ACTS, Caller
 from dpmarket.campaign.campaigns import ENDED
 from dpmarket.campaign.checks import books
+from dpmarket.campaign.forecasts import forecast_of
+from dpmarket.campaign.oversight import deeds_after
+from dpmarket.campaign.rules.meaning import chance_of, epsilon_shown, guess_percent
 from dpmarket.campaign.rules.rules_file import rules_from
 from dpmarket.campaign.times import moment_of
 from dpmarket.campaign.transaction import nothing
 from dpmarket.certificates import verify
 from dpmarket.errors import MarketRefusal
 from dpmarket.files.formulas import csv_text
-from dpmarket.web.api import CampaignId, Confirmed, document_of, open_arguments
+from dpmarket.web.api import CampaignId, Confirmed, document_of, links_of, open_arguments
 from dpmarket.web.auth import SignedMember, TheService
 from dpmarket.web.pages.forms import Form, Sent
-from dpmarket.web.pages.meaning import chance_of, epsilon_shown, guess_percent
 from dpmarket.web.pages.people_file import names_in
 from dpmarket.web.pages.plan import error_so_far, planned
 from dpmarket.web.pages.rendering import attached, page, see, whole_page
@@ -39,7 +41,7 @@ from dpmarket.web.service import Service, path_of
 
 router = APIRouter(prefix="/m", include_in_schema=False)
 HOME = "/m"
-# Who has come so far: a state counts for itself and for all before it.
+# How many have come so far: a state counts for itself and for all before it.
 FUNNEL = (
     ("invited", ("invited",)),
     ("consented", ("consented", "waiting", "reserved", "reported")),
@@ -48,8 +50,10 @@ FUNNEL = (
     ("delivered", ("delivered",)),
     ("spent", ("spent",)),
 )
-LEFT = ("declined", "priced_out", "expired", "lapsed", "withdrawn")
+LEFT = ("declined", "screened_out", "priced_out", "expired", "lapsed", "withdrawn")
 _AMOUNT = re.compile(r"^\d{1,16}(?:(?P<sign>[.,])(?P<decimals>\d{1,16}))?$", re.ASCII)
+EXPORTS: dict[str, Callable[..., Any]] = {"events.csv": views.list_events, "acts.csv": deeds_after}
+"""Tables of a campaign without any value: what happened to it, and who did what."""
 _FILES = ("released", "certificate", "signature", "openings")
 
 
@@ -126,11 +130,19 @@ def _amount(form: Form, found: views.ShownCampaign) -> dict[str, Any]:
     return {"amount": amount_in(form.text("amount"), found.minor_units)}
 
 
+def _sample(form: Form, _: views.ShownCampaign) -> dict[str, Any]:
+    try:
+        return {"sample": form.files.get("sample", b"").decode("utf-8-sig")}
+    except UnicodeDecodeError:
+        raise MarketRefusal("invalid", "Expected a CSV file in UTF-8.") from None
+
+
 FORMS: dict[str, Callable[[Form, views.ShownCampaign], dict[str, Any]]] = {
     **dict.fromkeys(("fund", "refund"), _amount),
     **dict.fromkeys(("cancel", "pay_out", "open"), lambda form, found: {}),
     **dict.fromkeys(("invite", "reissue_links", "revoke_links", "withdraw_people"), _people),
     "share": lambda form, found: {"subject": form.text("subject")},
+    "ask_forecast": _sample,
 }
 """Members' acts on a campaign that pages run, and how each form is read."""
 CONFIRMED = ("fund", "refund", "cancel", "withdraw_people", "revoke_links")
@@ -202,6 +214,10 @@ def whole_report(campaign: CampaignId, visit: Visited) -> Response:
 def file(campaign: CampaignId, name: str, visit: Visited) -> Response:
     """Give the rules, what was released and the certificate as files; to an auditor openings and costs."""
     kind, _, ending = name.partition(".")
+    if name in EXPORTS:
+        with visit.service.market.look() as c:
+            rows = [asdict(one) for one in EXPORTS[name](c, visit.caller, campaign)]
+        return attached(name, csv_text(pl.DataFrame(rows)))
     if name == "rules.json":
         return attached(name, visit.rules(campaign))
     if name != "costs.csv" and (kind not in _FILES or ending != "json"):
@@ -227,12 +243,15 @@ def _dashboard(visit: Visit, campaign: int, warning: str | None = None) -> Respo
         money = _seen(lambda: views.show_money(c, caller, campaign))
         released = _seen(lambda: views.show_document(c, caller, campaign, "released"))
         balanced = not books(c) if "auditor" in visit.roles else None
+        is_planned = found.state == "draft" and "buyer" in visit.roles
+        forecast = forecast_of(c, campaign) if is_planned else None
     counts = sums.counts if sums else {}
     shown = {
         "campaign": found,
         "path": path_of(campaign),
         "warning": warning,
-        "plan": planned(rules) if found.state == "draft" and "buyer" in visit.roles else None,
+        "plan": planned(rules) if is_planned else None,
+        "forecast": forecast,
         "sums": sums,
         "money_of": money,
         "books": balanced,
@@ -242,10 +261,11 @@ def _dashboard(visit: Visit, campaign: int, warning: str | None = None) -> Respo
         "purpose": purpose_of(rules),
         "wanted": wanted_of(rules),
         "released": released is not None,
-        "numbers": numbers_of(released),
+        "numbers": numbers_of(rules, released),
         "hours": hours_left(found, visit.service.moment),
         "batch": terms.batch,
         "ended": found.state in ENDED,
+        "panel": _seen(lambda: links_of(visit.service, caller, campaign)),
     }
     return visit.page("campaign", shown | _most(found), status=200 if warning is None else 409)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import tomllib
 import types
 import typing
 from collections.abc import Mapping
@@ -16,6 +17,8 @@ from typing import Any
 from pydantic import BaseModel
 
 from dpmarket.campaign.rules.rules_file import Costs, Label, Money, Objective, Sellers, Training
+from dpmarket.campaign.rules.template import toml_lines
+from dpmarket.errors import FileProblem
 from dpmarket.web.pages.forms import Form, number_in
 from dpmarket.web.pages.texts import FALLBACK, languages
 
@@ -38,6 +41,8 @@ _LEFT_OUT = (
     "label.column", "label.values",
     "training.model", "training.code", "training.parameters",
 )  # fmt: skip
+TYPED_TABLES = ("groups", "screening", "panel")
+"""Tables that a form takes as a rules file has them."""
 _STARTS = {
     "costs.distribution": "uniform(1, 5)",
     "objective.max_epsilon": "1",
@@ -95,13 +100,13 @@ def rules_data(form: Form) -> dict[str, Any]:
         text = form.text(key.path)
         if text:
             table, name = key.path.split(".")
-            data.setdefault(table, {})[name] = _value(key.kind, text)
+            data.setdefault(table, {})[name] = value_in(key.kind, text)
     for row in range(MOST_ROWS):
         name = form.text(f"feature{row}.name")
         if name:
             data["features"][name] = _feature(form, f"feature{row}")
             asked[name] = question_in(form, f"feature{row}")
-    data["label"] = {"column": form.text("label.column"), "values": _listed(form.text("label.values"))}
+    data["label"] = {"column": form.text("label.column"), "values": listed(form.text("label.values"))}
     asked[form.text("label.column")] = question_in(form, "label")
     data["questions"] = {name: said for name, said in asked.items() if said}
     if form.text("costs.distribution").startswith("{"):  # a fitted one, copied from another draft
@@ -109,12 +114,25 @@ def rules_data(form: Form) -> dict[str, Any]:
             data["costs"]["distribution"] = json.loads(form.text("costs.distribution"))
     data.setdefault("costs", {})
     data.setdefault("objective", {})
-    return data
+    return {**data, **_tables_in(form.text("tables"))}
+
+
+def _tables_in(text: str) -> dict[str, Any]:
+    """Return tables that are typed as a rules file has them: groups, screening, panel."""
+    try:
+        found = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as problem:
+        raise FileProblem("cannot read the tables.", [f"tables: {problem}"]) from None
+    wrong = sorted(set(found) - set(TYPED_TABLES))
+    if wrong:
+        raise FileProblem("cannot use the tables.", [f"tables: expected {', '.join(TYPED_TABLES)} only."])
+    return found
 
 
 def typed_of(data: Mapping[str, Any]) -> dict[str, str]:
     """Return what stands in the form of rules that were drafted with it, or by a program."""
     typed = {f"campaign.{key}": str(data["campaign"][key]) for key in ("name", "mechanism")}
+    typed["tables"] = "\n".join(toml_lines({k: data[k] for k in TYPED_TABLES if data.get(k)}))
     for table in _TABLES:
         typed |= {f"{table}.{name}": _text(value) for name, value in data.get(table, {}).items()}
     for row, (name, declared) in enumerate(data.get("features", {}).items()):
@@ -195,8 +213,8 @@ def _feature(form: Form, place: str) -> dict[str, Any]:
     declared: dict[str, Any] = {}
     for end, text in zip(ends, (form.text(f"{place}.low"), form.text(f"{place}.high")), strict=True):
         if text:
-            declared[end] = text if kind == "date" else _value("number", text)
-    categories = _listed(form.text(f"{place}.categories"))
+            declared[end] = text if kind == "date" else value_in("number", text)
+    categories = listed(form.text(f"{place}.categories"))
     if categories:
         declared["categories"] = categories
     if form.text(f"{place}.other"):
@@ -214,10 +232,11 @@ def _feature(form: Form, place: str) -> dict[str, Any]:
 def _gap_value(kind: str, text: str, declared: Mapping[str, Any]) -> Any:
     if kind == "truth":
         return {"yes": True, "true": True, "no": False, "false": False}.get(text.lower(), text)
-    return _value("number", text) if kind in ("", "number") and "categories" not in declared else text
+    return value_in("number", text) if kind in ("", "number") and "categories" not in declared else text
 
 
-def _listed(text: str) -> list[str]:
+def listed(text: str) -> list[str]:
+    """Return the parts of a text with commas between them."""
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
@@ -230,7 +249,8 @@ def _kind(annotation: Any) -> tuple[str, tuple[str, ...]]:
     return {int: "whole", float: "number"}.get(parts[0], "text"), ()
 
 
-def _value(kind: str, text: str) -> Any:
+def value_in(kind: str, text: str) -> Any:
+    """Return what was typed as a value of a key's kind; what is none is left for the rules to refuse."""
     if kind == "whole" and text.isdecimal() and len(text) < 16:
         return int(text)
     if kind in ("number", "whole"):

@@ -11,13 +11,7 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from dpmarket.campaign import schema, views
 from dpmarket.campaign.acts import ACTS, Caller
 from dpmarket.campaign.rules.encoding import encode_record
-from dpmarket.campaign.rules.rules_file import Rules, rules_from
-from dpmarket.campaign.transaction import nothing
-from dpmarket.certificates import verify
-from dpmarket.errors import MarketRefusal
-from dpmarket.web.auth import SignedSeller, TheService
-from dpmarket.web.pages.forms import Form, Sent, number_in
-from dpmarket.web.pages.meaning import (
+from dpmarket.campaign.rules.meaning import (
     REFERENCE,
     chance_of,
     cost_of,
@@ -25,6 +19,12 @@ from dpmarket.web.pages.meaning import (
     epsilon_shown,
     guess_percent,
 )
+from dpmarket.campaign.rules.rules_file import Rules, rules_from
+from dpmarket.campaign.transaction import nothing
+from dpmarket.certificates import verify
+from dpmarket.errors import MarketRefusal
+from dpmarket.web.auth import SignedSeller, TheService
+from dpmarket.web.pages.forms import Form, Sent, number_in
 from dpmarket.web.pages.menu import Choices, choices_of
 from dpmarket.web.pages.record_form import (
     OTHER,
@@ -102,12 +102,16 @@ Viewed = Annotated[View, Depends(look)]
 @router.get("")
 def home(view: Viewed) -> Response:
     """Say where a seller stands, and what comes next."""
+    if view.me.panel and view.situation in ("screened_out", "group_full"):
+        return see("/s/done")
     return view.page("standing", {"offer": offer_of(view)})
 
 
 @router.get("/consent")
 def consent(view: Viewed) -> Response:
     """Show what taking part means."""
+    if view.situation == "screening":
+        return see("/s/screen")
     language, caller = view.texts.language, view.caller
     with view.service.market.look() as c:
         shown = views.show_consent(c, caller, language)
@@ -117,7 +121,8 @@ def consent(view: Viewed) -> Response:
     ceiling = view.me.ceiling or 0.0
     values = {
         "consent": shown,
-        "paragraphs": [part.strip() for part in shown.text.split("\n\n") if part.strip()],
+        "paragraphs": _paragraphs(shown.text),
+        "notice": _paragraphs(shown.notice),
         "roles": roles,
         "fields": fields_of_form(view.rules, language),
         "wanted": wanted_of(view.rules),
@@ -186,7 +191,7 @@ def receipt(view: Viewed) -> Response:
     checks = None
     if kept is not None and certificate is not None:
         checks = verify(certificate, receipt=kept)
-    numbers = numbers_of(view.document("released"))
+    numbers = numbers_of(view.rules, view.document("released"))
     return view.page("receipt", {"offer": offer_of(view), "checks": checks, "numbers": numbers})
 
 
@@ -261,6 +266,8 @@ FORMS: dict[str, Callable[[Form, View], dict[str, Any] | Response]] = {
 }
 """A seller's acts that pages run, and how each form is read."""
 NEXT = {"reserve": "/s/choose", "accept": "/s/record", "deliver": "/s/payee"}
+ENDING = ("choose", "report", "decline", "deliver", "set_payee", "withdraw")
+"""Acts after which somebody from a panel may have done their part."""
 
 
 @router.post("/{act}")
@@ -279,6 +286,8 @@ def run(act: str, form: Sent, view: Viewed) -> Response:
         if act == "set_payee" and refusal.kind == "invalid":
             return view.page("payee", {"problem": "payee.iban"}, status=422)
         raise
+    if view.me.panel and act in ENDING and (act != "deliver" or view.me.payee):
+        return see("/s/done")
     return see(NEXT.get(act, HOME))
 
 
@@ -299,13 +308,17 @@ def offer_of(view: View) -> dict[str, Any] | None:
 
 
 def effect_of(view: View) -> str:
-    """Return by which text the effect of withdrawing is told."""
+    """Return the text that states the effect of withdrawing."""
     if view.me.campaign_state == "training" and view.me.state == "delivered":
         return "training"
     if not view.can_leave:
         return "after"
     effects = {"delivered": "delivered", "accepted": "quoted", "quoted": "quoted"}
     return effects.get(view.me.state, "before")
+
+
+def _paragraphs(text: str) -> list[str]:
+    return [part.strip() for part in text.split("\n\n") if part.strip()]
 
 
 def _choose(view: View, *, line: int = 1, problem: str | None = None) -> Response:

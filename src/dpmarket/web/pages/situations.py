@@ -5,15 +5,18 @@ from __future__ import annotations
 from dpmarket.campaign.views import MyParticipation
 
 SITUATIONS = (
-    "early", "invited", "consented", "consented_offline", "full", "own_limit", "reserved", "reservation_over",
+    "early", "screening", "invited", "consented", "consented_offline", "full", "own_limit", "reserved",
+    "reservation_over",
     "reported", "quoted", "unpaid", "accepted", "delivered", "closed", "training", "released", "on_its_way",
-    "paid", "failed", "too_late", "declined", "priced_out", "expired", "lapsed", "withdrawn", "cancelled",
+    "paid", "failed", "too_late", "declined", "priced_out", "expired", "lapsed", "withdrawn", "screened_out",
+    "group_full", "cancelled",
 )  # fmt: skip
 """All of them; each has a text in every catalogue."""
 
 STEPS = ("consent", "choose", "record", "payment")
 _STEP = {
-    "early": 0, "invited": 0, "consented": 1, "consented_offline": 1, "full": 1, "own_limit": 1,
+    "early": 0, "screening": 0, "invited": 0, "consented": 1, "consented_offline": 1, "full": 1,
+    "own_limit": 1,
     "reserved": 1, "reservation_over": 1, "reported": 1, "quoted": 1, "unpaid": 1, "accepted": 2,
     "delivered": 3, "closed": 3, "training": 3, "released": 3, "on_its_way": 3, "failed": 3, "paid": 4,
 }  # fmt: skip
@@ -25,6 +28,8 @@ def situation_of(me: MyParticipation, at: str) -> str:
     campaign = me.campaign_state
     if me.state in ("withdrawn", "declined", "priced_out"):
         return me.state
+    if me.state == "screened_out":
+        return "group_full" if me.reason == "full" else "screened_out"
     if campaign == "cancelled":
         return "cancelled"
     if me.state == "expired":
@@ -55,6 +60,8 @@ def _coming(me: MyParticipation, at: str) -> str:
         return "early"
     if me.campaign_state != "open" or at >= str(me.closes_at):
         return "too_late"
+    if me.screening:
+        return "screening"
     if me.state == "waiting":
         return "own_limit" if me.reason == "cap" else "full"
     return "consented_offline" if me.state == "consented" and me.mechanism == "offline" else me.state

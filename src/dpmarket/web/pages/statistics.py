@@ -72,9 +72,9 @@ def wanted_of(rules: Rules) -> list[Wanted]:
     ]
 
 
-def numbers_of(document: bytes | None) -> list[Shown]:
-    """Return the statistics of a released document; none if there is none, or it is a model."""
-    found = None if document is None else released_from_bytes(document)
+def numbers_of(rules: Rules, document: bytes | None) -> list[Shown]:
+    """Return the statistics of a released document; none if there is none, or the rules buy a model."""
+    found = None if document is None or not rules.statistics else released_from_bytes(document)
     if not isinstance(found, StatisticsFile):
         return []
     return [_shown(name, release) for name, release in found.releases().items()]

@@ -82,7 +82,7 @@ class Texts:
         """Return a number with at most six decimals; of small ones at least the first four digits."""
         if value == 0 or abs(value) >= _SMALL:
             return str(format_decimal(value, format="#,##0.######", locale=self.locale))
-        # Six decimals of a small number would be a smaller number, and a promise is never told too small.
+        # Six decimals of a small number would be a smaller number, and an epsilon is never shown too small.
         exact = Decimal(repr(float(value)))
         if exact.adjusted() < -_LAST:
             return str(format_scientific(exact, format="0.###E0", locale=self.locale))
