@@ -129,10 +129,10 @@ def test_a_person_with_several_records_counts_once():
 
 
 def test_a_persons_weight_is_split_and_its_parts_never_exceed_it():
-    from dpmarket.learning.people import read_promises
+    from dpmarket.learning.people import read_budgets
 
     people = np.repeat(np.arange(40), np.arange(40))
-    _, holding = read_promises(None, np.ones(40), people, len(people), 39)
+    _, holding = read_budgets(None, np.ones(40), people, len(people), 39)
     weights = np.random.default_rng(0).random(40)
     parts = holding.record_weights(weights)
     for person in range(1, 40):

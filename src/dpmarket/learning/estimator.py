@@ -22,7 +22,7 @@ from dpmarket.learning.people import (
     Holding,
     named_columns,
     number_of_records,
-    read_promises,
+    read_budgets,
     refuse_other_index,
     taking_part,
 )
@@ -88,7 +88,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         if count is None:
             validated(self, X, y, accept_sparse="csr", **options)
             raise InvalidInput("expected as many labels as records.")
-        budgets, holding = read_promises(self.epsilon, epsilons, people, count, rows)
+        budgets, holding = read_budgets(self.epsilon, epsilons, people, count, rows)
         X, y, kept = taking_part(X, y, budgets, holding, reserve)
         numeric = isinstance(self, RegressorMixin)
         x, y = validated(self, X, y, accept_sparse="csr", y_numeric=numeric, **options)

@@ -122,8 +122,8 @@ class _PrivateLinearModel(IntervalsMixin, PrivateEstimator):
     * Records of people whose budget is 0, or at most ``numerical_epsilon``, have no influence at all, not
       even on whether a fit is refused.
 
-    Not promised: what a score on private records reveals (a release of its own), how long ``fit`` takes, and
-    what a refusal reveals to somebody other than the data holder.
+    Not guaranteed: what a score on private records reveals (a release of its own), how long ``fit`` takes,
+    and what a refusal reveals to somebody other than the data holder.
     """
 
     epsilon: float | None = None
@@ -202,24 +202,24 @@ class _PrivateLinearModel(IntervalsMixin, PrivateEstimator):
         source = self._settings()
         rows = int(self.rows_per_person) if self.delta is None else MANY_ROWS
         reserve = float(self.numerical_epsilon) if self.delta is None else 0.0
-        records, promised = self._read(X, y, epsilons, people, rows, reserve)
+        records, budgets = self._read(X, y, epsilons, people, rows, reserve)
         loss, labels = self._read_labels(records.labels)
         records = replace(records, labels=labels)
-        self._fit_records(records, loss, promised, records.holding, source, account, intervals)
+        self._fit_records(records, loss, budgets, records.holding, source, account, intervals)
 
     def _fit_records(
-        self, records: AnyRecords, loss: Loss, promised: FloatArray, holding: Holding, source: NoiseSource,
+        self, records: AnyRecords, loss: Loss, budgets: FloatArray, holding: Holding, source: NoiseSource,
         account: PrivacyAccount | None, intervals: float | None = None,
     ) -> None:  # fmt: skip
         """Release a model of checked records, wherever they are; intervals need them in memory."""
         features = records.n_features
-        split = None if intervals is None else self._split(intervals, loss, features, promised, source)
+        split = None if intervals is None else self._split(intervals, loss, features, budgets, source)
         charge = self._charging(account, holding, split)
-        promised = promised if split is None else split.left
+        budgets = budgets if split is None else split.left
         if self.delta is None:
-            self._fit_objective(records, loss, promised, source, charge)
+            self._fit_objective(records, loss, budgets, source, charge)
         else:
-            self._fit_descent(records, loss, promised, source, charge)
+            self._fit_descent(records, loss, budgets, source, charge)
         if split is not None:
             assert isinstance(records, Records)
             self._release_hessian(split, records, source)
@@ -274,7 +274,7 @@ class _PrivateLinearModel(IntervalsMixin, PrivateEstimator):
         return lambda mus: account.charge(holding.names(), mus=mus, delta=delta)
 
     def _split(
-        self, share: float, loss: Loss, features: int, promised: FloatArray, source: NoiseSource
+        self, share: float, loss: Loss, features: int, budgets: FloatArray, source: NoiseSource
     ) -> Split:
         """Divide epsilons between a noisy Hessian and the model, or refuse."""
         if self.private == "labels":
@@ -284,7 +284,7 @@ class _PrivateLinearModel(IntervalsMixin, PrivateEstimator):
         if not callable(getattr(source, "bits", None)):
             raise InvalidInput("expected a noise_source with a method bits, which intervals= needs.")
         reserve = float(self.numerical_epsilon) if self.delta is None else 0.0
-        epsilons = np.where(promised > reserve, promised, 0.0)
+        epsilons = np.where(budgets > reserve, budgets, 0.0)
         clip = None if self.delta is None else gradient_clip(loss)
         return split_epsilons(loss, self._norm(features), share, epsilons, clip=clip)
 
@@ -297,15 +297,15 @@ class _PrivateLinearModel(IntervalsMixin, PrivateEstimator):
         self.description_ = {**self.description_, "intervals": self.hessian_.to_dict()}  # type: ignore[has-type]
 
     def _fit_objective(
-        self, records: AnyRecords, loss: Loss, promised: FloatArray, source: NoiseSource, charge: Charge
+        self, records: AnyRecords, loss: Loss, budgets: FloatArray, source: NoiseSource, charge: Charge
     ) -> None:
         norm, reserve = self._norm(records.n_features), float(self.numerical_epsilon)
         l2 = self.l2
         if l2 is None:
-            total = exact_sum(usable_epsilons(promised, reserve))
+            total = exact_sum(usable_epsilons(budgets, reserve))
             l2 = default_l2(loss, norm, total, self.private, share=self._share)
         release = Release(loss, norm, l2, int(self.rows_per_person), self.private)
-        found = train(records, release, promised, reserve, source, charge, clip=bool(self.clip))
+        found = train(records, release, budgets, reserve, source, charge, clip=bool(self.clip))
         self.coef_grid_ = found.cells
         self.grid_ = found.plan.grid
         self.release_ = release
@@ -319,11 +319,11 @@ class _PrivateLinearModel(IntervalsMixin, PrivateEstimator):
         self.description_ = found.to_dict()
 
     def _fit_descent(
-        self, records: AnyRecords, loss: Loss, promised: FloatArray, source: NoiseSource, charge: Charge
+        self, records: AnyRecords, loss: Loss, budgets: FloatArray, source: NoiseSource, charge: Charge
     ) -> None:
         norm = self._norm(records.n_features)
         delta = checks.strictly_between("delta", self.delta, 0.0, 1.0)
-        plan = Descent.for_epsilons(promised, delta, loss.outputs * norm.n_coefficients)
+        plan = Descent.for_epsilons(budgets, delta, loss.outputs * norm.n_coefficients)
         people = records.people(plan[1], norm.constant)
 
         def run(bits: Bits) -> FloatArray:

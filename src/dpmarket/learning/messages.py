@@ -24,12 +24,12 @@ _SAFE = re.compile(
 
 _WHY_NOT = {
     "sample_weight": (
-        "expected no sample_weight: how much a record counts follows from its promise (epsilons); any other "
-        "weight would cost its owner more than was promised."
+        "expected no sample_weight: how much a record counts follows from its owner's epsilon; any other "
+        "weight would cost its owner more."
     ),
     "class_weight": (
-        "expected no class_weight: a weight that depends on labels depends on the records, and no promise "
-        "would hold. Move the threshold of decision_function instead: that costs no privacy."
+        "expected no class_weight: a weight that depends on labels depends on the records, and no "
+        "guarantee would hold. Move the threshold of decision_function instead: that costs no privacy."
     ),
     "random_state": (
         "expected no random_state: noise that somebody can repeat protects nobody. For tests, pass "

@@ -26,7 +26,7 @@ class Holding:
     people: tuple[Any, ...] | None  # names in the order of the epsilons; None if they are numbered
 
     def names(self) -> tuple[Any, ...]:
-        """Return the people in the order of the promises: their names, or numbers from 0."""
+        """Return the people in the order of the budgets: their names, or numbers from 0."""
         return tuple(range(self.n_people)) if self.people is None else self.people
 
     def record_weights(self, person_weights: FloatArray) -> FloatArray:
@@ -39,12 +39,12 @@ class Holding:
         return np.asarray(np.where(counts > 1, np.nextafter(shares, 0.0), shares)[self.owners])
 
 
-def read_promises(
+def read_budgets(
     epsilon: float | None, epsilons: Any, people: Any, n_records: int, rows_per_person: int
 ) -> tuple[FloatArray, Holding]:
-    """Return the promises, one per person, and who holds which record.
+    """Return the budgets, one per person, and who holds which record.
 
-    Without ``people`` every record is another person's. With them, promises are a mapping from owner to
+    Without ``people`` every record is another person's. With them, budgets are a mapping from owner to
     epsilon, or an array per person that ``people`` counts into; an array as long as the records is refused,
     because code that splits records into folds would split it as well.
     """
@@ -53,31 +53,31 @@ def read_promises(
     owners = _owners(people, n_records)
     if isinstance(epsilons, Mapping):
         names = tuple(epsilons)
-        promises = checks.non_negative_vector("epsilons", list(epsilons.values()))
+        budgets = checks.non_negative_vector("epsilons", list(epsilons.values()))
         if isinstance(people, np.ndarray) and any(str(name).endswith("\0") for name in names):
             raise InvalidInput("expected names that end in no NUL: numpy's texts cannot tell them apart.")
         holding = Holding(_positions(owners, names), len(names), names)
     elif epsilons is None:
         # Who takes part is public here: the owners themselves, in the order of their names.
         names = _distinct(owners)
-        promises = np.full(len(names), _common(epsilon))
+        budgets = np.full(len(names), _common(epsilon))
         holding = Holding(_positions(owners, names), len(names), names)
     else:
-        promises, count = _per_person(epsilons, n_records)
+        budgets, count = _per_person(epsilons, n_records)
         holding = Holding(_numbered(owners, count), count, None)
-    _refuse_many_rows(holding, rows_per_person, promises > 0.0)
-    return promises, holding
+    _refuse_many_rows(holding, rows_per_person, budgets > 0.0)
+    return budgets, holding
 
 
 def taking_part(
-    X: Any, y: Any, promises: FloatArray, holding: Holding, reserve: float
+    X: Any, y: Any, budgets: FloatArray, holding: Holding, reserve: float
 ) -> tuple[Any, Any, IntArray]:
     """Drop records of people who will have weight 0, before anything about them could be refused.
 
     ``reserve`` is set aside of every epsilon: people with no more than this have weight 0. Returned are
     records, labels, and the position of each among all that were given.
     """
-    found = promises > reserve
+    found = budgets > reserve
     present = found if holding.owners is None else found[holding.owners]
     kept = np.flatnonzero(present)
     if kept.size in (0, present.size):
@@ -124,15 +124,15 @@ def named_columns(X: Any, epsilons: Any, people: Any) -> tuple[Any, Any, Any]:
 
 
 def refuse_other_index(X: Any, epsilons: Any, people: Any) -> None:
-    """Refuse promises, or owners, that carry another pandas index than the records.
+    """Refuse budgets, or owners, that carry another pandas index than the records.
 
-    Arrays go by position, pandas by index: promises sorted otherwise than the records would go to the wrong
+    Arrays go by position, pandas by index: budgets sorted otherwise than the records would go to the wrong
     people without a sign.
 
     Raises
     ------
     InvalidInput
-        If they do. Promises per person have an index of their own.
+        If they do. Budgets per person have an index of their own.
     """
     own = _index_of(X)
     if own is None:
@@ -157,20 +157,20 @@ def _per_record(epsilon: float | None, epsilons: Any, n_records: int) -> tuple[F
         return np.full(n_records, _common(epsilon)), holding
     if isinstance(epsilons, Mapping):
         raise InvalidInput("expected people, each record's owner, when epsilons is a mapping; got None.")
-    promises = checks.non_negative_vector("epsilons", epsilons)
-    if len(promises) != n_records:
-        raise InvalidInput(f"expected one epsilon per record, {n_records}, got {len(promises)}.")
-    return promises, holding
+    budgets = checks.non_negative_vector("epsilons", epsilons)
+    if len(budgets) != n_records:
+        raise InvalidInput(f"expected one epsilon per record, {n_records}, got {len(budgets)}.")
+    return budgets, holding
 
 
 def _per_person(epsilons: Any, n_records: int) -> tuple[FloatArray, int]:
-    promises = checks.non_negative_vector("epsilons", epsilons)
-    if len(promises) == n_records:
+    budgets = checks.non_negative_vector("epsilons", epsilons)
+    if len(budgets) == n_records:
         raise InvalidInput(
             "expected epsilons per person when people is given, got as many as there are records. Leave "
             "people out if every record is another person's; otherwise pass a mapping from person to epsilon."
         )
-    return promises, len(promises)
+    return budgets, len(budgets)
 
 
 def _common(epsilon: float | None) -> float:
@@ -216,9 +216,7 @@ def _positions(owners: list[Any], names: tuple[Any, ...]) -> IntArray:
     try:
         return np.array([place[owner] for owner in owners], dtype=np.int64)
     except KeyError:
-        raise InvalidInput(
-            "expected a promise in epsilons for every owner in people; some have none."
-        ) from None
+        raise InvalidInput("expected an epsilon for every owner in people; some have none.") from None
 
 
 def _numbered(owners: list[Any], count: int) -> IntArray:

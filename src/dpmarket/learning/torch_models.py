@@ -83,7 +83,7 @@ class _PrivateTorchModel(PrivateEstimator):
     * Records of people whose budget is 0 have no influence at all.
 
     The module, its starting weights, the loss and all settings must be public, chosen without these records:
-    starting weights trained on public data are welcome. Not promised: what a score on private records
+    starting weights trained on public data are welcome. Not guaranteed: what a score on private records
     reveals, and how long ``fit`` takes.
     """
 
@@ -164,14 +164,14 @@ class _PrivateTorchModel(PrivateEstimator):
         progress: Progress | None,
     ) -> None:
         pace, source = self._settings()
-        records, promised = self._read(X, y, epsilons, people, MANY_ROWS, 0.0, allow_nd=True)
+        records, budgets = self._read(X, y, epsilons, people, MANY_ROWS, 0.0, allow_nd=True)
         labels, outputs = self._read_labels(records.labels)
         x, holding = records.features, records.holding
         network, loss = Network(copy.deepcopy(self.module)), self._loss()
         refuse_unusable(network, loss, x.shape[1:], labels[0] * 0, outputs)
         start = network.weights
         descent, whole = plan = Descent.for_epsilons(
-            promised, self.delta, start.size, self.steps, fewest_steps=_FEWEST_STEPS
+            budgets, self.delta, start.size, self.steps, fewest_steps=_FEWEST_STEPS
         )
         gradients = PersonGradients(
             network, loss, network.inputs(x), labels, records.owners(), whole, pace.clip

@@ -111,15 +111,15 @@ class Descent:
             For values that are no such numbers, epsilons that are all 0, and a delta above 1 / (10 people):
             publishing the records of a few people drawn at random would keep such a guarantee.
         """
-        promised = checks.non_negative_vector("epsilons", epsilons)
+        budgets = checks.non_negative_vector("epsilons", epsilons)
         small = checks.strictly_between("delta", delta, 1e-200, 1.0)
-        most = 1.0 / (_PEOPLE_PER_FAILURE * promised.size)
+        most = 1.0 / (_PEOPLE_PER_FAILURE * budgets.size)
         if small > most:
             raise InvalidInput(
-                f"expected delta of at most 1 / (10 * people) = {most:.3g} for {promised.size} people, got "
+                f"expected delta of at most 1 / (10 * people) = {most:.3g} for {budgets.size} people, got "
                 f"{small!r}: publishing the records of a few people drawn at random would keep it."
             )
-        distinct, place = np.unique(promised, return_inverse=True)
+        distinct, place = np.unique(budgets, return_inverse=True)
         mu = gaussian_mus(distinct, small)[place]
         total = float(mu.sum())
         if not total > 0.0:
@@ -128,7 +128,7 @@ class Descent:
         if steps is None:
             wanted = (total / (4.0 * math.sqrt(d))) ** 2
             steps = math.floor(min(max(wanted, fewest_steps), _MOST_STEPS))
-        # Rounded down, and the noise up: what is charged is never above what was promised.
+        # Rounded down, and the noise up: what is charged is never above anybody's epsilon.
         whole = np.floor(mu * (_TOTAL / total) * (1.0 - 1e-12)).astype(np.int64)
         scale = 2.0 * CELLS * math.sqrt(steps) * _TOTAL / total * (1.0 + 1e-12)
         return cls(small, steps, scale), read_only(whole)

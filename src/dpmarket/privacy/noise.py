@@ -80,8 +80,8 @@ class NoiseDraw:
 class NoiseSource(Protocol):
     """Where the noise comes from. ``certifiable`` is true only if nobody can know or repeat it.
 
-    A protocol: :class:`SecureNoise` and :class:`SeededNoise` obey it. A source of one's own must promise what
-    :class:`SecureNoise` does if it says that it is certifiable; nothing can check that.
+    A protocol: :class:`SecureNoise` and :class:`SeededNoise` obey it. A source of one's own must
+    guarantee what :class:`SecureNoise` does if it says that it is certifiable; nothing can check that.
     """
 
     @property

@@ -90,7 +90,7 @@ class Release:
     * :meth:`epsilons` bounds the log density ratio of the exact output between neighbours, in exact
       arithmetic on the given floats, and is above its formula by less than 1e-13, relatively (1e-11 for
       charges above 1,000).
-    * ``epsilons(*weights(promised)) <= promised`` as computed, and at least ``1 - 1e-11`` times it.
+    * ``epsilons(*weights(budgets)) <= budgets`` as computed, and at least ``1 - 1e-11`` times it.
     * A value; a function of public quantities only.
 
     Examples
@@ -164,8 +164,8 @@ class Release:
         Infeasible
             If no noise, however large, lets weights that add up to 1 keep these epsilons at this ``l2``.
         """
-        promised = checks.non_negative_vector("epsilons", epsilons)
-        usable = usable_epsilons(promised, checks.non_negative("numerical_epsilon", numerical_epsilon))
+        budgets = checks.non_negative_vector("epsilons", epsilons)
+        usable = usable_epsilons(budgets, checks.non_negative("numerical_epsilon", numerical_epsilon))
         found = self._accounting.weights(usable)
         if found is None:
             raise Infeasible(

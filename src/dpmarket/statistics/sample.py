@@ -17,7 +17,7 @@ import numpy as np
 
 from dpmarket.arrays import FloatArray, IntArray, read_only
 from dpmarket.errors import InvalidInput
-from dpmarket.learning.people import Holding, read_promises, refuse_other_index
+from dpmarket.learning.people import Holding, read_budgets, refuse_other_index
 
 RESOLUTION = 1 << 24
 """What one person contributes is counted in this many parts of the public range."""
@@ -121,7 +121,7 @@ def read_epsilons(
         sizes.add(len(records) if known else 0)
     if 0 in sizes or len(sizes) > 1:
         raise InvalidInput("expected at least one record, and as many for one statistic as for the others.")
-    return read_promises(epsilon, epsilons, people, sizes.pop(), rows_per_person)
+    return read_budgets(epsilon, epsilons, people, sizes.pop(), rows_per_person)
 
 
 def whole_weights(epsilons: FloatArray) -> tuple[IntArray, int]:
