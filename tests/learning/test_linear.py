@@ -15,6 +15,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_diabetes, load_iris
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+import dpmarket as dpm
 from dpmarket.audit.density import Group, log_ratio
 from dpmarket.errors import Infeasible, InvalidInput
 from dpmarket.learning import PublicEncoder, PublicScaler
@@ -25,11 +26,12 @@ from dpmarket.learning.linear import (
     PrivateLogisticRegression,
     PrivateQuantileRegressor,
 )
-from dpmarket.privacy import Account
+from dpmarket.privacy import Account, SigmoidLoss
 from dpmarket.privacy.descent import Descent
 from dpmarket.privacy.noise import SecureNoise, SeededNoise
 from dpmarket.privacy.noise_norm import NoiseNorm
 from dpmarket.privacy.release import Release
+from support.receipt_page import NODE, page_verdicts
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "privacy/golden_releases.json").read_text())["fits"]
 SEED = SeededNoise(0)
@@ -360,3 +362,29 @@ def test_the_sampled_law_of_a_regression_is_its_exact_density(factor):
     counts = np.histogram(values, [-np.inf, *edges, np.inf])[0]
     p = chisquare(counts, np.array(shares) / sum(shares) * len(values)).pvalue
     assert (p > 1e-6) == (factor == 1.0)
+
+
+class CautiousSVC(PrivateLinearSVC):
+    """Asks for a margin of 2 from one class and of 1 from the other."""
+
+    def _loss(self):
+        return SigmoidLoss(1.0, 1.0 / self.width, (1.0 / self.width, -3.0 / self.width), (0, 1), (0, 1))
+
+
+@pytest.mark.skipif(NODE is None, reason="needs node on the path")
+@pytest.mark.parametrize("delta", [None, 1e-3])
+def test_a_loss_that_nobody_knew_is_certified_and_checked_by_verifier_and_receipt_page(delta):
+    rng = np.random.default_rng(0)
+    mechanism = dpm.OfflineMechanism(dpm.Uniform(1, 5), dpm.Objective.for_model(3, payment_weight=1e-3))
+    costs, x = rng.uniform(1.0, 5.0, 60), rng.uniform(-0.5, 0.5, (60, 3))
+    outcome = mechanism.run(costs)
+    model = CautiousSVC(classes=(0, 1), delta=delta).fit(
+        x, (x[:, 0] > 0.0).astype(int), epsilons=outcome.epsilons
+    )
+    made = dpm.certify(outcome, model, mechanism.rules(), seller_ids=[f"s{k}" for k in range(60)])
+    first, receipt = bytes(made).split(b"\n")[0] + b"\n", made.receipt("s0")
+    found = dpm.verify(first, receipt=receipt, cost=float(costs[0]))
+    assert found.passed
+    verdicts = [(check.name, check.verdict) for check in found.checks]
+    assert ("receipt's epsilon used", "holds") in verdicts
+    assert verdicts == page_verdicts([(first, receipt, float(costs[0]))])[0]
