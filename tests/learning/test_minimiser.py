@@ -179,3 +179,17 @@ def test_what_cannot_be_proved_is_refused_before_a_record_is_read(l2, bound):
     unreadable = np.full((40, 2), np.nan)
     with pytest.raises(Infeasible):
         minimise(sums_of(loss, unreadable, y, weights), l2, linear, 0.0 * linear, bound)
+
+
+@pytest.mark.parametrize("loss", [logistic_loss(), quantile_loss(0.3, 0.2, 1.0)], ids=["target", "shift"])
+def test_labels_beyond_the_losss_bounds_count_as_those_in_every_sum(loss):
+    """The charge covers labels within the bounds only."""
+    x, weights = np.array([[0.5], [-0.3], [0.2]]), np.full(3, 1.0 / 3.0)
+    labels = np.array([-40.0, 0.7, 1e6])
+    found = []
+    for given in (labels, np.clip(labels, *loss.labels)):
+        sums = LocalSums(Rows(x, given, weights, constant=None), loss, 1.0)
+        w = np.full((1, 1), 0.4)
+        found.append([sums.gradient(w), sums.accurate_gradient(w, np.zeros((1, 1))), sums.hessian(w)])
+    for ours, limited in zip(*found, strict=True):
+        assert np.array_equal(ours, limited)

@@ -191,7 +191,10 @@ class LocalSums:
         points = [read_only_view(self._times_constant(point)) for point in (w, rest)]
 
         def part(block: Block) -> FloatArray:
-            return kernels.accurate_gradient(block.x, points[0], points[1], family, *block[1:])
+            labels = block.labels
+            if isinstance(self.loss, SigmoidLoss):
+                labels = read_only_view(np.clip(labels, *self.loss.labels))
+            return kernels.accurate_gradient(block.x, points[0], points[1], family, labels, *block[2:])
 
         return self._times_constant(self._over_blocks(part, w.size))
 
