@@ -19,8 +19,10 @@ minimum of a smooth, strongly convex function from every start.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.linalg import cho_solve, cholesky, eigh
@@ -106,7 +108,7 @@ def minimise(
     check_attainable(sums.errors, l2, norm, gradient_bound)
     objective = _Objective(sums, l2, (linear_high, linear_low))
     # Sums over blocks are run in threads of their own.
-    with ThreadpoolController().limit(limits=1, user_api="blas"):
+    with _linear_algebra().limit(limits=1, user_api="blas"):
         w, solve = _float64_minimum(objective, 0.6 * gradient_bound)
         found = _proved(objective, w, solve, gradient_bound)
     shape = linear_high.shape
@@ -137,6 +139,12 @@ def check_attainable(
             "expected a gradient bound that pairs of floats can prove; a larger numerical_epsilon or l2 is "
             "needed."
         )
+
+
+@functools.cache
+def _linear_algebra() -> Any:
+    """Return what limits the threads of linear algebra; looking for its libraries takes milliseconds."""
+    return ThreadpoolController()
 
 
 class _Objective:
