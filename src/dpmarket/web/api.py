@@ -380,7 +380,7 @@ class PanelLinks:
 
 @router.get("/campaigns/{campaign}/panel", tags=["campaigns"])
 def show_panel(campaign: CampaignId, caller: AnyCaller, service: TheService) -> PanelLinks:
-    """Return how the panel's links are signed, to an operator: whoever has it can act for its people."""
+    """Return how the panel's links are signed, to an operator. Confidential: it can act for everybody."""
     return links_of(service, caller, campaign)
 
 
