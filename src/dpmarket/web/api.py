@@ -380,7 +380,7 @@ class PanelLinks:
 
 @router.get("/campaigns/{campaign}/panel", tags=["campaigns"])
 def show_panel(campaign: CampaignId, caller: AnyCaller, service: TheService) -> PanelLinks:
-    """Return how the panel's links are signed, to an operator. Confidential: it can act for everybody."""
+    """Return how the panel's links are signed, to an operator: its holder can act for its people."""
     return links_of(service, caller, campaign)
 
 

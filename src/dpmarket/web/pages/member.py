@@ -23,6 +23,7 @@ from dpmarket.campaign.campaigns import ENDED
 from dpmarket.campaign.checks import books
 from dpmarket.campaign.forecasts import forecast_of
 from dpmarket.campaign.oversight import deeds_after
+from dpmarket.campaign.rules.meaning import chance_of, epsilon_shown, guess_percent
 from dpmarket.campaign.rules.rules_file import rules_from
 from dpmarket.campaign.times import moment_of
 from dpmarket.campaign.transaction import nothing
@@ -32,7 +33,6 @@ from dpmarket.files.formulas import csv_text
 from dpmarket.web.api import CampaignId, Confirmed, document_of, links_of, open_arguments
 from dpmarket.web.auth import SignedMember, TheService
 from dpmarket.web.pages.forms import Form, Sent
-from dpmarket.web.pages.meaning import chance_of, epsilon_shown, guess_percent
 from dpmarket.web.pages.people_file import names_in
 from dpmarket.web.pages.plan import error_so_far, planned
 from dpmarket.web.pages.rendering import attached, page, see, whole_page

@@ -8,7 +8,7 @@ import polars as pl
 from fastapi import APIRouter, Response
 
 from dpmarket.campaign import views
-from dpmarket.campaign.bank_file import BankAccount, accounts_in
+from dpmarket.campaign.bank_file import BankAccount, read_accounts
 from dpmarket.campaign.oversight import list_entries
 from dpmarket.campaign.payout_files import FORMATS
 from dpmarket.campaign.rules.amounts import money_text
@@ -65,7 +65,7 @@ def bank_file(payout: PayoutId, form: Sent, visit: Visited) -> Response:
     try:
         payer = BankAccount(form.text("name"), form.text("iban"))
         day = date.fromisoformat(form.text("day"))
-        accounts = accounts_in(form.files.get("accounts", b""))
+        accounts = read_accounts(form.files.get("accounts", b""))
     except (InvalidInput, FileProblem) as problem:
         raise MarketRefusal("invalid", str(problem)) from None
     except ValueError:
