@@ -1,10 +1,11 @@
-"""Two languages: the same texts in both, chosen by the browser or by a link, and no sentence of the other."""
+"""Languages: the same texts in all, chosen by the browser or by a link, and no sentence of another."""
 
 import re
 from importlib import resources
 from typing import Literal
 
 import pytest
+from babel.messages.pofile import read_po
 from pydantic import Field, create_model
 
 from dpmarket.campaign.rules.rules_file import Rules, Sellers
@@ -15,19 +16,12 @@ from support.readers import again, member_of, seller_of
 from support.shop import SOLD, open_shop
 
 FOLDER = resources.files("dpmarket.web").joinpath("texts")
-CATALOGUES = {
-    name: texts.read_catalogue(FOLDER.joinpath(f"{name}.toml").read_text(encoding="utf-8"))
-    for name in texts.languages()
-}
+CATALOGUES = {name: texts.catalogue(name).texts for name in texts.languages()}
 OTHERS = [name for name in CATALOGUES if name != texts.FALLBACK]
 
 
-def forms_of(message):
-    return [message] if isinstance(message, str) else list(message.values())
-
-
-def placeholders(message):
-    return set(re.findall(r"\{(\w+)\}", " ".join(forms_of(message))))
+def placeholders(forms):
+    return set(re.findall(r"\{(\w+)\}", " ".join(forms)))
 
 
 def test_a_way_back_leads_to_this_service_and_is_read_in_no_time():
@@ -38,18 +32,54 @@ def test_a_way_back_leads_to_this_service_and_is_read_in_no_time():
         assert not language.is_own(back)
 
 
-def test_there_is_a_second_language():
-    assert OTHERS == ["de"]
+def test_there_are_further_languages():
+    assert OTHERS == ["de", "fr"]
 
 
 @pytest.mark.parametrize("language", OTHERS)
 def test_every_language_has_the_same_texts_with_the_same_places(language):
-    english, other = CATALOGUES["en"], CATALOGUES[language]
-    assert set(other) == set(english)
-    for name, message in english.items():
-        assert isinstance(other[name], str) == isinstance(message, str), name
-        assert placeholders(other[name]) == placeholders(message), name
-        assert all(text.strip() for text in forms_of(other[name])), name
+    english = CATALOGUES["en"]
+    with FOLDER.joinpath(f"{language}.po").open("rb") as file:
+        own = {one.context: one for one in read_po(file, locale=language) if one.context}
+    assert set(own) == set(english)
+    for name, forms in english.items():
+        one = own[name]
+        assert one.id == (forms if len(forms) > 1 else forms[0]), f"{name}: of another English text"
+        said = one.string if len(forms) > 1 else (one.string,)
+        assert len(said) == (2 if len(forms) > 1 else 1), name
+        assert placeholders(said) == placeholders(forms), name
+        assert all(text.strip() for text in said), name
+        assert not one.fuzzy, name
+
+
+def test_a_text_that_a_language_lacks_is_in_english(tmp_path, monkeypatch):
+    content = """msgid ""
+msgstr "Content-Type: text/plain; charset=utf-8\\nPlural-Forms: nplurals=2; plural=(n > 1);\\n"
+
+msgctxt "back"
+msgid "Back"
+msgstr "Terug"
+
+msgctxt "sign_out"
+msgid "Sign out of here"
+msgstr "of a text that has changed since"
+"""
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts" / "nl.po").write_text(content)
+    english = texts.catalogue("en")
+    monkeypatch.setattr(texts.resources, "files", lambda _: tmp_path)
+    made = texts.catalogue.__wrapped__("nl").texts
+    assert made["back"] == ("Terug",)
+    assert {name: forms for name, forms in made.items() if name != "back"} == {
+        name: forms for name, forms in english.texts.items() if name != "back"
+    }
+
+
+def test_plural_forms_are_the_languages_own():
+    english, french = texts.texts_for("en"), texts.texts_for("fr")
+    assert "0 hours" in english("campaign.hours", n=0)
+    assert "0 heure restante" in french("campaign.hours", n=0)
+    assert "2 heures" in french("campaign.hours", n=2)
 
 
 def test_the_meanings_of_keys_are_the_rules_own_words():
@@ -57,7 +87,7 @@ def test_the_meanings_of_keys_are_the_rules_own_words():
     for key in [*first, *others]:
         table, name = key.path.split(".")
         field = Rules.model_fields[table].annotation.model_fields[name]
-        assert CATALOGUES["en"][f"meaning.{key.path}"] == field.description
+        assert CATALOGUES["en"][f"meaning.{key.path}"] == (field.description,)
 
 
 @pytest.mark.parametrize("language", CATALOGUES)
@@ -88,13 +118,13 @@ def sentences(language):
     """Return what a catalogue says in two words or more: a part of it, without what is put in."""
     found = set()
     for message in CATALOGUES[language].values():
-        for text in forms_of(message):
+        for text in message:
             parts = [part.strip(" .,:;()") for part in re.split(r"\{\w+\}|(?<=[.:;]) ", text)]
-            found |= {part for part in parts if len(part.split()) > 1}
+            found |= {part for part in parts if len(re.findall(r"[^\W\d_]{2,}", part)) > 1}
     return found
 
 
-ENGLISH_ONLY = sentences("en") - sentences("de")
+ENGLISH_ONLY = {language: sentences("en") - sentences(language) for language in OTHERS}
 
 
 def told(page):
@@ -108,11 +138,27 @@ def told(page):
 
 
 def assert_german(*pages):
+    assert_in("de", *pages)
+
+
+def assert_in(language, *pages):
     for page in pages:
-        assert '<html lang="de">' in page.html, page.path
+        assert f'<html lang="{language}">' in page.html, page.path
         text = told(page)
-        assert [part for part in ENGLISH_ONLY if part in text] == [], page.path
-        assert re.search(r"[äöüßÄÖÜ]", text), page.path
+        assert [part for part in ENGLISH_ONLY[language] if part in text] == [], page.path
+        assert re.search(r"[äöüßÄÖÜéèàêç]", text), page.path
+
+
+def test_a_seller_reads_french(shop):
+    reader = seller_of(shop, shop.open(), "fr-CA,fr;q=0.9,en;q=0.5")
+    assert_in("fr", reader.see(reader.link), reader.see("/s"), page := reader.see("/s/consent"))
+    assert consent_texts()["fr"][:40] in page.text
+    page = reader.press(page, "/s/consent")
+    assert_in("fr", page, page := reader.press(page, "/s/reserve"))
+    assert re.search(r"\d,\d\d\s€", page.text)
+    assert_in("fr", page := reader.press(page, "/s/choose"), page := reader.press(page, "/s/accept"))
+    assert_in("fr", reader.press(page, "/s/deliver", f0="vieux"), reader.see("/s/history"))
+    assert_in("fr", *(member_of(shop, "operator", "fr").see(path) for path in ("/", "/m", "/m/people")))
 
 
 def test_a_seller_reads_german_from_the_invitation_to_the_receipt(tmp_path):
@@ -171,8 +217,8 @@ def test_members_read_german(tmp_path):
 def test_a_link_chooses_the_language_and_leads_back(shop):
     reader = seller_of(shop, shop.open(), "en-GB")
     page = reader.see("/s/consent")
-    (link,) = [link for link in page.links if link.startswith("/language/")]
-    assert link == "/language/de?back=/s/consent"
+    link, other = [link for link in page.links if link.startswith("/language/")]
+    assert (link, other) == ("/language/de?back=/s/consent", "/language/fr?back=/s/consent")
     answer = shop.request("GET", link, headers=reader.headers)
     assert (answer.status_code, answer.headers["location"]) == (303, "/s/consent")
     assert "__Host-language=de" in answer.headers["set-cookie"]
@@ -200,4 +246,4 @@ def test_who_agreed_in_german_agreed_to_the_german_text(shop):
     english = seller.get("/me/consent")
     assert german["page"] != english["page"]
     assert seller.act("consent", page=german["page"], language="de") == "consented"
-    assert shop.seller(campaign).get("/me/consent?language=fr")["language"] == "en"
+    assert shop.seller(campaign).get("/me/consent?language=it")["language"] == "en"

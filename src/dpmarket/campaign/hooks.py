@@ -1,7 +1,7 @@
-"""Webhooks: addresses that are told of a campaign's events, in order, and never of one person's.
+"""Webhooks: send a campaign's own events to addresses, in order, and never one person's.
 
-An address is told kind, campaign and time of every event of a campaign itself. What sellers do is never told,
-nor any amount. The worker sends each event until the address takes it; the number tells a repeated one.
+A message has kind, campaign and time of an event of a campaign itself. No message says anything about one
+seller, or any amount. The worker sends an event until the address takes it; its number shows a repeated one.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class NewWebhook:
 
 @dataclass(frozen=True)
 class Webhook:
-    """An address that is told of events: of one campaign, or of all."""
+    """An address that gets events: of one campaign, or of all."""
 
     id: int
     url: str

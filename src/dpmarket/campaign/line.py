@@ -2,7 +2,7 @@
 
 A reservation is the offer's largest payment, held for minutes, and a place of the group's quota. No seller
 reports a cost in vain, and whether there is room never depends on what anybody reports. Without room sellers
-wait in order; a group whose places are all sold is full, and its other sellers are told so at once. A
+wait in order; a group whose places are all sold is full, and its other sellers learn it at once. A
 reservation that ends unused is given again, three times in all.
 """
 

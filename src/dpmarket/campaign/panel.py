@@ -2,7 +2,7 @@
 
 A link names a campaign and the panel's id of a person, signed with a secret of that campaign alone: altered,
 or taken to another campaign, it fits nothing. Of the answers to screening questions only the group is stored,
-or that somebody was screened out. People who cannot be called again are told at once that a group is full.
+or that somebody was screened out. People who cannot be called again learn at once that a group is full.
 """
 
 from __future__ import annotations

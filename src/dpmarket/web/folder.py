@@ -6,7 +6,6 @@ import contextlib
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 
 from dpmarket.campaign.access import Member, add_member, link_member, list_members, token_member
@@ -20,6 +19,7 @@ from dpmarket.certificates import new_signing_key
 from dpmarket.errors import FileProblem
 from dpmarket.files import private_bytes
 from dpmarket.web.clocks import clock_of
+from dpmarket.web.pages.texts import catalogue, languages
 from dpmarket.web.settings import SETTINGS_FILE, Settings, read_settings
 
 SIGNING_KEY = "signing.pem"
@@ -156,10 +156,7 @@ def prepare(market: Market, settings: Settings) -> None:
 
 def consent_texts() -> dict[str, str]:
     """Return the service's own consent text by language; an operator can enter others."""
-    folder = resources.files("dpmarket.web").joinpath("texts")
-    return {
-        language: folder.joinpath(f"consent.{language}.txt").read_text("utf-8") for language in ("en", "de")
-    }
+    return {language: catalogue(language).texts["consent_text"][0] for language in languages()}
 
 
 def new_member(market: Market, name: str, roles: list[str], public_url: str) -> NewMember:

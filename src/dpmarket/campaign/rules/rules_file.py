@@ -195,7 +195,7 @@ class GroupTable(NamedTable):
     quota: int | None = key(
         None,
         "a whole number from 1 to 100,000,000",
-        "Online and posted: how many of its sellers may sell; later ones are told at once that it is full.",
+        "Online and posted: how many of its sellers may sell; later ones learn at once that it is full.",
         ge=1,
         le=10**8,
     )

@@ -37,7 +37,7 @@ _FIRST = (
 # Columns of files, and other files: a live campaign has none of them. Labels have fields of their own, and
 # networks, whose code the operator lists, are named in rules that come by the API.
 _LEFT_OUT = (
-    "sellers.id_column", "sellers.cost_column", "sellers.excluded",
+    "sellers.id_column", "sellers.cost_column", "sellers.group_column", "sellers.excluded",
     "label.column", "label.values",
     "training.model", "training.code", "training.parameters",
 )  # fmt: skip
@@ -244,6 +244,8 @@ def _kind(annotation: Any) -> tuple[str, tuple[str, ...]]:
     parts = [annotation]
     if isinstance(annotation, types.UnionType) or typing.get_origin(annotation) is typing.Union:
         parts = [part for part in typing.get_args(annotation) if part is not type(None)]
+    if len(parts) > 1:
+        return "mixed", ()  # a number or a word
     if typing.get_origin(parts[0]) is typing.Literal:
         return "choice", tuple(str(option) for option in typing.get_args(parts[0]))
     return {int: "whole", float: "number"}.get(parts[0], "text"), ()
@@ -253,7 +255,7 @@ def value_in(kind: str, text: str) -> Any:
     """Return what was typed as a value of a key's kind; what is none is left for the rules to refuse."""
     if kind == "whole" and text.isdecimal() and len(text) < 16:
         return int(text)
-    if kind in ("number", "whole"):
+    if kind in ("number", "whole", "mixed"):
         number = number_in(text)
         return text if number is None else number
     return text

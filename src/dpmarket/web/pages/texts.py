@@ -1,22 +1,25 @@
-"""Say things in somebody's language: texts from one catalogue file each, money, numbers and times by locale.
+"""Say things in somebody's language: texts from gettext catalogues, money, numbers and times by locale.
 
-A language is one file in ``web/texts``. Nothing that a page says stands anywhere else. Values that are put
-into a text are escaped, so that a title or a label can never become markup.
+``web/texts/dpmarket.pot`` has every text in English, by its name (the context); a language is one file beside
+it, such as ``fr.po``, read as it is. Nothing that a page says stands anywhere else. Values that are put into
+a text are escaped, so that a title or a label can never become markup.
 """
 
 from __future__ import annotations
 
 import functools
 import re
-import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
+from gettext import c2py
 from importlib import resources
 from typing import Any
 
 from babel import Locale, UnknownLocaleError
 from babel.dates import format_datetime
+from babel.messages.pofile import read_po
 from babel.numbers import (
     format_currency,
     format_decimal,
@@ -31,21 +34,33 @@ _WANTED = re.compile(r"^([A-Za-z]{2,3})(?:-([A-Za-z0-9]{2,8}))?$")
 _LONGEST = 200
 _SMALL, _LAST = 1e-3, 12  # below the first more decimals are written; below 10**-12 powers of ten
 
-Message = str | Mapping[str, str]
+Forms = tuple[str, ...]
+"""A text; or one for each plural form of the language, of which the number n chooses one."""
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """All texts of a language by name, and which form a number takes."""
+
+    texts: Mapping[str, Forms]
+    form_of: Callable[[int], int]
 
 
 class Texts:
     """The texts of one language, with the numbers of one locale."""
 
-    def __init__(self, language: str, locale: Locale, messages: Mapping[str, Message]) -> None:
-        self.language, self.locale = language, locale
-        self._messages = {name: _marked(message) for name, message in messages.items()}
+    def __init__(
+        self, language: str, locale: Locale, messages: Mapping[str, Forms], form_of: Callable[[int], int]
+    ) -> None:
+        self.language, self.locale, self._form_of = language, locale, form_of
+        self._messages = {name: tuple(map(escape, forms)) for name, forms in messages.items()}
 
     def __call__(self, name: str, /, **values: Any) -> Markup:
         """Return a text with values in it, escaped."""
-        found = self._messages[name]
-        if isinstance(found, dict):
-            found = found.get(str(self.locale.plural_form(values["n"])), found["other"])
+        forms = self._messages[name]
+        found = forms[0]
+        if len(forms) > 1:
+            found = forms[self._form_of(values["n"])]
             values["n"] = self.number(values["n"])
         made: Markup = found.format(**values) if values else found  # a Markup escapes what is put into it
         return made
@@ -54,7 +69,7 @@ class Texts:
         """Return the texts for one purpose: those below it in the catalogue, in place of the usual ones."""
         return _about(self, purpose)
 
-    def in_place(self, purpose: str) -> dict[str, Any]:
+    def in_place(self, purpose: str) -> Texts:
         """Return all texts, with those of a purpose in place of the usual ones of the same name."""
         prefix = f"{purpose}."
         instead = {
@@ -62,7 +77,7 @@ class Texts:
             for name, text in self._messages.items()
             if name.startswith(prefix) and name.removeprefix(prefix) in self._messages
         }
-        return {**self._messages, **instead}
+        return Texts(self.language, self.locale, {**self._messages, **instead}, self._form_of)
 
     def has(self, name: str) -> bool:
         """Whether there is such a text."""
@@ -111,45 +126,25 @@ class Texts:
 
 @functools.lru_cache(maxsize=16)
 def _about(texts: Texts, purpose: str) -> Texts:
-    return Texts(texts.language, texts.locale, texts.in_place(purpose))
+    return texts.in_place(purpose)
 
 
 @functools.cache
 def languages() -> tuple[str, ...]:
     """Return the names of all catalogues, the one that is used if nothing else fits first."""
-    found = sorted(
-        entry.name.removesuffix(".toml")
-        for entry in resources.files("dpmarket.web").joinpath("texts").iterdir()
-        if entry.name.endswith(".toml")
-    )
-    return (FALLBACK, *(name for name in found if name != FALLBACK))
+    files = (entry.name for entry in resources.files("dpmarket.web").joinpath("texts").iterdir())
+    return (FALLBACK, *sorted(name.removesuffix(".po") for name in files if name.endswith(".po")))
 
 
 @functools.cache
 def other_languages(language: str) -> tuple[tuple[str, str], ...]:
     """Return names of all catalogues but one, with what their readers call the language."""
-    return tuple((name, str(_catalogue(name)["language"])) for name in languages() if name != language)
+    return tuple((name, catalogue(name).texts["language"][0]) for name in languages() if name != language)
 
 
 def texts_for(wanted: str) -> Texts:
     """Return the texts that a browser's ``Accept-Language`` asks for, as far as there are any."""
     return _texts_for(wanted[:_LONGEST])
-
-
-def read_catalogue(content: str) -> dict[str, Message]:
-    """Return the texts of a catalogue by dotted name; a table with ``other`` in it is one text."""
-    found: dict[str, Message] = {}
-
-    def walk(prefix: str, table: Mapping[str, Any]) -> None:
-        for name, value in table.items():
-            path = f"{prefix}{name}"
-            if isinstance(value, dict) and not (value.keys() >= {"one", "other"}):
-                walk(f"{path}.", value)
-            else:
-                found[path] = value
-
-    walk("", tomllib.loads(content))
-    return found
 
 
 @functools.lru_cache(maxsize=256)
@@ -167,13 +162,28 @@ def _texts_for(wanted: str) -> Texts:
 
 @functools.cache
 def _made(language: str, locale: Locale) -> Texts:
-    return Texts(language, locale, _catalogue(language))
+    found = catalogue(language)
+    return Texts(language, locale, found.texts, found.form_of)
 
 
 @functools.cache
-def _catalogue(language: str) -> dict[str, Message]:
-    content = resources.files("dpmarket.web").joinpath("texts", f"{language}.toml")
-    return read_catalogue(content.read_text(encoding="utf-8"))
+def catalogue(language: str) -> Catalogue:
+    """Return the texts of a language; what it lacks, or has for another English text, is in English."""
+    name = "dpmarket.pot" if language == FALLBACK else f"{language}.po"
+    with resources.files("dpmarket.web").joinpath("texts", name).open("rb") as file:
+        read = read_po(file, locale=language)
+    source = {} if language == FALLBACK else catalogue(FALLBACK).texts
+    found = dict(source)
+    for message in read:
+        forms = (message.id,) if isinstance(message.id, str) else tuple(message.id)
+        said = (message.string,) if isinstance(message.string, str) else tuple(message.string or ())
+        if message.context is None:
+            continue  # the header
+        if language == FALLBACK:
+            found[message.context] = forms
+        elif source.get(message.context) == forms and said and all(said) and not message.fuzzy:
+            found[message.context] = said
+    return Catalogue(found, c2py(read.plural_expr))
 
 
 def _locale(language: str, territory: str | None) -> Locale:
@@ -183,12 +193,6 @@ def _locale(language: str, territory: str | None) -> Locale:
         except UnknownLocaleError:
             pass
     return Locale(language)
-
-
-def _marked(message: Message) -> Any:
-    if isinstance(message, str):
-        return escape(message)
-    return {form: escape(text) for form, text in message.items()}
 
 
 @functools.cache
