@@ -128,8 +128,7 @@ def _form(
     campaign: int | None = None,
 ) -> Response:
     first, others = keys()
-    with visit.service.market.look() as c:
-        consents = consent_versions(c)
+    consents = visit.service.look(consent_versions)
     used = [row for row in range(MOST_ROWS) if typed.get(f"feature{row}.name")]
     places = places_of(typed)
     by_path = {line.split(":")[0]: line for line in problems if ":" in line}
