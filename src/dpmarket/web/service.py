@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Concatenate, ParamSpec, TypeVar
-
-import sqlalchemy as sa
+from typing import Any, TypeVar
 
 from dpmarket.campaign.acts import Act, Caller, is_allowed, shown_id
 from dpmarket.campaign.database import Market
@@ -17,7 +15,6 @@ from dpmarket.web.limits import Limits, Rate
 from dpmarket.web.problems import TooOften
 from dpmarket.web.settings import Settings
 
-_P = ParamSpec("_P")
 _T = TypeVar("_T")
 RATES = {"invite": Rate(30, 3600.0), **dict.fromkeys(("reserve", "choose", "report"), Rate(10, 60.0))}
 """Of acts by a caller; all of a seller's quotes count together."""
@@ -58,12 +55,10 @@ class Service:
             self.limit("invite" if entry.name == "invite" else "quote", caller.label, rate)
         return self.market.run(entry.function, caller, key=key, **arguments)
 
-    def look(
-        self, view: Callable[Concatenate[sa.Connection, _P], _T], *args: _P.args, **options: _P.kwargs
-    ) -> _T:
+    def look(self, view: Callable[..., _T], *args: Any) -> _T:
         """Return what a view shows, in one reading."""
         with self.market.look() as c:
-            return view(c, *args, **options)
+            return view(c, *args)
 
     def need(self, caller: Caller, roles: tuple[str, ...], campaign: int | None) -> None:
         """Refuse a caller without one of some roles, as if there were nothing."""
