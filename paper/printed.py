@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from scipy.optimize import brentq, minimize_scalar
+from scipy.optimize import brentq, minimize_scalar, newton
 from scipy.special import expit, gammainccinv
 
 from dpmarket.arrays import FloatArray
@@ -247,6 +247,9 @@ class JointChoices:
             solution = self._best(log, near[:1] if len(self.starts) == 1 else near)
             return solution.value + sigma * gamma / math.exp(log), solution
 
+        def slope(log: float) -> float:
+            return 2.0 * log + math.log(float(self.psi @ at(log)[1].weights) / (sigma * gamma))
+
         values = np.array([each.value for each in self.found]) + sigma * gamma / np.exp(self.logs)
         ends = []
         for k in np.flatnonzero((values[1:-1] <= values[:-2]) & (values[1:-1] <= values[2:])) + 1:
@@ -256,6 +259,9 @@ class JointChoices:
             )
             ends.append(float(end.x))
         log = min(ends, key=lambda log: at(log)[0])
+        # Near its minimum the objective is flat: its slope finds the place with all digits.
+        place, found = newton(slope, log, x1=log + 1e-6, tol=1e-12, full_output=True, disp=False)
+        log = float(place) if found.converged and abs(place - log) < 1e-4 else log
         value, solution = at(log)
         return math.exp(log) / gamma, solution, value
 

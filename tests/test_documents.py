@@ -66,6 +66,19 @@ def test_tables_are_those_that_their_scripts_write_now():
         assert not unknown, f"{table.name}: run {script.name} again"
 
 
+def test_the_documentation_stays_short():
+    """The appendix, which the search leaves out, holds tables that scripts write."""
+    texts = [
+        path.read_text(encoding="utf-8")
+        for path in (ROOT / "docs").rglob("*.md")
+        if path.parent.name != "tables"
+    ]
+    appendix = [text for text in texts if text.startswith("---\nnosearch: true")]
+    assert len(appendix) == 3
+    assert sum(len(text.split()) for text in texts if text not in appendix) <= 40_000
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 120
+
+
 def readme_row(words):
     """Return the numbers of the row of the README's comparison that begins with these words."""
     lines = (ROOT / "README.md").read_text().splitlines()

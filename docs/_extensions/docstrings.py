@@ -44,13 +44,18 @@ def _shown(app, what, name, *more):
     return arguments, returned
 
 
+def _without_foreign_links(app, what, name, thing, options, lines):
+    """Docstrings inherited from other libraries link to places of their own documentation."""
+    lines[:] = [re.sub(r":ref:`([^`<]+?)(?: <[^>`]+>)?`", r"\1", line) for line in lines]
+
+
 def _skipped(app, what, name, thing, skip, options):
-    """A named tuple's fields are told in its docstring."""
+    """A named tuple's fields are described in its docstring."""
     return True if isinstance(thing, _tuplegetter) else None
 
 
 def _together(app: Sphinx, tree: nodes.document) -> None:
-    """Neighbours in a list of fields that are told in the same words become one item that names them all."""
+    """Neighbours in a list of fields with the same description become one item that names them all."""
     for field in list(tree.findall(nodes.field)):
         items = [item for item in field.findall(nodes.list_item) if _name(item)]
         for (_, words), alike in groupby(items, lambda item: (id(item.parent), _words(item))):
@@ -74,6 +79,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     GoogleDocstring._parse_attributes_section = _one_by_one
     GoogleDocstring._parse_attribute_docstring = _as_of_a_function
     app.connect("autodoc-process-signature", _shown)
+    app.connect("autodoc-process-docstring", _without_foreign_links)
     app.connect("autodoc-skip-member", _skipped)
     app.connect("doctree-read", _together)
     return {"parallel_read_safe": True}

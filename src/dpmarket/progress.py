@@ -51,6 +51,6 @@ def told_of_reading(callback: Callable[[str], object]) -> Iterator[None]:
 
 
 def tell_reading(sentence: str) -> None:
-    """Tell whoever watches how something was read."""
+    """Report how something was read."""
     for callback in tuple(_READING):
         callback(sentence)

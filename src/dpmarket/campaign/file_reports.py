@@ -120,7 +120,7 @@ def read_reports(rules: Rules, rules_path: Path, source: Source) -> ReportsFile:
 
 
 def _outside(rules: Rules, table: pl.DataFrame) -> tuple[int, int]:
-    """Return how many costs lie below and above the distribution, of the own group where there are some."""
+    """Return how many costs lie below and above the distribution, within groups where there are some."""
     everybody, costs = rules.costs.distribution, table.get_column("cost").to_numpy()
     parts = [(to_distribution(everybody), np.ones(costs.size, dtype=bool))]
     if rules.groups:

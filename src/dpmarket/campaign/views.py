@@ -63,7 +63,7 @@ class Sums:
 
 @dataclass(frozen=True)
 class MyParticipation:
-    """What a seller sees of the own participation and its campaign."""
+    """What a seller sees of their participation and its campaign."""
 
     campaign: Id
     name: str

@@ -185,7 +185,7 @@ class Payer:
         self.total = market.total(near[0])
 
     def _replacement(self, k: int, levels: list[FloatArray], tops: list[FloatArray]) -> Replacement:
-        """Tabulate who replaces a seller: the own stratum, and with soft quotas the others."""
+        """Tabulate who replaces a seller: their stratum, and with soft quotas the others."""
         market = self.market
         own = Replacement.of(self.stratum, self.ramps, levels[k], tops[k])
         if not market.is_soft:

@@ -16,7 +16,7 @@ solver (:mod:`~dpmarket.mechanisms.water_filling`) minimises one convex function
 and the objective says how large u and d are, what the entry is worth given K (:meth:`~Objective.value`,
 :meth:`~Objective.increase`) and which total belongs to it. The menu contains no report, and for a fixed
 purchase the objective is linear in each virtual cost with slope :math:`\gamma H_i`. Hence its minimum is
-concave in each virtual cost, what a seller gives up never rises with the own report, and the envelope theorem
+concave in each virtual cost, what a seller gives up never rises with their report, and the envelope theorem
 pays exactly.
 
 For the paper's form the entries are :math:`\theta = |a| \eta`: since

@@ -429,7 +429,7 @@ def paper_privacy_loss(
 ) -> FloatArray:
     """Return the privacy loss as the paper prints it: ``a_i * eta + 2 * log(1 + k / (m * Lambda))``.
 
-    Proposition 1, literally, for rows of norm at most 1 and one row per person. Never below
+    Proposition II.2, literally, for rows of norm at most 1 and one row per person. Never below
     :meth:`Release.epsilons`, and offered for comparison: everybody is charged for the largest weight that
     anybody could have, even people of weight 0.
 

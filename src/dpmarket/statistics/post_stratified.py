@@ -1,7 +1,7 @@
 r"""Post-stratification: results for a population whose groups are not represented by their shares.
 
 If each group is released by itself, with the epsilons of its own people, nobody is in two releases, so each
-person spends no more than the own epsilon. The population's value is the sum of the groups' values times
+person spends no more than their epsilon. The population's value is the sum of the groups' values times
 their public shares :math:`\pi_g`, whatever each group sold: re-weighting afterwards, with published numbers
 alone (:func:`post_stratified`).
 
@@ -212,7 +212,7 @@ def group_difference(values: object, membership: object) -> float:
 def rebalanced(epsilons: object, membership: object, shares: Sequence[float]) -> FloatArray:
     """Return what to use of each seller's epsilon so that groups have their shares of the total exactly.
 
-    Everybody in a group with too much uses the same part of the own epsilon; the group with the least for
+    Everybody in a group with too much uses the same part of their epsilon; the group with the least for
     its share uses all. Nobody spends more than was sold, and payments stay as they are. It is how shares that
     prices met on average are met exactly, and how a purchase without quotas is re-weighted afterwards.
 

@@ -15,7 +15,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from dpmarket.campaign.database import Market
+from dpmarket.campaign.hooks import KIND, enter_hooks
 from dpmarket.campaign.mail import enter_mails
+from dpmarket.campaign.retention import forget
 from dpmarket.campaign.worker import Methods, tidy, work
 from dpmarket.errors import FileProblem
 from dpmarket.web.folder import opened
@@ -99,6 +101,7 @@ def run_worker(
     duties: list[tuple[str, tuple[str, ...], float]] = [
         ("now", ("key", "unseal"), min(pause, _NOW_PAUSE)),
         ("mail", tuple(name for name in methods.others if name not in (*_WORK, *_LONG)), pause),
+        ("hook", (KIND,), pause),
         ("work", _LONG, pause),
     ]
     threads = [
@@ -115,15 +118,22 @@ def run_worker(
     while not stopped():
         with _going_on():
             _work(market, short, "work")
+            enter_hooks(market)
             if settings.smtp_url is not None and time.monotonic() - mailed > _MAILS:
                 mailed = time.monotonic()
                 enter_mails(market, reminding)
             if time.monotonic() - tidied > _HOUR:
                 tidied = time.monotonic()
                 tidy(market)
+                forget(market, days_of(settings.keep_sellers_days), days_of(settings.keep_acts_days))
         _rest(stopped, pause)
     for thread in threads:
         thread.join(40.0)
+
+
+def days_of(number: float | None) -> timedelta | None:
+    """Return so many days; None for none."""
+    return None if number is None else timedelta(days=number)
 
 
 def _run_duty(
@@ -163,9 +173,11 @@ def serve(settings: Settings, tell: Callable[[str], None]) -> None:
     """Serve until a signal says to stop: workers beside it end the job that they are at."""
     from dpmarket.web.app import make_app  # a worker does without
     from dpmarket.web.metrics import Metrics
+    from dpmarket.web.pages.brand import check_brand
     from dpmarket.web.server import listening, make_server
 
     check_smtp(settings)
+    check_brand(settings)
     with contextlib.ExitStack() as stack:
         taken = listening(settings.host, settings.port)
         stack.callback(taken.close)

@@ -58,7 +58,7 @@ def verify(
 
     Examples
     --------
-    A seller checks the certificate with a receipt and the own cost.
+    A seller checks the certificate with a receipt and their own cost.
 
     >>> import dpmarket as dpm
     >>> mechanism = dpm.OfflineMechanism(dpm.Uniform(1, 5), dpm.Objective.for_model(2, 0.1))

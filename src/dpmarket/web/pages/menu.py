@@ -6,8 +6,8 @@ import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from dpmarket.campaign.rules.meaning import epsilon_shown, guess_percent
 from dpmarket.campaign.views import MenuLine
-from dpmarket.web.pages.meaning import epsilon_shown, guess_percent
 from dpmarket.web.pages.texts import Texts
 
 STEPS = 11

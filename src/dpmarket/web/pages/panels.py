@@ -50,7 +50,7 @@ Signature = Annotated[str | None, Query(max_length=200)]
 
 @router.get("/join/{campaign}")
 def button(campaign: CampaignId, request: Request, pid: Pid, sig: Signature = None) -> Response:
-    """Show a button. Whether the link is good is told when it is pressed."""
+    """Show a button. The link is checked when the button is pressed."""
     return page(request, "sign_in", action=f"{request.url.path}?{request.url.query}", kind="panel")
 
 

@@ -37,7 +37,7 @@ _FIRST = (
 # Columns of files, and other files: a live campaign has none of them. Labels have fields of their own, and
 # networks, whose code the operator lists, are named in rules that come by the API.
 _LEFT_OUT = (
-    "sellers.id_column", "sellers.cost_column", "sellers.excluded",
+    "sellers.id_column", "sellers.cost_column", "sellers.group_column", "sellers.excluded",
     "label.column", "label.values",
     "training.model", "training.code", "training.parameters",
 )  # fmt: skip
