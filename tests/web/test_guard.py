@@ -47,7 +47,9 @@ def test_a_page_that_tells_nobody_where_it_was_can_ask_its_own_site(shop):
     assert answer.status_code == 200
 
 
-@pytest.mark.parametrize("host", ["elsewhere.example", "127.0.0.1.elsewhere.example:80", "", "[bad"])
+@pytest.mark.parametrize(
+    "host", ["elsewhere.example", "127.0.0.1.elsewhere.example:80", "x@127.0.0.1", "", "[bad"]
+)
 def test_a_name_that_somebody_else_points_here_opens_nothing(shop, host):
     answer = shop.request("GET", "/healthz", headers={"Host": host})
     assert answer.status_code in (400, 421)

@@ -134,9 +134,10 @@ def _single(scope: Scope) -> dict[str, str]:
 
 def _host(headers: dict[str, str]) -> str | None:
     try:
-        return urlsplit(f"//{headers.get('host', '')}").hostname
+        parts = urlsplit(f"//{headers.get('host', '')}")
     except ValueError:
         return None
+    return parts.hostname if parts.username is None else None
 
 
 def _unreadable(scope: Scope, headers: dict[str, str], body: bytes) -> Response | None:

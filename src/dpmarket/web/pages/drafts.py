@@ -91,6 +91,7 @@ def preview(campaign: CampaignId, visit: Visited) -> Response:
 
 
 def _draft(visit: Visit, campaign: int) -> views.ShownCampaign:
+    visit.need("buyer")
     found = visit.campaign(campaign)
     if found.state != "draft":
         raise MarketRefusal("state", "Only a draft can be changed; copy the campaign instead.")
