@@ -5,7 +5,7 @@ import logging
 import struct
 from contextlib import contextmanager
 
-from dpmarket.web.metrics import log_to
+from dpmarket.web.logs import log_to
 
 
 def forms_of(*values):

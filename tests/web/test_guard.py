@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from dpmarket.web import running
+from dpmarket.web import server
 from dpmarket.web.folder import new_member
 from support.shop import body_of, open_shop
 
@@ -47,7 +47,9 @@ def test_a_page_that_tells_nobody_where_it_was_can_ask_its_own_site(shop):
     assert answer.status_code == 200
 
 
-@pytest.mark.parametrize("host", ["elsewhere.example", "127.0.0.1.elsewhere.example:80", "", "[bad"])
+@pytest.mark.parametrize(
+    "host", ["elsewhere.example", "127.0.0.1.elsewhere.example:80", "x@127.0.0.1", "", "[bad"]
+)
 def test_a_name_that_somebody_else_points_here_opens_nothing(shop, host):
     answer = shop.request("GET", "/healthz", headers={"Host": host})
     assert answer.status_code in (400, 421)
@@ -154,7 +156,7 @@ def test_a_sellers_link_lasts_because_people_come_back(shop):
 
 
 def test_a_connection_that_sends_no_whole_head_is_closed_and_others_are_kept(shop, monkeypatch):
-    monkeypatch.setattr(running, "HEAD_SECONDS", 0.5)
+    monkeypatch.setattr(server, "HEAD_SECONDS", 0.5)
     place = ("127.0.0.1", int(shop.url.rsplit(":", 1)[1]))
     whole = f"GET /healthz HTTP/1.1\r\nHost: {place[0]}\r\n\r\n".encode()
     with socket.create_connection(place) as silent, socket.create_connection(place) as slow:

@@ -10,7 +10,7 @@ import time
 import pytest
 from prometheus_client import generate_latest
 
-from dpmarket.web.metrics import JsonLines, log_to
+from dpmarket.web.logs import JsonLines, log_to
 from support.shop import open_shop
 
 COST = 2.71828182845

@@ -86,7 +86,7 @@ def test_an_amount_is_the_cost_of_a_chance_of_sixty_percent():
 @pytest.mark.parametrize("number", [1, 5, 11, 50])
 def test_the_slider_has_at_most_twelve_positions_both_ends_of_the_menu_and_nothing(number):
     lines = tuple(MenuLine(9.0 - k / 10, k / 10, k * k) for k in range(1, number + 1))
-    choices = choices_of(lines, texts.texts_for("en"), (100, "EUR"), None).all
+    choices = choices_of(lines, texts.texts_for("en"), (100, "EUR"), None)
     assert [choice.number for choice in choices] == list(range(len(choices)))
     assert len(choices) == min(number, 11) + 1
     assert (choices[0].payment, choices[0].percent) == ("€0.00", 50)

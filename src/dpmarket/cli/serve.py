@@ -34,7 +34,7 @@ def serve(
     """
     need_extra()
     from dpmarket.web.folder import settings_of
-    from dpmarket.web.metrics import log_to
+    from dpmarket.web.logs import log_to
     from dpmarket.web.running import serve as run
 
     given = {"host": host, "port": port, "metrics_port": metrics_port, "workers": 0 if no_worker else None}
@@ -51,7 +51,7 @@ def worker(
     """Do what is due: clear, close, train, certify, send mails, until Ctrl-C. Several can run at once."""
     need_extra()
     from dpmarket.web.folder import settings_of
-    from dpmarket.web.metrics import log_to
+    from dpmarket.web.logs import log_to
     from dpmarket.web.running import run_worker_process
 
     settings = settings_of(folder)

@@ -16,8 +16,7 @@ import numpy as np
 
 from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.distributed.cluster import Parts
-from dpmarket.learning.kernels import CHUNK
-from dpmarket.learning.rounding import sum_pairs
+from dpmarket.learning.rounding import CHUNK, sum_pairs
 from dpmarket.learning.rows import NO_SCALES, Rows
 from dpmarket.learning.sums import Errors, LocalSums
 from dpmarket.learning.training import Records

@@ -20,8 +20,8 @@ from numba.extending import intrinsic
 from dpmarket import numerics
 from dpmarket.arrays import FloatArray
 from dpmarket.compiling import compiled
+from dpmarket.learning.rounding import CHUNK
 
-CHUNK = 64
 _LOG2_E = 1.4426950408889634
 _MAGIC = 6755399441055744.0  # 1.5 * 2**52: adding it leaves the nearest integer in the low bits
 _FARTHEST = 700.0

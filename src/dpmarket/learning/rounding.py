@@ -15,6 +15,8 @@ from dpmarket.arrays import FloatArray
 from dpmarket.numerics import two_sum
 
 UNIT = 2.0**-53
+CHUNK = 64
+"""So many rows are summed at once by compiled loops."""
 
 
 def gamma(k: int) -> float:

@@ -20,7 +20,7 @@ from scipy.sparse import issparse
 
 from dpmarket.arrays import BoolArray, FloatArray, IntArray, read_only_view
 from dpmarket.errors import InvalidInput
-from dpmarket.learning import kernels, rounding
+from dpmarket.learning import rounding
 from dpmarket.privacy.noise_norm import NoiseNorm
 
 _BLOCK_ELEMENTS = 1 << 18
@@ -129,7 +129,10 @@ def _dense(features: Any, chosen: slice | IntArray) -> Any:
     if isinstance(features, np.ndarray) or not issparse(features):
         return features[chosen]
     features = cast(Any, features)
-    if isinstance(chosen, slice) and features.format == "csr" and features.dtype.kind in "fiub":
+    is_plain = features.format == "csr" and features.dtype.kind in "fiub"
+    if isinstance(chosen, slice) and is_plain and features.nnz > _BLOCK_ELEMENTS:
+        from dpmarket.learning import kernels  # takes 100 MB, and small sets of records do without
+
         # scipy's own slices copy, which takes longer than all that follows.
         parts = (features.data, features.indices, features.indptr)
         return kernels.dense_rows(*parts, chosen.start, chosen.stop, features.shape[1])
@@ -213,15 +216,21 @@ def _judged(x: FloatArray, norm: NoiseNorm | None) -> tuple[BoolArray, FloatArra
     longer = ~(lengths <= 1.0 + margin)
     unsettled = np.flatnonzero((lengths > 1.0 - margin) & ~longer)
     if euclidean and unsettled.size:
-        high, low = kernels.squared_norms(read_only_view(np.ascontiguousarray(x[unsettled])))
+        high, low = _squared_norms(x[unsettled])
         excess = (high - 1.0) + low
         longer[unsettled] = excess > 0.0
         unsettled = unsettled[np.abs(excess) <= 8.0 * rounding.gamma(2 * x.shape[1] + 16) ** 2]
     for k in unsettled:
         longer[k] = not _within(x[k], mask, bound)
     if euclidean and longer.any():
-        lengths[longer] = np.sqrt(kernels.squared_norms(read_only_view(np.ascontiguousarray(x[longer])))[0])
+        lengths[longer] = np.sqrt(_squared_norms(x[longer])[0])
     return longer, lengths
+
+
+def _squared_norms(x: FloatArray) -> FloatArray:
+    from dpmarket.learning import kernels  # takes 100 MB, and few rows are so long
+
+    return kernels.squared_norms(read_only_view(np.ascontiguousarray(x)))
 
 
 def _rough_lengths(x: FloatArray, mask: BoolArray, bound: float) -> FloatArray:

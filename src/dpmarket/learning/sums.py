@@ -24,9 +24,7 @@ from typing import Protocol
 import numpy as np
 
 from dpmarket.arrays import FloatArray, read_only_view
-from dpmarket.learning import kernels
-from dpmarket.learning.kernels import CHUNK
-from dpmarket.learning.rounding import UNIT, gamma, sum_pairs
+from dpmarket.learning.rounding import CHUNK, UNIT, gamma, sum_pairs
 from dpmarket.learning.rows import Block, Rows, block_height
 from dpmarket.privacy.loss import Loss, SigmoidLoss
 
@@ -186,6 +184,8 @@ class LocalSums:
 
     def accurate_gradient(self, w: FloatArray, rest: FloatArray) -> FloatArray:
         """Return the gradient at ``w + rest``, in pairs of floats throughout."""
+        from dpmarket.learning import kernels  # takes 100 MB, and small sets of records do without
+
         family = self.loss.family if isinstance(self.loss, SigmoidLoss) else None
         # A constant column c is one of ones with coefficients times c, exactly: c is a power of two.
         points = [read_only_view(self._times_constant(point)) for point in (w, rest)]
@@ -241,8 +241,12 @@ class LocalSums:
 
     def _over_blocks(self, part: Callable[[Block], FloatArray], size: int) -> FloatArray:
         """Return the sum of pairs over all blocks, in their order, whatever the number of threads."""
+        if len(self.rows) * size < _MANY_ELEMENTS:
+            return sum_pairs(map(part, self.rows.blocks()))
+        from dpmarket.learning import kernels  # takes 100 MB, and small sets of records do without
+
         count = kernels.thread_count()
-        if count == 1 or len(self.rows) * size < _MANY_ELEMENTS:
+        if count == 1:
             return sum_pairs(map(part, self.rows.blocks()))
         with ThreadPoolExecutor(count) as pool:
             return sum_pairs(pool.map(lambda start: part(self.rows.block(start)), self.rows.starts))

@@ -20,7 +20,7 @@ from pydantic import AfterValidator, AwareDatetime, Field, StringConstraints
 
 from dpmarket.campaign import hooks, jobs, mail, views  # noqa: F401  some have acts to serve
 from dpmarket.campaign.access import Member, list_members
-from dpmarket.campaign.acts import ACTS, Act, Caller, Id, is_allowed, shown_id
+from dpmarket.campaign.acts import ACTS, Act, Caller, Id, shown_id
 from dpmarket.campaign.bank_file import BankAccount, Payment, bank_file
 from dpmarket.campaign.consent import ConsentPage
 from dpmarket.campaign.opening import draft_of, opening_of
@@ -132,10 +132,8 @@ def plan_of(rules: Mapping[str, Any], **more: Any) -> Any:
 def open_arguments(service: Service, caller: Caller, campaign: int | None, body: Any) -> dict[str, Any]:
     """Return what the rules come to; computed outside of the transaction, which it would hold up."""
     assert campaign is not None
-    with service.market.look() as c:
-        text = views.show_rules(c, caller, campaign)
-        if not is_allowed(c, caller, ACTS["open"].roles, campaign):
-            raise nothing()
+    text = service.look(views.show_rules, caller, campaign)
+    service.need(caller, ACTS["open"].roles, campaign)
     await_key(service.market, campaign)
     rules = rules_from(text)
     service.settings.refuse_unlisted(rules.training.model)
@@ -256,9 +254,7 @@ def _with_role(service: Service, entry: Act, caller: Caller, campaign: int | Non
     if (caller.participation is not None) != (entry.roles == ("seller",)):
         raise nothing()
     if caller.participation is None:
-        with service.market.look() as c:
-            if not is_allowed(c, caller, entry.roles, campaign):
-                raise nothing()
+        service.need(caller, entry.roles, campaign)
     return caller
 
 
@@ -280,21 +276,18 @@ for _entry in served_acts().values():
 @router.get("/me/consent", tags=["seller"])
 def show_consent(caller: AnyCaller, service: TheService, language: Language = "en") -> ConsentPage:
     """Return the page that a seller agrees to by its digest."""
-    with service.market.look() as c:
-        return views.show_consent(c, caller, language)
+    return service.look(views.show_consent, caller, language)
 
 
 @router.get("/me/menu", tags=["seller"])
 def show_menu(caller: AnyCaller, service: TheService) -> list[views.MenuLine]:
     """Return the menu, with a reservation only: nobody chooses in vain."""
-    with service.market.look() as c:
-        return views.show_menu(c, caller, service.now)
+    return service.look(views.show_menu, caller, service.now)
 
 
 def _seller_route(view: Callable[..., Any]) -> Callable[..., Any]:
     def show(caller: AnyCaller, service: TheService) -> Any:
-        with service.market.look() as c:
-            return view(c, caller)
+        return service.look(view, caller)
 
     return show
 
@@ -326,36 +319,31 @@ def show_receipt(caller: AnyCaller, service: TheService) -> Response:
 def list_campaigns(caller: AnyCaller, service: TheService) -> list[views.ShownCampaign]:
     """Return all campaigns that a member has a role in, oldest first."""
     _refuse_seller(caller)
-    with service.market.look() as c:
-        return views.list_campaigns(c, caller)
+    return service.look(views.list_campaigns, caller)
 
 
 @router.get("/campaigns/{campaign}", tags=["campaigns"])
 def show_campaign(campaign: CampaignId, caller: AnyCaller, service: TheService) -> views.ShownCampaign:
     """Return a campaign to its sellers and to members with a role in it."""
-    with service.market.look() as c:
-        return views.show_campaign(c, caller, campaign)
+    return service.look(views.show_campaign, caller, campaign)
 
 
 @router.get("/campaigns/{campaign}/rules", tags=["campaigns"], responses=JSON)
 def show_rules(campaign: CampaignId, caller: AnyCaller, service: TheService) -> Response:
     """Return the rules: what is bought, at which prices, and which records are asked for."""
-    with service.market.look() as c:
-        return _json(views.show_rules(c, caller, campaign))
+    return _json(service.look(views.show_rules, caller, campaign))
 
 
 @router.get("/campaigns/{campaign}/sums", tags=["campaigns"])
 def show_sums(campaign: CampaignId, caller: AnyCaller, service: TheService) -> views.Sums:
     """Return what a campaign has come to, in whole batches, to its buyer or an auditor."""
-    with service.market.look() as c:
-        return views.show_sums(c, caller, campaign, service.market.terms)
+    return service.look(views.show_sums, caller, campaign, service.market.terms)
 
 
 @router.get("/campaigns/{campaign}/money", tags=["campaigns"])
 def show_money(campaign: CampaignId, caller: AnyCaller, service: TheService) -> views.Money:
     """Return what came in and went out."""
-    with service.market.look() as c:
-        return views.show_money(c, caller, campaign)
+    return service.look(views.show_money, caller, campaign)
 
 
 @router.get("/campaigns/{campaign}/events", tags=["campaigns"])
@@ -366,8 +354,7 @@ def list_events(
     after: After = 0,
 ) -> list[views.Event]:
     """Return a campaign's own events, without those of its sellers."""
-    with service.market.look() as c:
-        return views.list_events(c, caller, campaign, after)
+    return service.look(views.list_events, caller, campaign, after)
 
 
 @dataclass(frozen=True)
@@ -386,8 +373,7 @@ def show_panel(campaign: CampaignId, caller: AnyCaller, service: TheService) -> 
 
 def links_of(service: Service, caller: Caller, campaign: int) -> PanelLinks:
     """Return how a panel's links are made, to an operator of a campaign with a panel."""
-    with service.market.look() as c:
-        secret = show_secret(c, caller, campaign)
+    secret = service.look(show_secret, caller, campaign)
     if secret is None:
         raise nothing()
     join = f"{service.settings.public_url}/join/{shown_id(campaign)}?pid={{pid}}&sig={{sig}}"
@@ -432,8 +418,7 @@ for _kind, (_answers, _about) in DOCUMENTS.items():
 
 def document_of(service: Service, caller: Caller, campaign: int, kind: str) -> bytes:
     """Return a document that a caller may see; a sealed one is opened by a worker."""
-    with service.market.look() as c:
-        body = views.show_document(c, caller, campaign, kind)
+    body = service.look(views.show_document, caller, campaign, kind)
     return unsealed_document(service.market, campaign, kind) if kind in views.SEALED else body
 
 
@@ -465,10 +450,8 @@ class Lines:
 @router.get("/payouts", tags=["payouts"])
 def list_payouts(caller: AnyCaller, service: TheService) -> list[CampaignMoney]:
     """Return what is owed, on its way and paid out, campaign by campaign, to a paymaster."""
-    with service.market.look() as c:
-        if not is_allowed(c, caller, ("paymaster",), None):
-            raise nothing()
-        return [CampaignMoney(*one) for one in views.list_money(c, caller)]
+    service.need(caller, ("paymaster",), None)
+    return [CampaignMoney(*one) for one in service.look(views.list_money, caller)]
 
 
 @router.get("/payouts/{payout}", tags=["payouts"])
@@ -479,8 +462,7 @@ def show_payout(payout: PayoutId, caller: AnyCaller, service: TheService) -> Lin
 
 def lines_of(service: Service, caller: Caller, payout: int) -> tuple[views.ShownCampaign, Lines]:
     """Return a payout's campaign and its lines, to a paymaster."""
-    with service.market.look() as c:
-        found, made = views.campaign_of_payout(c, caller, payout)
+    found, made = service.look(views.campaign_of_payout, caller, payout)
     payees = unsealed_payees(service.market, payout)
     rows = payout_lines(service.market, payout).iter_rows(named=True)
     lines = [Line(row["reference"], payees.get(row["participation"], ""), row["payment"]) for row in rows]
@@ -577,10 +559,8 @@ for _kind, _about in (
 @router.get("/members", tags=["members"])
 def show_members(caller: AnyCaller, service: TheService) -> list[Member]:
     """Return all members with their roles, to an operator."""
-    with service.market.look() as c:
-        if not is_allowed(c, caller, ("operator",), None):
-            raise nothing()
-        return list_members(c, service.now)
+    service.need(caller, ("operator",), None)
+    return service.look(list_members, service.now)
 
 
 @router.get("/webhooks", tags=["members"])

@@ -89,7 +89,6 @@ def _caller(service: Service, token: str, *kinds: str) -> Caller:
     if not 0 < len(token) <= _LONGEST or not token.isascii():
         raise NotSignedIn("no token")
     try:
-        with service.market.look() as c:
-            return caller_of(c, token, kinds, service.now)
+        return service.look(caller_of, token, kinds, service.now)
     except MarketRefusal:
         raise NotSignedIn("no token that is known") from None

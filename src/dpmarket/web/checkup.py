@@ -13,11 +13,10 @@ from dpmarket.campaign.checks import Finding, findings
 from dpmarket.campaign.database import is_address, open_market
 from dpmarket.errors import FileProblem
 from dpmarket.web.folder import SIGNING_KEY, name_master_key, settings_of
-from dpmarket.web.settings import SETTINGS_FILE, Settings
+from dpmarket.web.settings import LOOPBACK, SETTINGS_FILE, Settings
 
 _LEAST = 500_000_000
 """Bytes that must be free: a database that cannot be written answers 503 to everybody."""
-_LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 def check_service(folder: Path) -> list[Finding]:
@@ -100,7 +99,7 @@ def _disk(settings: Settings) -> Iterator[Finding]:
 
 def _address(settings: Settings) -> Iterator[Finding]:
     parts = urlsplit(settings.public_url)
-    if parts.scheme == "http" and parts.hostname not in _LOOPBACK:
+    if parts.scheme == "http" and parts.hostname not in LOOPBACK:
         yield Finding(
             "address",
             f"public_url is {settings.public_url}: browsers keep no session without TLS.",

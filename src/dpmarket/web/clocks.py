@@ -8,8 +8,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from dpmarket.errors import FileProblem
-from dpmarket.web.guard import LOOPBACK
-from dpmarket.web.settings import Settings
+from dpmarket.web.settings import LOOPBACK, Settings
 
 Clock = Callable[[], datetime]
 

@@ -17,6 +17,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.responses import Response
 
 from dpmarket.web.problems import problem
+from dpmarket.web.settings import LOOPBACK
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -25,7 +26,6 @@ Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 _SAFE = ("GET", "HEAD", "OPTIONS")
 _BODY_SECONDS = 30.0
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
 HEADERS = {
     "Content-Security-Policy": "default-src 'self'; base-uri 'none'; form-action 'self'; "
     "frame-ancestors 'none'; object-src 'none'",
@@ -134,9 +134,10 @@ def _single(scope: Scope) -> dict[str, str]:
 
 def _host(headers: dict[str, str]) -> str | None:
     try:
-        return urlsplit(f"//{headers.get('host', '')}").hostname
+        parts = urlsplit(f"//{headers.get('host', '')}")
     except ValueError:
         return None
+    return parts.hostname if parts.username is None else None
 
 
 def _unreadable(scope: Scope, headers: dict[str, str], body: bytes) -> Response | None:

@@ -30,6 +30,5 @@ async def healthz() -> Health:
 def readyz(service: TheService) -> Health:
     """Say that the database can be read and agrees with the log."""
     service.market.verify()
-    with service.market.look() as c:
-        job_counts(c)
+    service.look(job_counts)
     return Health(state="ready")

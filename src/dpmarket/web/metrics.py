@@ -1,19 +1,11 @@
-"""Logs and metrics of requests without anything of what is in them: route templates, statuses, times.
-
-A log that holds a path holds tokens, and one that holds a message may hold a value. So neither is written:
-of other people's log records only the template is kept, never what was put into it.
-"""
+"""Metrics of requests without anything of what is in them: route templates, statuses, times."""
 
 from __future__ import annotations
 
-import json
-import logging
 import secrets
-import sys
 import time
 from collections.abc import Iterator, MutableMapping
-from datetime import UTC, datetime
-from typing import Any, TextIO
+from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import GaugeMetricFamily
@@ -24,49 +16,11 @@ from dpmarket.campaign.database import Market
 from dpmarket.campaign.views import count_unpaid, job_counts
 from dpmarket.errors import DpmarketError
 from dpmarket.web.guard import Application, Receive, Scope, Send
+from dpmarket.web.logs import LOGGER
 from dpmarket.web.problems import problem
 
-_LOGGER = logging.getLogger("dpmarket.web")
 _BOOKS_SECONDS = 60.0
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-
-
-class JsonLines(logging.Formatter):
-    """Writes a log record as one line of JSON: our own fields, or the template of somebody else's message."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """Return the line."""
-        line: dict[str, Any] = {
-            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
-            "level": record.levelname.lower(),
-        }
-        own = getattr(record, "fields", None)
-        if isinstance(own, dict):
-            line |= own
-        else:
-            line |= {"logger": record.name, "event": str(record.msg).split("\n")[0][:200]}
-        if record.exc_info is not None and record.exc_info[0] is not None:
-            line["error"] = record.exc_info[0].__name__
-        return json.dumps(line)
-
-
-def log_to(stream: TextIO | None = None) -> logging.Handler:
-    """Write all logs of this process as lines of JSON, and of the server only what is wrong."""
-    handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter(JsonLines())
-    root = logging.getLogger()
-    root.handlers = [handler]
-    root.setLevel(logging.WARNING)
-    _LOGGER.setLevel(logging.INFO)
-    for name in ("uvicorn", "uvicorn.error", "uvicorn.access"):
-        logging.getLogger(name).handlers = []
-        logging.getLogger(name).setLevel(logging.WARNING)
-    return handler
-
-
-def log_event(event: str, **fields: Any) -> None:
-    """Log that something happened: a word, and fields that hold no value of anybody."""
-    _LOGGER.info("event", extra={"fields": {"event": event, **fields}})
 
 
 class Metrics:
@@ -162,7 +116,7 @@ class Watch:
             }
             if "dpmarket.kind" in scope:
                 fields["error"] = scope["dpmarket.kind"]
-            _LOGGER.info("request", extra={"fields": fields})
+            LOGGER.info("request", extra={"fields": fields})
 
 
 def _template(scope: Scope) -> str:

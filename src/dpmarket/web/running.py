@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import signal
-import socket
 import subprocess  # nosec B404
 import sys
 import threading
@@ -14,10 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta
-
-import uvicorn
-from prometheus_client import start_http_server
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from typing import TYPE_CHECKING
 
 from dpmarket.campaign.database import Market
 from dpmarket.campaign.hooks import KIND, enter_hooks
@@ -25,17 +20,15 @@ from dpmarket.campaign.mail import enter_mails
 from dpmarket.campaign.retention import forget
 from dpmarket.campaign.worker import Methods, tidy, work
 from dpmarket.errors import FileProblem
-from dpmarket.web.app import make_app
 from dpmarket.web.folder import opened
-from dpmarket.web.guard import Application
+from dpmarket.web.logs import log_event
 from dpmarket.web.methods import methods_of
-from dpmarket.web.metrics import Metrics, log_event
-from dpmarket.web.pages.brand import check_brand
 from dpmarket.web.settings import Settings
 from dpmarket.web.smtp import check_smtp
 
-HEAD_SECONDS = 20.0
-"""Within so long a request's head must come; the guard counts the body's time."""
+if TYPE_CHECKING:
+    from dpmarket.web.metrics import Metrics
+
 _PAUSE = 1.0  # seconds between a worker's rounds
 _NOW_PAUSE = 0.1
 _WORK, _LONG = ("certify",), ("report", "forecast")  # nobody's certificate waits for the second
@@ -53,82 +46,20 @@ def held_open(market: Market) -> Iterator[None]:
         yield
 
 
-def listening(host: str, port: int) -> socket.socket:
-    """Return a socket that listens."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # By its name: asyncio turns off Nagle's waiting, 40 ms an answer, on sockets of this protocol only.
-    made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        made.bind((host, port))
-    except OSError as problem:
-        made.close()
-        raise FileProblem(f"cannot listen on {host}:{port}: {problem.strerror or problem}.") from None
-    made.listen(128)
-    return made
-
-
-class _Impatient(H11Protocol):
-    """Closes connections whose request does not come: each would keep somebody else from being answered."""
-
-    _head: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Wait for a head from now on."""
-        super().connection_made(transport)
-        self._wait()
-
-    def data_received(self, data: bytes) -> None:
-        """Wait for a head from its first byte on, and until its last one."""
-        super().data_received(data)
-        self._wait()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Wait for nothing."""
-        super().connection_lost(exc)
-        self._stop()
-
-    def _wait(self) -> None:
-        if self.cycle is not None and not self.cycle.response_complete:
-            self._stop()
-        elif self._head is None:
-            self._head = self.loop.call_later(HEAD_SECONDS, self.transport.close)
-
-    def _stop(self) -> None:
-        if self._head is not None:
-            self._head.cancel()
-            self._head = None
-
-
-def make_server(app: Application, settings: Settings) -> uvicorn.Server:
-    """Return the server, which logs no request and tells nobody what it is."""
-    return uvicorn.Server(
-        uvicorn.Config(
-            app,
-            http=_Impatient,
-            log_config=None,
-            access_log=False,  # its lines would hold tokens
-            server_header=False,
-            lifespan="off",
-            ws="none",
-            proxy_headers=False,  # the application reads them, from trusted proxies only
-            timeout_keep_alive=15,
-            timeout_graceful_shutdown=10,
-            limit_concurrency=500,
-        )
-    )
-
-
 @contextlib.contextmanager
 def serving(market: Market, settings: Settings) -> Iterator[tuple[str, Metrics]]:
     """Serve a market on a free port of loopback in a thread of this process; for a ``with`` block.
 
     Gives the address, and what is counted.
     """
+    from dpmarket.web.app import make_app
+    from dpmarket.web.metrics import Metrics
+    from dpmarket.web.server import listening, make_server
+
     taken = listening("127.0.0.1", 0)
     url = f"http://127.0.0.1:{taken.getsockname()[1]}"
     metrics = Metrics()
-    server = make_server(make_app(market, settings.model_copy(update={"public_url": url}), metrics), settings)
+    server = make_server(make_app(market, settings.model_copy(update={"public_url": url}), metrics))
     thread = threading.Thread(
         target=server.run, kwargs={"sockets": [taken]}, name="dpmarket-serve", daemon=True
     )
@@ -240,6 +171,11 @@ def _rest(stopped: Callable[[], bool], seconds: float) -> None:
 
 def serve(settings: Settings, tell: Callable[[str], None]) -> None:
     """Serve until a signal says to stop: workers beside it end the job that they are at."""
+    from dpmarket.web.app import make_app  # a worker does without
+    from dpmarket.web.metrics import Metrics
+    from dpmarket.web.pages.brand import check_brand
+    from dpmarket.web.server import listening, make_server
+
     check_smtp(settings)
     check_brand(settings)
     with contextlib.ExitStack() as stack:
@@ -254,7 +190,7 @@ def serve(settings: Settings, tell: Callable[[str], None]) -> None:
         stack.enter_context(held_open(market))
         metrics.watch_market(market)
         stack.enter_context(_workers(settings))
-        server = make_server(make_app(market, settings, metrics), settings)
+        server = make_server(make_app(market, settings, metrics))
         # The server handles signals itself and repeats them when it has stopped: then they mean nothing more.
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: None)
@@ -266,6 +202,8 @@ def serve(settings: Settings, tell: Callable[[str], None]) -> None:
 
 @contextlib.contextmanager
 def _metrics_server(metrics: Metrics, settings: Settings) -> Iterator[None]:
+    from prometheus_client import start_http_server
+
     try:
         server, thread = start_http_server(settings.metrics_port, settings.host, metrics.registry)
     except OSError as problem:

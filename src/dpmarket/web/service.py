@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
-from dpmarket.campaign.acts import Act, Caller, shown_id
+from dpmarket.campaign.acts import Act, Caller, is_allowed, shown_id
 from dpmarket.campaign.database import Market
 from dpmarket.campaign.times import time_text
+from dpmarket.campaign.transaction import nothing
 from dpmarket.web.limits import Limits, Rate
 from dpmarket.web.problems import TooOften
 from dpmarket.web.settings import Settings
 
+_T = TypeVar("_T")
 RATES = {"invite": Rate(30, 3600.0), **dict.fromkeys(("reserve", "choose", "report"), Rate(10, 60.0))}
 """Of acts by a caller; all of a seller's quotes count together."""
 
@@ -51,6 +54,16 @@ class Service:
         if rate is not None:
             self.limit("invite" if entry.name == "invite" else "quote", caller.label, rate)
         return self.market.run(entry.function, caller, key=key, **arguments)
+
+    def look(self, view: Callable[..., _T], *args: Any) -> _T:
+        """Return what a view shows, in one reading."""
+        with self.market.look() as c:
+            return view(c, *args)
+
+    def need(self, caller: Caller, roles: tuple[str, ...], campaign: int | None) -> None:
+        """Refuse a caller without one of some roles, as if there were nothing."""
+        if not self.look(is_allowed, caller, roles, campaign):
+            raise nothing()
 
     def link(self, token: str, *, of: str = "i") -> str:
         """Return the address of a link that signs in: of a seller (``i``) or of a member (``login``)."""

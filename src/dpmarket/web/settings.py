@@ -15,6 +15,7 @@ from dpmarket.campaign.transaction import Terms
 from dpmarket.errors import FileProblem, MarketRefusal
 
 SETTINGS_FILE = "settings.toml"
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
 Port = Annotated[int, Field(ge=0, le=65535)]
 
 

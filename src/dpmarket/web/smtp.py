@@ -17,10 +17,9 @@ from urllib.parse import unquote, urlsplit
 from dpmarket.campaign.jobs import PerhapsSent
 from dpmarket.campaign.mail import Mail, fill_in
 from dpmarket.errors import DpmarketError, FileProblem
-from dpmarket.web.guard import LOOPBACK
-from dpmarket.web.metrics import log_event
+from dpmarket.web.logs import log_event
 from dpmarket.web.pages.texts import texts_for
-from dpmarket.web.settings import Settings
+from dpmarket.web.settings import LOOPBACK, Settings
 
 _SECONDS = 30.0
 

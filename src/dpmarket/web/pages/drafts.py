@@ -91,6 +91,7 @@ def preview(campaign: CampaignId, visit: Visited) -> Response:
 
 
 def _draft(visit: Visit, campaign: int) -> views.ShownCampaign:
+    visit.need("buyer")
     found = visit.campaign(campaign)
     if found.state != "draft":
         raise MarketRefusal("state", "Only a draft can be changed; copy the campaign instead.")
@@ -128,8 +129,7 @@ def _form(
     campaign: int | None = None,
 ) -> Response:
     first, others = keys()
-    with visit.service.market.look() as c:
-        consents = consent_versions(c)
+    consents = visit.service.look(consent_versions)
     used = [row for row in range(MOST_ROWS) if typed.get(f"feature{row}.name")]
     places = places_of(typed)
     by_path = {line.split(":")[0]: line for line in problems if ":" in line}

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from fractions import Fraction
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import polars as pl
 from fastapi import APIRouter, Depends, Request, Response
@@ -41,6 +41,7 @@ from dpmarket.web.service import Service, path_of
 
 router = APIRouter(prefix="/m", include_in_schema=False)
 HOME = "/m"
+_T = TypeVar("_T")
 # How many have come so far: a state counts for itself and for all before it.
 FUNNEL = (
     ("invited", ("invited",)),
@@ -76,15 +77,17 @@ class Visit:
         frame: dict[str, Any] = {"roles": self.roles, "home": HOME, "wide": True}
         return page(self.request, template, status=status, **frame, **values)
 
+    def look(self, view: Callable[..., _T], *args: Any) -> _T:
+        """Return what a view shows the member."""
+        return self.service.look(view, self.caller, *args)
+
     def campaign(self, campaign: int) -> views.ShownCampaign:
         """Return a campaign that the member has a role in."""
-        with self.service.market.look() as c:
-            return views.show_campaign(c, self.caller, campaign)
+        return self.look(views.show_campaign, campaign)
 
     def rules(self, campaign: int) -> str:
         """Return a campaign's rules as JSON."""
-        with self.service.market.look() as c:
-            return views.show_rules(c, self.caller, campaign)
+        return self.look(views.show_rules, campaign)
 
     def run(self, act: str, key: str, **arguments: Any) -> Any:
         """Run an act of the member once for a form's key."""
@@ -105,8 +108,7 @@ def index(visit: Visited) -> Response:
     """List the campaigns that a member has a role in; for a paymaster alone, what is to be paid."""
     if visit.roles == {"paymaster"}:
         return see(f"{HOME}/money")
-    with visit.service.market.look() as c:
-        found = views.list_campaigns(c, visit.caller)
+    found = visit.look(views.list_campaigns)
     return visit.page("campaigns", {"campaigns": found})
 
 

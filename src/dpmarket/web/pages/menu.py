@@ -6,8 +6,6 @@ import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from markupsafe import Markup
-
 from dpmarket.campaign.rules.meaning import epsilon_shown, guess_percent
 from dpmarket.campaign.views import MenuLine
 from dpmarket.web.pages.texts import Texts
@@ -27,36 +25,15 @@ class Choice:
     percent: int
 
 
-@dataclass(frozen=True)
-class Choices:
-    """All positions of the slider, and what its script needs to show them."""
-
-    all: tuple[Choice, ...]
-    payments: str
-    epsilons: str
-    percents: str
-    rows: Markup
-
-    def at(self, number: int) -> Choice:
-        """Return a position, or the nearest there is."""
-        return self.all[min(max(number, 0), len(self.all) - 1)]
-
-
-_ROW = Markup(
-    '<tr><th scope="row"><a href="?line={number}">{payment}</a></th>'
-    "<td>{percent}%</td><td>{epsilon}</td></tr>"
-)
-
-
 @functools.lru_cache(maxsize=64)
 def choices_of(
     lines: tuple[MenuLine, ...], texts: Texts, money: tuple[int, str], delta: float | None
-) -> Choices:
+) -> tuple[Choice, ...]:
     """Return a menu's choices, the most private first; lines without a payment are left out."""
     minor_units, currency = money
     paid = sorted((line for line in lines if line.payment > 0), key=lambda line: line.epsilon)
     nothing = MenuLine(float("inf"), 0.0, 0)
-    made = tuple(
+    return tuple(
         Choice(
             number,
             line.cost,
@@ -65,13 +42,6 @@ def choices_of(
             guess_percent(line.epsilon, delta),
         )
         for number, line in enumerate([nothing, *steps_of(paid)])
-    )
-    return Choices(
-        made,
-        "|".join(choice.payment for choice in made),
-        "|".join(choice.epsilon for choice in made),
-        "|".join(str(choice.percent) for choice in made),
-        Markup("\n").join(_ROW.format(**vars(choice)) for choice in made),
     )
 
 

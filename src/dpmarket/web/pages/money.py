@@ -27,9 +27,8 @@ router = APIRouter(prefix=HOME, include_in_schema=False)
 def index(visit: Visited) -> Response:
     """List what is owed, on its way and paid out, campaign by campaign."""
     visit.need("paymaster")
-    with visit.service.market.look() as c:
-        found = views.list_money(c, visit.caller)
-        entries = {one.id: list_entries(c, visit.caller, one.id) for one, _ in found}
+    found = visit.look(views.list_money)
+    entries = {one.id: visit.look(list_entries, one.id) for one, _ in found}
     return visit.page("paying", {"paying": found, "entries": entries})
 
 
@@ -60,8 +59,9 @@ def payout_file(payout: PayoutId, kind: str, visit: Visited) -> Response:
 @router.post("/payouts/{payout}.xml")
 def bank_file(payout: PayoutId, form: Sent, visit: Visited) -> Response:
     """Give a payout as a file that banks take; the accounts that are sent are stored nowhere."""
-    with visit.service.market.look() as c:
-        views.campaign_of_payout(c, visit.caller, payout)  # refuses others before it says what is wrong
+    visit.service.look(
+        views.campaign_of_payout, visit.caller, payout
+    )  # refuses others before it says what is wrong
     try:
         payer = BankAccount(form.text("name"), form.text("iban"))
         day = date.fromisoformat(form.text("day"))

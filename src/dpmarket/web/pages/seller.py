@@ -25,7 +25,7 @@ from dpmarket.certificates import verify
 from dpmarket.errors import MarketRefusal
 from dpmarket.web.auth import SignedSeller, TheService
 from dpmarket.web.pages.forms import Form, Sent, number_in
-from dpmarket.web.pages.menu import Choices, choices_of
+from dpmarket.web.pages.menu import Choice, choices_of
 from dpmarket.web.pages.record_form import (
     OTHER,
     Filled,
@@ -150,8 +150,7 @@ def history(view: Viewed) -> Response:
 @router.get("/statement")
 def statement(view: Viewed) -> Response:
     """Show what campaigns hold and have used of a seller's limit."""
-    with view.service.market.look() as c:
-        limits = views.show_limits(c, view.caller)
+    limits = view.service.look(views.show_limits, view.caller)
     left = None if limits.left is None else epsilon_left(limits.left)
     percent = None if limits.limit is None else guess_percent(limits.limit)
     values = {"limits": limits, "shown": epsilon_shown, "left": left, "percent": percent}
@@ -223,7 +222,7 @@ def cost_form(form: Form, view: View) -> dict[str, Any] | Response:
         number = form.text("line")
         if not number.isdecimal() or len(number) > 5:
             raise MarketRefusal("invalid", "Expected a line of the menu.")
-        return {"cost": _choices(view).at(int(number)).cost}
+        return {"cost": _nearest(_choices(view), int(number)).cost}
     amount = number_in(form.text("amount"))
     if amount is None or not 0.0 <= amount <= 1e12:
         return _choose(view, problem="choose.worth.problem")
@@ -329,15 +328,20 @@ def _choose(view: View, *, line: int = 1, problem: str | None = None) -> Respons
     if view.situation != "reserved":
         return see(HOME)
     choices = _choices(view)
-    return view.page("choose", {**shown, "choices": choices, "chosen": choices.at(line)}, status=status)
+    return view.page(
+        "choose", {**shown, "choices": choices, "chosen": _nearest(choices, line)}, status=status
+    )
 
 
-def _choices(view: View) -> Choices:
+def _choices(view: View) -> tuple[Choice, ...]:
     """Return the menu of a seller with a reservation."""
-    with view.service.market.look() as c:
-        lines = views.show_menu(c, view.caller, view.service.now)
+    lines = view.service.look(views.show_menu, view.caller, view.service.now)
     money = (view.me.minor_units, view.me.currency)
     return choices_of(tuple(lines), view.texts, money, view.rules.objective.delta)
+
+
+def _nearest(choices: tuple[Choice, ...], number: int) -> Choice:
+    return choices[min(max(number, 0), len(choices) - 1)]
 
 
 def record_form_of(request: Request, rules: Rules, given: Filled, used: int = 0) -> dict[str, Any]:
