@@ -10,11 +10,12 @@ from fastapi import APIRouter, Response
 from dpmarket.campaign import views
 from dpmarket.campaign.bank_file import BankAccount, read_accounts
 from dpmarket.campaign.oversight import list_entries
+from dpmarket.campaign.payout_files import FORMATS
 from dpmarket.campaign.rules.amounts import money_text
 from dpmarket.campaign.transaction import nothing
 from dpmarket.errors import FileProblem, InvalidInput, MarketRefusal
 from dpmarket.files.formulas import csv_text
-from dpmarket.web.api import PayoutId, bank_file_of, lines_of
+from dpmarket.web.api import PayoutId, bank_file_of, lines_of, payout_file_of
 from dpmarket.web.pages.forms import Sent
 from dpmarket.web.pages.member import HOME, Visited
 from dpmarket.web.pages.rendering import attached, see
@@ -46,6 +47,14 @@ def lines(payout: PayoutId, visit: Visited) -> Response:
         schema=dict.fromkeys(("reference", "payee", "amount", "currency"), pl.String),
     )
     return attached(f"payout-{made.payout.number}.csv", csv_text(table))
+
+
+@router.get("/payouts/{payout}/{kind}.csv")
+def payout_file(payout: PayoutId, kind: str, visit: Visited) -> Response:
+    """Give a payout as a file for a gift-card provider, or for a panel's bonuses."""
+    if kind not in FORMATS:
+        raise nothing()
+    return attached(f"{kind}.csv", payout_file_of(visit.service, visit.caller, payout, kind))
 
 
 @router.post("/payouts/{payout}.xml")

@@ -121,7 +121,8 @@ def consent(view: Viewed) -> Response:
     ceiling = view.me.ceiling or 0.0
     values = {
         "consent": shown,
-        "paragraphs": [part.strip() for part in shown.text.split("\n\n") if part.strip()],
+        "paragraphs": _paragraphs(shown.text),
+        "notice": _paragraphs(shown.notice),
         "roles": roles,
         "fields": fields_of_form(view.rules, language),
         "wanted": wanted_of(view.rules),
@@ -314,6 +315,10 @@ def effect_of(view: View) -> str:
         return "after"
     effects = {"delivered": "delivered", "accepted": "quoted", "quoted": "quoted"}
     return effects.get(view.me.state, "before")
+
+
+def _paragraphs(text: str) -> list[str]:
+    return [part.strip() for part in text.split("\n\n") if part.strip()]
 
 
 def _choose(view: View, *, line: int = 1, problem: str | None = None) -> Response:
