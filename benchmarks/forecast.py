@@ -18,10 +18,9 @@ from _results import Table, at_most, tell
 from dpmarket.costs import Uniform
 from dpmarket.files import csv_columns, packaged_member
 from dpmarket.learning import PrivateLogisticRegression, PublicEncoder
-from dpmarket.mechanisms import CrossPricedMechanism, Objective
+from dpmarket.mechanisms import CrossPricedMechanism, Objective, forecast
 from dpmarket.mechanisms.plan import plan
 from dpmarket.privacy import Release, logistic_loss
-from dpmarket.report import forecast
 
 COSTS = Uniform(1, 5)
 LARGEST, SELLERS, CAMPAIGNS, SIMULATED = 8_000, 1_000, 30, 100

@@ -9,7 +9,8 @@ import pytest
 import dpmarket as dpm
 from dpmarket.campaign.rules.rules_file import check_rules
 from dpmarket.errors import FileProblem, InvalidInput
-from dpmarket.report import forecast, forecast_rules
+from dpmarket.mechanisms import Forecast, Prediction, forecast
+from dpmarket.report import forecast_rules
 from outside.driver import run, write_rules
 from outside.goods import GOODS, sellers, tables
 
@@ -96,8 +97,6 @@ def test_the_least_budget_is_that_from_which_on_all_beat_guessing():
 
 
 def forecast_found(lines):
-    from dpmarket.report import Forecast, Prediction
-
     predictions = [
         Prediction(budget, 100, "personal prices", 0.5 + gain, error, gain, error, budget)
         for budget, gain, error in lines
@@ -159,3 +158,32 @@ def test_the_command_prints_what_budgets_buy(tmp_path):
     assert (tmp_path / "plot.png").read_bytes()[:4] == b"\x89PNG"
     data = run(*asked, 2, "--json", cwd=tmp_path)
     assert len(data.json["predictions"]) == 15
+
+
+def test_a_plan_forecasts_itself_on_a_public_data_frame():
+    rng = np.random.default_rng(0)
+    frame = pl.DataFrame({"age": rng.uniform(18, 90, 300), "job": rng.choice(["baker", "smith"], 300)})
+    frame = frame.with_columns(bought=pl.when(pl.col("age") > 50).then(pl.lit("yes")).otherwise(pl.lit("no")))
+    plan = dpm.plan(COSTS, OBJECTIVE, 400, 100.0)
+    found = plan.forecast(frame, "bought", budgets=[0.5, 2_000.0], campaigns=4, rng=rng)
+    poor, rich = (one for one in found.predictions if one.rule == "personal prices")
+    assert rich.score > 0.85 > poor.score
+    assert found.measure == "accuracy"
+    number = plan.forecast(frame.drop("bought"), "age", budgets=[2_000.0], campaigns=2, rng=rng)
+    assert number.measure == "R squared"
+    with pytest.raises(InvalidInput, match="a column 'none' and others"):
+        plan.forecast(frame, "none")
+
+
+@pytest.mark.slow
+def test_the_report_shows_what_other_budgets_would_have_bought(tmp_path):
+    good = GOODS["two classes"]
+    public = public_table(tmp_path, "two classes")
+    write_rules(tmp_path / "rules.toml", good.rules(sellers=60, budget=200.0))
+    costs = {"seller": [f"s{k}" for k in range(60)], "cost": [1.0 + k / 20 for k in range(60)]}
+    pl.DataFrame(costs).write_csv(tmp_path / "reports.csv")
+    run("quote", "reports.csv", "-o", "quotes.csv", "--yes", cwd=tmp_path)
+    run("report", "--public", public, "-o", "report.html", cwd=tmp_path)
+    page = (tmp_path / "report.html").read_text()
+    assert "What other budgets would probably have bought" in page
+    assert 'data-name="forecast.predictions.14.score"' in page  # five budgets by three rules

@@ -14,6 +14,7 @@ from scipy.stats import binomtest
 from dpmarket import InvalidInput, Uniform
 from dpmarket.costs import parse_distribution
 from dpmarket.costs.virtual_cost import VirtualCost
+from dpmarket.mechanisms import Forecast, Prediction
 from dpmarket.mechanisms.epsilon_cost import EpsilonCost
 from dpmarket.mechanisms.exact import OfflineMechanism
 from dpmarket.mechanisms.groups import Group
@@ -311,3 +312,18 @@ def test_the_page_does_not_grow_with_the_market():
 @pytest.mark.slow
 def test_the_report_of_ten_million_sellers_is_below_3_mb():
     assert len(simple_page(10_000_000).encode()) < 3_000_000
+
+
+def test_a_forecast_is_shown_with_every_budget_and_what_beats_guessing():
+    found = Forecast(
+        "accuracy",
+        tuple(
+            Prediction(money, 200, "personal prices", 0.7, 0.01, 0.2, 0.01, money) for money in (10.0, 20.0)
+        ),
+        0.5,
+        0.9,
+    )
+    page = simple_page(currency="EUR", forecast=found)
+    assert "All of these budgets, from 10 EUR on, beat guessing (0.500)" in page
+    assert 'data-name="forecast.predictions.1.score"' in page
+    assert "What other budgets" not in simple_page()

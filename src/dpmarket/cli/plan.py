@@ -187,8 +187,9 @@ def _forecast(
     from dpmarket.campaign.rules.rules_file import read_rules
     from dpmarket.cli.render import Voice, print_table
     from dpmarket.files import to_json, write_bytes
+    from dpmarket.mechanisms.forecasts import BUDGETS, PERSONAL
     from dpmarket.progress import told_of_reading
-    from dpmarket.report.forecast import BUDGETS, PERSONAL, forecast_rules
+    from dpmarket.report.forecast import forecast_rules
 
     rules = read_rules(path)
     budgets = None if budget is None else [budget * factor for factor in BUDGETS]

@@ -39,6 +39,13 @@ def report(
         Path | None,
         typer.Option("--certificate", help="The campaign's certificate: verified, and named by its digest."),
     ] = None,
+    public: Annotated[
+        Path | None,
+        typer.Option(
+            "--public",
+            help="A public table with the rules' columns: forecast what other budgets would have bought.",
+        ),
+    ] = None,
     title: Annotated[str | None, typer.Option("--title", help="The page's heading.")] = None,
 ) -> None:
     """Write one self-contained HTML page: what was bought and why, the model's error, audits, parameters.
@@ -59,6 +66,7 @@ def report(
             test=test,
             groups=groups,
             certificate=certificate,
+            public=public,
             title=title,
             overwrite=given.force,
             progress=progress,

@@ -32,6 +32,7 @@ from dpmarket.errors import Infeasible, InvalidInput
 from dpmarket.mechanisms.cross_pricing import SPENT, weight_for_budget
 from dpmarket.mechanisms.epsilon_cost import EpsilonCost
 from dpmarket.mechanisms.exact import OfflineMechanism
+from dpmarket.mechanisms.forecasts import BUDGETS, CAMPAIGNS, Forecast, forecast_plans
 from dpmarket.mechanisms.groups import Coverage, Group, check_coverage, check_groups, weight_caps
 from dpmarket.mechanisms.objective import AnyObjective
 from dpmarket.mechanisms.price_schedule import (
@@ -105,6 +106,8 @@ class Plan:
         As planned for; coverage is infinite for hard quotas, and None without groups.
     share_deviations
         How far chance takes each group's sum of weights from what is expected, as a standard deviation.
+    costs, epsilon_cost
+        The distribution of costs, None with groups, and the cost of epsilon, as planned for.
     """
 
     objective: AnyObjective
@@ -118,6 +121,8 @@ class Plan:
     coverage: float | None = None
     group_difference: float | None = None
     share_deviations: tuple[float, ...] = ()
+    costs: CostDistribution | None = field(default=None, repr=False)
+    epsilon_cost: EpsilonCost | None = field(default=None, repr=False, compare=False)
 
     @property
     def quota_effect(self) -> float | None:
@@ -129,6 +134,50 @@ class Plan:
     def payment_weight(self) -> float:
         """Gamma, error per unit of money."""
         return self.objective.payment_weight
+
+    def forecast(
+        self,
+        public: Any,
+        outcome: str,
+        *,
+        budgets: Sequence[float] | None = None,
+        campaigns: int = CAMPAIGNS,
+        rng: np.random.Generator | None = None,
+    ) -> Forecast:
+        """Simulate campaigns on a public table; return the accuracy, or the R squared, that money will buy.
+
+        Parameters
+        ----------
+        public
+            A data frame of public records of the same kind as the sellers', or of a pilot whose people
+            agreed: never private records. Features are encoded as by
+            :meth:`~dpmarket.learning.PublicEncoder.from_public`.
+        outcome
+            The column that is predicted: labels, or fractions with more than 20 values.
+        budgets
+            None: a quarter of the plan's to four times as much.
+        campaigns
+            How many are simulated for each budget.
+        rng
+            Draws people and costs.
+
+        Examples
+        --------
+        >>> import polars as pl
+        >>> import dpmarket as dpm
+        >>> data = dpm.datasets.breast_cancer()
+        >>> public = pl.DataFrame(data.features).with_columns(label=pl.Series(data.labels))
+        >>> found = dpm.plan(dpm.Uniform(1, 5), dpm.Objective.for_model(31), sellers=400, budget=500.0)
+        >>> shown = found.forecast(public, "label", budgets=[500.0], campaigns=2)
+        >>> [one.rule for one in shown.predictions], shown.measure
+        (['personal prices', 'posted price', 'one epsilon for all'], 'accuracy')
+        """
+        if self.costs is None:
+            raise InvalidInput("expected a plan without groups: a table does not say who is in which.")
+        budgets = [self.budget * factor for factor in BUDGETS] if budgets is None else budgets
+        tables: Any = {"epsilon_cost": self.epsilon_cost, "probability": self.probability}
+        plans = [plan(self.costs, self.objective, self.sellers, budget, **tables) for budget in budgets]
+        return forecast_plans(plans, self.costs, public, outcome, campaigns=campaigns, rng=rng)
 
     def to_dict(self) -> dict[str, Any]:
         """Return all figures as plain data."""
@@ -248,7 +297,10 @@ def plan(
     alternatives = _alternatives(markets, base, money)
     priced = price_market(typical.bins, base, tables, strictness)
     if len(people) == 1:
-        return Plan(base, priced.schedules, prospect, alternatives, changes, count, budget, probability)
+        return Plan(
+            base, priced.schedules, prospect, alternatives, changes, count, budget, probability,
+            costs=people[0][1], epsilon_cost=tables,
+        )  # fmt: skip
     others = {"without quotas": 0.0}
     if math.isfinite(strictness):
         others["hard quotas"] = math.inf

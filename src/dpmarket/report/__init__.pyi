@@ -1,6 +1,3 @@
-from .forecast import Forecast as Forecast
-from .forecast import Prediction as Prediction
-from .forecast import forecast as forecast
 from .forecast import forecast_rules as forecast_rules
 from .from_market import report_file as report_file
 from .from_market import summarise_campaign as summarise_campaign

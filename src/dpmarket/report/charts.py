@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from dpmarket.mechanisms.forecasts import Forecast
 from dpmarket.report.figures import (
+    COLOURS,
     draw_groups,
     draw_guesses,
     draw_options,
@@ -29,7 +31,17 @@ def charts_of(summary: Summary) -> dict[str, str]:
     }
     if sum(option.what == "budget" for option in summary.options) > 1:
         charts["budget"] = _budget_chart(summary)
+    if summary.forecast is not None:
+        charts["forecast"] = _forecast_chart(summary.forecast)
     return charts
+
+
+def _forecast_chart(forecast: Forecast) -> str:
+    figure, (axes,) = new_figure()
+    sellers = forecast.predictions[0].sellers
+    forecast.draw(axes, sellers, COLOURS)
+    words = "; ".join(f"{one.rule} for {one.budget:,.4g}: {one.score:.3f}" for one in forecast.predictions)
+    return inline_svg(figure, "chart-forecast", f"{forecast.measure} against budget", f"{words}.")
 
 
 def _rule_chart(summary: Summary, what: str) -> str:

@@ -40,10 +40,12 @@ from dpmarket.campaign.transaction import campaign_of
 from dpmarket.certificates import verify
 from dpmarket.errors import FileProblem, Infeasible, MarketRefusal
 from dpmarket.files import parse_json, read_bytes, refuse_existing, refuse_same, write_bytes
+from dpmarket.mechanisms.forecasts import BUDGETS
 from dpmarket.mechanisms.plan import SMALL_MARKET
 from dpmarket.mechanisms.price_schedule import PriceSchedule
 from dpmarket.progress import StageProgress, silent
 from dpmarket.report.evidence import SEALED, Verified, accounting_of, participation_of, truthfulness_of
+from dpmarket.report.forecast import forecast_rules
 from dpmarket.report.numbers import spending_of
 from dpmarket.report.options import budget_options, crowd_options
 from dpmarket.report.page import render_page
@@ -62,6 +64,7 @@ def report_file(
     test: Path | None = None,
     groups: str | None = None,
     certificate: Path | None = None,
+    public: Path | None = None,
     title: str | None = None,
     overwrite: bool = False,
     progress: StageProgress = silent,
@@ -83,11 +86,14 @@ def report_file(
         it, such as a region, for whose values the error is then reported.
     certificate
         The certificate, whose digest the page then names.
+    public
+        A public table with the rules' columns, never private records: what other budgets would probably have
+        bought is simulated on it.
     title
         The page's heading; None: the campaign's name.
     """
     place = place_of(rules_path, database)
-    given = [path for path in (test, certificate, reports) if path is not None]
+    given = [path for path in (test, certificate, reports, public) if path is not None]
     refuse_same(output, *place.files, *given)
     if not overwrite:
         refuse_existing(output)
@@ -112,6 +118,7 @@ def report_file(
             test=test,
             groups=groups,
             certificate=None if certificate is None else read_bytes(certificate),
+            public=public,
             progress=progress,
         )
     write_bytes(output, render_page(summary).encode(), overwrite=overwrite)
@@ -128,6 +135,7 @@ def summarise_campaign(
     test: Path | None = None,
     groups: str | None = None,
     certificate: bytes | None = None,
+    public: Path | None = None,
     progress: StageProgress = silent,
 ) -> Summary:
     """Return what the report of a campaign says.
@@ -145,6 +153,17 @@ def summarise_campaign(
     if certificate is not None:
         digest, verified = certified(certificate, material)
         material = replace(material, digest=digest)
+    if public is not None and material.campaign is not None:
+        money = float(material.outcome.payments.sum())
+        expected = material.budget or money
+        found = forecast_rules(
+            material.campaign,
+            public,
+            budgets=[expected * factor for factor in BUDGETS],
+            sellers=[len(material.outcome.epsilons)],
+            progress=lambda what, share: progress(what, 0.3 + 0.3 * share),
+        )
+        material = replace(material, forecast=found)
     progress("Auditing", 0.6)
     audits = (*audits_of(material), *verified)
     progress("Writing the page", 0.9)

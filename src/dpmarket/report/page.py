@@ -48,6 +48,9 @@ def render_page(summary: Summary) -> str:
         row_decimals=[] if summary.numbers is None else [_row_decimals(row) for row in summary.numbers.rows],
         in_currency=f", {summary.currency}" if summary.currency else "",
         contents=Markup(_CONTENTS),  # nosec B704
+        forecast_words=""
+        if summary.forecast is None
+        else summary.forecast.sentence(summary.forecast.predictions[0].sellers, summary.currency),
         version=__version__,
     )
     return page.replace(_CONTENTS, _contents(page), 1)

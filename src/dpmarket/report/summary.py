@@ -28,6 +28,7 @@ from dpmarket.campaign.rules.released import ModelFile, StatisticsFile
 from dpmarket.campaign.rules.rules_file import Rules
 from dpmarket.costs.virtual_cost import VirtualCost
 from dpmarket.errors import InvalidInput
+from dpmarket.mechanisms.forecasts import Forecast
 from dpmarket.mechanisms.outcome import Outcome, whole_units
 from dpmarket.mechanisms.plan import Prospect
 from dpmarket.mechanisms.price_schedule import PriceSchedule
@@ -121,6 +122,7 @@ class Material:
     is_reported: bool = False
     weights: FloatArray | None = None
     members: IntArray | None = None
+    forecast: Forecast | None = None
 
 
 @dataclass(frozen=True)
@@ -233,6 +235,7 @@ class Summary:
     digest: str | None
     delta: float = 0.0
     strata: tuple[Stratum, ...] = ()
+    forecast: Forecast | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain data."""
@@ -307,6 +310,7 @@ def summarise(material: Material) -> Summary:
         digest=material.digest,
         delta=rules["delta"],
         strata=_strata(material, kept, each) if len(each) > 1 else (),
+        forecast=material.forecast,
     )
 
 

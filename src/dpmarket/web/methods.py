@@ -78,7 +78,8 @@ def _report(market: Market, job: Job) -> None:
 
 def _forecast(market: Market, job: Job, settings: Settings) -> bytes:
     """Simulate a draft's campaign on the public table that its buyer sent; return what a page shows."""
-    from dpmarket.report.forecast import PERSONAL, forecast_rules  # takes seconds to load
+    from dpmarket.mechanisms.forecasts import PERSONAL
+    from dpmarket.report.forecast import forecast_rules  # takes seconds to load
 
     with market.look() as c:
         found = campaign_of(c, job.subject)

@@ -1,0 +1,365 @@
+"""Forecasts: what a plan will probably buy, by simulated campaigns on public rows of the same kind.
+
+A campaign is simulated in four steps: people are drawn from two thirds of the rows, each with a cost from
+the announced distribution; a plan's prices quote them; what is bought is released with real noise; the result
+is scored on the other third. Costs are drawn independently of the records: if they go together, the true
+campaign buys other records than these. The rows must be public, or a pilot's whose people agreed: private
+records are never an argument here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from dpmarket.arrays import FloatArray, IntArray
+from dpmarket.display import html_table, short_repr
+from dpmarket.errors import Infeasible, InvalidInput
+from dpmarket.mechanisms.price_schedule import PriceSchedule
+
+if TYPE_CHECKING:
+    import polars as pl
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from dpmarket.costs import CostDistribution
+    from dpmarket.mechanisms.plan import Plan
+
+MOST_CLASSES = 20
+"""A column of more different fractions is a number, not a label."""
+LEAST_ROWS = 30
+"""A smaller table says nothing."""
+BUDGETS = (0.25, 0.5, 1.0, 2.0, 4.0)
+"""Of a budget: what is forecast if no budgets are given."""
+PERSONAL = "personal prices"
+_SHOWN = {"best posted price": "posted price", "same for all": "one epsilon for all"}
+CAMPAIGNS = 12
+
+
+class Trials(Protocol):
+    """A public table, some rows of which sell while others score."""
+
+    def score(self, rows: IntArray, epsilons: FloatArray, test: IntArray, campaign: int) -> float:
+        """Return the score of a release from these rows; that of guessing if nothing can be released."""
+        ...
+
+    def gain(self, score: float, test: IntArray) -> float:
+        """Return by how much a score is better than that of guessing on the same rows."""
+        ...
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What one way to spend one budget will probably give.
+
+    Attributes
+    ----------
+    budget, sellers, rule
+        Money, how many people report, and by which rule they are bought from.
+    score, standard_error
+        The mean over simulated campaigns, and its standard error.
+    gain, gain_error
+        By how much it beats guessing on the same rows, and the standard error of that.
+    spent
+        What they paid on average.
+    """
+
+    budget: float
+    sellers: int
+    rule: str
+    score: float
+    standard_error: float
+    gain: float
+    gain_error: float
+    spent: float
+
+
+@dataclass(frozen=True, repr=False)
+class Forecast:
+    """What budgets will probably buy, beside guessing and the same model without privacy.
+
+    Attributes
+    ----------
+    measure
+        ``accuracy``, ``R squared``, ``pinball R`` (of quantiles: the share of a constant's pinball loss that
+        is saved), or ``half width`` of the intervals of statistics, as a share of the public range: less
+        is better.
+    predictions
+        One for each budget, number of sellers and rule.
+    guessing, without_privacy
+        The score without any record, and that of an ordinary model of all rows; None for statistics.
+    """
+
+    measure: str
+    predictions: tuple[Prediction, ...]
+    guessing: float
+    without_privacy: float | None
+
+    def beats_guessing_from(self, sellers: int, rule: str = PERSONAL) -> float | None:
+        """Return the smallest budget from which on the score beats guessing by two standard errors."""
+        found = None
+        chosen = [one for one in self.predictions if (one.sellers, one.rule) == (sellers, rule)]
+        for one in sorted(chosen, key=lambda one: -one.budget):
+            if one.gain <= 2.0 * one.gain_error:
+                break
+            found = one.budget
+        return found
+
+    def sentence(self, sellers: int, currency: str, rule: str = PERSONAL) -> str:
+        """Say from which budget on the result is better than a guess, and what is possible at all."""
+        start = self.beats_guessing_from(sellers, rule)
+        least = min(one.budget for one in self.predictions)
+        if start is None:
+            words = "None of these budgets is sure to beat guessing"
+        elif start == least:
+            words = f"All of these budgets, from {start:,.6g} {currency} on, beat guessing"
+        else:
+            words = f"From about {start:,.6g} {currency} on it beats guessing"
+        end = "." if self.without_privacy is None else f"; without privacy: {self.without_privacy:.3f}."
+        return f"{words} ({self.guessing:.3f}){end}"
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return a row per prediction."""
+        import polars as pl
+
+        return pl.DataFrame([asdict(one) for one in self.predictions])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data."""
+        return {
+            "measure": self.measure,
+            "guessing": self.guessing,
+            "without_privacy": self.without_privacy,
+            "predictions": [asdict(one) for one in self.predictions],
+        }
+
+    def summary(self) -> list[tuple[str, str]]:
+        """Return the rows of a table: what was asked for, and the score of each rule."""
+        rows = [("measure", self.measure), ("guessing", f"{self.guessing:.3f}")]
+        if self.without_privacy is not None:
+            rows.append(("without privacy", f"{self.without_privacy:.3f}"))
+        return rows + [
+            (f"{one.budget:,.6g} for {one.sellers:,} sellers, {one.rule}", f"{one.score:.3f}")
+            for one in self.predictions
+        ]
+
+    def __repr__(self) -> str:
+        return short_repr(self, self.summary()[:6])
+
+    def _repr_html_(self) -> str:
+        return html_table("Forecast", self.summary())
+
+    def plot(self) -> Figure:
+        """Draw scores against budgets, a panel for each number of sellers."""
+        from matplotlib.figure import Figure
+
+        numbers = sorted({one.sellers for one in self.predictions})
+        figure = Figure(figsize=(4.5 * len(numbers), 3.2), layout="constrained")
+        for ax, sellers in zip(figure.subplots(1, len(numbers), squeeze=False)[0], numbers, strict=True):
+            self.draw(ax, sellers)
+            ax.set_title(f"{sellers:,} sellers")
+        return figure
+
+    def draw(self, ax: Axes, sellers: int, colours: Sequence[str] = ("C0", "C1", "C2")) -> None:
+        """Draw scores against budgets for a number of sellers, with two standard errors."""
+        for place, rule in enumerate(dict.fromkeys(one.rule for one in self.predictions)):
+            line = [one for one in self.predictions if (one.sellers, one.rule) == (sellers, rule)]
+            budgets, scores = [one.budget for one in line], [one.score for one in line]
+            look: Any = {"color": colours[place], "marker": "os^"[place], "capsize": 2, "label": rule}
+            ax.errorbar(budgets, scores, [2.0 * one.standard_error for one in line], **look)
+        ax.axhline(self.guessing, color="k", linestyle=":", label="guessing")
+        if self.without_privacy is not None:
+            ax.axhline(self.without_privacy, color="k", linestyle="--", label="without privacy")
+        ax.set(xscale="log", xlabel="budget", ylabel=self.measure)
+        ax.legend(fontsize=7)
+
+    def image(self, suffix: str) -> bytes:
+        """Return the plot as the content of a .png, .svg or .pdf file."""
+        if suffix not in (".png", ".svg", ".pdf"):
+            raise InvalidInput(f"expected a .png, .svg or .pdf file for the plot, got {suffix!r}.")
+        content = io.BytesIO()
+        self.plot().savefig(content, format=suffix[1:], dpi=150)
+        return content.getvalue()
+
+
+def forecast(
+    plans: Sequence[Plan],
+    distribution: CostDistribution,
+    estimator: Any,
+    X: Any,
+    y: Any,
+    *,
+    without_privacy: Any = None,
+    campaigns: int = CAMPAIGNS,
+    rng: np.random.Generator | None = None,
+) -> Forecast:
+    """Simulate campaigns of these plans on public rows; return the score that each will probably have.
+
+    Parameters
+    ----------
+    plans
+        As :func:`~dpmarket.mechanisms.plan` made them: any budgets and numbers of sellers.
+    distribution
+        Of costs, as announced.
+    estimator
+        With ``fit(X, y, epsilons)`` and ``score(X, y)``; fitted anew for every campaign.
+    X, y
+        Public rows of the same kind as the sellers' (never private records), shape (rows, features), (rows,).
+    without_privacy
+        An ordinary estimator for comparison, for example scikit-learn's ``LogisticRegression()``.
+    campaigns
+        How many are simulated for each plan and rule.
+    rng
+        Draws people and costs.
+
+    Raises
+    ------
+    InvalidInput
+        Fewer than 30 rows, or fewer than 2 campaigns.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dpmarket as dpm
+    >>> from dpmarket.mechanisms import forecast
+    >>> data, costs = dpm.datasets.breast_cancer(), dpm.Uniform(1, 5)
+    >>> X = dpm.PublicScaler(data.low, data.high).fit_transform(data.features)
+    >>> objective = dpm.Objective.for_model(X.shape[1] + 1)
+    >>> plans = [dpm.plan(costs, objective, 400, budget) for budget in (20.0, 2000.0)]
+    >>> model = dpm.PrivateLogisticRegression(classes=data.classes)
+    >>> rng = np.random.default_rng(1)
+    >>> found = forecast(plans, costs, model, X, data.labels, campaigns=4, rng=rng)
+    >>> found.beats_guessing_from(400)
+    2000.0
+    """
+    X, y = np.asarray(X), np.asarray(y)
+    refuse_few(len(y), campaigns)
+    rng = np.random.default_rng() if rng is None else rng
+    is_number = np.issubdtype(y.dtype, np.floating) and np.unique(y).size > MOST_CLASSES
+
+    trials = _Arrays(estimator, X, y, is_number)
+    found = [one for each in plans for one in simulate(each, distribution, trials, len(y), campaigns, rng)]
+    ordinary = None
+    if without_privacy is not None:
+        ordinary = float(np.mean([
+            without_privacy.fit(X[rows], y[rows]).score(X[test], y[test])
+            for rows, test in splits(len(y), campaigns, rng)
+        ]))  # fmt: skip
+    measure = "R squared" if is_number else "accuracy"
+    return Forecast(measure, tuple(found), guess(y, is_number=is_number), ordinary)
+
+
+@dataclass(frozen=True, eq=False)
+class _Arrays:
+    """Public arrays, and the estimator that is fitted anew for every campaign."""
+
+    estimator: Any
+    X: Any
+    y: Any
+    is_number: bool
+
+    def score(self, rows: IntArray, epsilons: FloatArray, test: IntArray, campaign: int) -> float:
+        with contextlib.suppress(Infeasible):
+            if rows.size:
+                fitted = self.estimator.fit(self.X[rows], self.y[rows], epsilons)
+                return float(fitted.score(self.X[test], self.y[test]))
+        return guess(self.y[test], is_number=self.is_number)
+
+    def gain(self, score: float, test: IntArray) -> float:
+        return score - guess(self.y[test], is_number=self.is_number)
+
+
+def refuse_few(rows: int, campaigns: int) -> None:
+    """Refuse tables and numbers of campaigns that tell nothing."""
+    if rows < LEAST_ROWS:
+        raise InvalidInput(f"expected a public table of at least {LEAST_ROWS} rows, got {rows}.")
+    if campaigns < 2:
+        raise InvalidInput(f"expected at least 2 campaigns, got {campaigns}.")
+
+
+def simulate(
+    plan: Plan,
+    distribution: CostDistribution,
+    trials: Trials,
+    rows: int,
+    campaigns: int,
+    rng: np.random.Generator,
+) -> list[Prediction]:
+    """Return what personal prices and simpler ones give for a plan: on the same people, costs and tests."""
+    offers = {PERSONAL: plan.schedules[0]}
+    offers |= {_SHOWN[rule.name]: rule.schedules[0] for rule in plan.alternatives if rule.name in _SHOWN}
+    found: dict[str, list[tuple[float, float, float]]] = {rule: [] for rule in offers}
+    for campaign, (pool, test) in enumerate(splits(rows, campaigns, rng)):
+        people = pool[: plan.sellers]
+        if pool.size < plan.sellers:
+            people = rng.choice(pool, plan.sellers)
+        costs = np.asarray(distribution.sample(plan.sellers, rng))
+        for rule, schedule in offers.items():
+            epsilons, payments = _quoted(schedule, costs)
+            sold = epsilons > 0.0
+            score = trials.score(people[sold], epsilons[sold], test, campaign)
+            found[rule].append((score, trials.gain(score, test), float(payments.sum())))
+    return [_prediction(plan, rule, np.array(values)) for rule, values in found.items()]
+
+
+def _quoted(schedule: PriceSchedule, costs: FloatArray) -> tuple[FloatArray, FloatArray]:
+    epsilons, payments = schedule.quote(costs)
+    return np.asarray(epsilons), np.asarray(payments)
+
+
+def _prediction(plan: Plan, rule: str, values: FloatArray) -> Prediction:
+    score, gain, spent = values.mean(axis=0).tolist()
+    score_error, gain_error, _ = (values.std(axis=0, ddof=1) / math.sqrt(len(values))).tolist()
+    return Prediction(plan.budget, plan.sellers, rule, score, score_error, gain, gain_error, spent)
+
+
+def splits(rows: int, campaigns: int, rng: np.random.Generator) -> Iterator[tuple[IntArray, IntArray]]:
+    """Yield people to draw sellers from, and rows to score on, each a part of the table."""
+    for _ in range(campaigns):
+        order = rng.permutation(rows)
+        yield order[rows // 3 :], order[: rows // 3]
+
+
+def guess(truth: Any, *, is_number: bool) -> float:
+    """Return the score of always saying the commonest label, or the mean."""
+    if is_number:
+        return 0.0
+    return float(np.unique(truth, return_counts=True)[1].max() / len(truth))
+
+
+def forecast_plans(
+    plans: Sequence[Plan],
+    distribution: CostDistribution,
+    public: Any,
+    outcome: str,
+    *,
+    campaigns: int = CAMPAIGNS,
+    rng: np.random.Generator | None = None,
+) -> Forecast:
+    """Simulate campaigns of plans on a public data frame: see :meth:`dpmarket.mechanisms.Plan.forecast`."""
+    from sklearn import linear_model  # type: ignore[import-untyped]
+
+    from dpmarket.learning import PrivateLinearRegression, PrivateLogisticRegression, PublicEncoder
+
+    columns = list(getattr(public, "columns", ()))
+    if outcome not in columns or len(columns) < 2:
+        raise InvalidInput(f"expected a data frame with a column {outcome!r} and others.")
+    encoder = PublicEncoder.from_public(public[[name for name in columns if name != outcome]])
+    rows, y = encoder.fit_transform(public), np.asarray(public[outcome])
+    y = y if y.dtype.kind in "fiub" else y.astype(str)
+    settings: Any = {"noise_norm": encoder.noise_norm()}
+    if np.issubdtype(y.dtype, np.floating) and np.unique(y).size > MOST_CLASSES:
+        model: Any = PrivateLinearRegression(center=float(y.mean()), scale=float(y.std()), **settings)
+        ordinary = linear_model.LinearRegression()
+    else:
+        model = PrivateLogisticRegression(classes=np.unique(y).tolist(), **settings)
+        ordinary = linear_model.LogisticRegression(C=100.0, max_iter=1_000)
+    return forecast(
+        plans, distribution, model, rows.toarray(), y, without_privacy=ordinary, campaigns=campaigns, rng=rng
+    )
