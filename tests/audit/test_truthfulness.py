@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpmarket.audit import audit_truthfulness, audit_truthfulness_at
+from dpmarket.audit import audit_truthfulness
 from dpmarket.costs import CostDistribution, Mixture, Uniform
 from dpmarket.costs.virtual_cost import VirtualCost
 from dpmarket.errors import Infeasible, InvalidInput
@@ -98,8 +98,12 @@ def test_every_wrong_mechanism_is_caught_with_a_misreport_that_can_be_repeated(w
 
 
 def test_a_bonus_on_a_ten_thousandth_of_the_support_beside_anothers_cost_is_found():
-    costs = np.array([1.2, 2.5, 2.9, 3.5])
-    assert not audit_truthfulness_at(broken.BonusBesideATie(), U, [costs], 60).passed
+    class Suspect(CostDistribution):
+        def sample(self, count, rng):
+            return np.array([1.2, 2.5, 2.9, 3.5])
+
+    suspect = Suspect(stats.uniform(1, 4))
+    assert not audit_truthfulness(broken.BonusBesideATie(), suspect, 4, 1, 60, rng()).passed
 
 
 def test_a_mechanism_for_quadratic_costs_fails_people_whose_costs_are_linear():

@@ -174,6 +174,59 @@ def promised_part(papers):
         one["rules"] = digest
 
 
+def agreed(papers, text):
+    """Let everybody have agreed to this text of rules, from which the salt follows."""
+    papers.body["rules"]["text"] = text
+    digest, split = hashlib.sha256(text.encode()).hexdigest(), papers.market["split"]
+    bound = b"dpmarket-salt-1" + bytes.fromhex(digest) + bytes.fromhex(split["sellers"])
+    split["salt"] = hashlib.sha256(bound).hexdigest()
+    for one in papers.lines:
+        one["rules"] = digest
+
+
+def respelled(papers):
+    """Write the rules with blanks: readers could see different values."""
+    agreed(papers, json.dumps(json.loads(papers.body["rules"]["text"])))
+
+
+def twice(papers):
+    """State a part of the rules twice: readers take the first or the last."""
+    text = papers.body["rules"]["text"]
+    agreed(papers, text.replace('{"announced"', '{"announced":{"money":{"currency":"EUR"}},"announced"', 1))
+
+
+def nested(papers):
+    agreed(papers, '{"announced":' + "[" * 5_000 + "]" * 5_000 + "}")
+
+
+def other_option(least):
+    """Announce a choice by sellers whose only entry is no pair, has no number, or is never reached."""
+
+    def change(papers):
+        rules = json.loads(papers.body["rules"]["text"])
+        option = "cross-priced" if least is None else [least, "cross-priced"]
+        rules["announced"]["market"]["mechanism"]["by_sellers"] = [option]
+        agreed(papers, canonical(rules).decode())
+
+    return change
+
+
+def own_salt(papers):
+    """Draw a salt that suits, and place everybody by it."""
+    split = papers.market["split"]
+    split.update(sellers=None, salt="cd" * 32)
+    for one in papers.lines:
+        text = b"dpmarket-part-1" + bytes.fromhex(split["salt"]) + one["id"].encode()
+        one["part"] = int.from_bytes(hashlib.sha256(text).digest()[:8], "big") % 16
+
+
+def generous(papers):
+    """Offer something above the announced reserve price."""
+    for part in papers.market["prices"]:
+        for schedule in part["schedules"]:
+            schedule["costs"][-1] = 6.0
+
+
 def large_delta(papers):
     papers.release["terms"]["delta"] = papers.market["delta"] = 0.01
 
@@ -212,7 +265,7 @@ FORGERIES = [
     ("a grid of no power of two", NORM, "layout", at("release", "grid", to=times(1.5))),
     ("a finer grid", NORM, "release", at("release", "grid", to=times(0.5))),
     ("no noise rate", NORM, "layout", at("release", "noise_rate", to=0.0)),
-    ("a weight total of nothing", NORM, "receipt's totals", at("release", "weight_total", to=1e-9)),
+    ("a weight total of nothing", NORM, "layout", at("release", "weight_total", to=1e-9)),
     ("a coefficient too few", NORM, "public numbers", lambda p: p.release["cells"][0].pop() and None),
     ("a coefficient beyond all bounds", NORM, "public numbers", at("release", "cells", 0, 0, to="9" * 19)),
     ("a coefficient with a zero before it", NORM, "layout", at("release", "cells", 0, 0, to="007")),
@@ -270,6 +323,17 @@ FORGERIES = [
     ("another salt", ("cross-priced",), "salt", at("market", "split", "salt", to="ab" * 32)),
     ("other sellers", ("cross-priced",), "salt", at("market", "split", "sellers", to="ab" * 32)),
     # rules, totals, limits
+    ("a salt that is not bound to sellers", ("cross-priced",), "salt",
+     lambda p: p.market["split"].update(sellers=None, salt="ab" * 32)),
+    ("parts of one's own choice, without a list of sellers", ("cross-priced",), "salt", own_salt),
+    ("an option of rules that is no number", ("cross-priced",), "announced rules", other_option("0")),
+    ("an option of rules that is no pair", ("cross-priced",), "announced rules", other_option(None)),
+    ("options of rules that nobody reaches", ("cross-priced",), "announced rules", other_option(1e9)),
+    ("rules that are written in another way", ("cross-priced",), "announced rules", respelled),
+    ("rules with a key twice", ("cross-priced",), "announced rules", twice),
+    ("rules that are nested too deeply", ("cross-priced",), "announced rules", nested),
+    ("a third of every cost", ("cross-priced",), "market tables", rob),
+    ("prices beyond the reserve price", ("cross-priced",), "market tables", generous),
     ("a salt that nothing binds", ("cross-priced",), "announced rules", lambda p: p.market["split"].update(
         sellers=None, nonce=None)),
     ("a budget other than announced", ("cross-priced",), "announced rules", at("market", "budget", to=39.0)),

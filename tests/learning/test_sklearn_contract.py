@@ -1,16 +1,26 @@
 """scikit-learn's contract: its own checks, pipelines, cross-validation with metadata."""
 
+import warnings
+
 import numpy as np
 import pandas
+import polars
 import pytest
 import sklearn
 from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
 from sklearn.model_selection import GridSearchCV, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from dpmarket.errors import InvalidInput
-from dpmarket.learning import PrivateLogisticRegression, PublicScaler
+from dpmarket.learning import (
+    PrivateLogisticRegression,
+    PublicEncoder,
+    PublicScaler,
+    estimator,
+    make_private_pipeline,
+)
 from dpmarket.privacy.noise import SeededNoise
 
 SECURE = PrivateLogisticRegression(epsilon=100.0, clip=True)
@@ -126,3 +136,50 @@ def test_a_pandas_frame_gives_the_model_that_its_array_gives():
     assert (from_frame.coef_grid_ == from_array.coef_grid_).all()
     assert from_frame.feature_names_in_.tolist() == ["age", "weight", "height"]
     assert (from_frame.predict(frame) == from_array.predict(x)).all()
+
+
+def test_a_cross_validation_says_once_that_every_fold_spends():
+    x, y = np.random.default_rng(0).uniform(-0.5, 0.5, (200, 2)), np.arange(200) % 2
+    model = PrivateLogisticRegression(epsilon=1.0, classes=(0, 1))
+    estimator._say_that_folds_spend.cache_clear()
+    with warnings.catch_warnings(record=True, action="default") as said:
+        model.fit(x, y)
+        assert said == []
+        cross_validate(model, x, y, cv=4)
+    assert len(said) == 1
+    assert "Every fold" in str(said[0].message)
+
+
+@pytest.mark.parametrize("frame", [pandas.DataFrame, polars.DataFrame])
+def test_budgets_and_owners_may_be_columns_of_a_data_frame(frame):
+    rng = np.random.default_rng(0)
+    x, y = rng.uniform(-0.5, 0.5, (60, 2)), np.arange(60) % 2
+    budgets, owners = np.repeat(rng.uniform(0.5, 2.0, 30), 2), np.repeat([f"p{k}" for k in range(30)], 2)
+    table = frame({"eps": budgets, "a": x[:, 0], "b": x[:, 1], "who": owners})
+    model = PrivateLogisticRegression(classes=(0, 1), noise_source=SeededNoise(0), rows_per_person=2)
+    by_name = clone(model).fit(table, y, epsilons="eps", people="who")
+    mapping = dict(zip(owners, budgets, strict=True))
+    given = clone(model).fit(x, y, epsilons=mapping, people=owners)
+    assert (by_name.coef_grid_ == given.coef_grid_).all()
+    assert by_name.feature_names_in_.tolist() == ["a", "b"]
+    one_each = clone(model).fit(table[["eps", "a", "b"]], y, epsilons="eps")
+    assert (one_each.coef_grid_ == clone(model).fit(x, y, epsilons=budgets).coef_grid_).all()
+    for wrong, words in (({"epsilons": "none"}, "columns of X"), ({"people": "none"}, "columns of X")):
+        with pytest.raises(InvalidInput, match=words):
+            clone(model).fit(table, y, **wrong)
+    torn = frame({"eps": np.arange(60) + 1.0, "a": x[:, 0], "who": owners})
+    with pytest.raises(InvalidInput, match="same epsilon in all rows of a person"):
+        clone(model).fit(torn, y, epsilons="eps", people="who")
+
+
+def test_a_private_pipeline_has_the_encoders_norm_or_is_refused():
+    encoder = PublicEncoder({"job": {"categories": ["baker", "smith"]}, "age": {"low": 0, "high": 99}})
+    table = polars.DataFrame({"job": ["baker", "smith"] * 100, "age": [30, 40] * 100})
+    model = PrivateLogisticRegression(epsilon=1.0, classes=(0, 1), noise_source=SeededNoise(0))
+    made = make_private_pipeline(encoder, model)
+    assert made.fit(table, [0, 1] * 100)[-1].release_.norm.separate == encoder.noise_norm().separate
+    assert model.noise_norm is None
+    with pytest.raises(InvalidInput, match="one PublicEncoder, in place of ColumnTransformer"):
+        make_private_pipeline(ColumnTransformer([("all", encoder, ["job", "age"])]), model)
+    with pytest.raises(InvalidInput, match="without a noise_norm"):
+        make_private_pipeline(PublicEncoder({"age": {"low": 0, "high": 99}}), made[-1])

@@ -182,9 +182,9 @@ def test_a_sampled_audit_passes_the_model_and_catches_one_that_spends_half_as_mu
     """Nobody guesses a label more often than the trade-off of epsilon 2 allows; false-alarm rate 1e-6.
 
     Three people, of whom two cancel: the sign of one weight is the best guess of the third's label. Epsilon 3
-    passes with a probability of 1%.
+    passes once in five million times.
     """
-    rng, fits, delta = np.random.default_rng(0), 3_500, 1.0 / 30.0
+    rng, fits, delta = np.random.default_rng(0), 6_000, 1.0 / 30.0
     module = Linear(1, 2)
     torch.nn.init.zeros_(module.weight)
     torch.nn.init.zeros_(module.bias)

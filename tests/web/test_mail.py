@@ -10,7 +10,7 @@ import pytest
 from aiosmtpd.controller import Controller
 
 from dpmarket.campaign.acts import OWNER
-from dpmarket.campaign.jobs import MOST_MAIL_ATTEMPTS, claim_job, retry
+from dpmarket.campaign.jobs import MOST_ATTEMPTS, claim_job, retry
 from dpmarket.campaign.mail import KINDS, enter_mails
 from dpmarket.campaign.views import job_counts
 from dpmarket.campaign.worker import work
@@ -272,7 +272,7 @@ def test_a_server_that_never_answers_is_not_tried_without_end(tmp_path):
     with open_shop(tmp_path, **told) as shop:
         set_up(shop, **told)
         shop.members["operator"].invite(shop.open(), ["ann@example.org"])
-        for _ in range(MOST_MAIL_ATTEMPTS):
+        for _ in range(MOST_ATTEMPTS["mail"]):
             assert counts(shop, "invitation") == {"waiting": 1}
             send(shop)
             shop.clock.pass_(hours=1)

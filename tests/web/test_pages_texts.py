@@ -7,11 +7,11 @@ import pytest
 from babel import Locale
 
 from dpmarket.campaign import schema
+from dpmarket.campaign.rules.meaning import cost_of, epsilon_shown, guess_percent
 from dpmarket.campaign.views import MenuLine, MyParticipation
 from dpmarket.errors import MarketRefusal
 from dpmarket.web.pages import texts
 from dpmarket.web.pages.forms import number_in
-from dpmarket.web.pages.meaning import cost_of, epsilon_shown, guess_percent
 from dpmarket.web.pages.member import amount_in
 from dpmarket.web.pages.menu import choices_of
 from dpmarket.web.pages.situations import SITUATIONS, situation_of

@@ -13,4 +13,3 @@ from .spending import audit_spending as audit_spending
 from .truthfulness import Misreport as Misreport
 from .truthfulness import TruthfulnessAudit as TruthfulnessAudit
 from .truthfulness import audit_truthfulness as audit_truthfulness
-from .truthfulness import audit_truthfulness_at as audit_truthfulness_at

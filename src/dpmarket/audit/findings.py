@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -25,23 +25,29 @@ _TITLES = {
 
 
 class Audit(Protocol):
-    """The result of an audit, whatever was audited.
-
-    A protocol, obeyed by the results of all audits of this package.
-    """
+    """What reports need of an audit, whatever was audited."""
 
     @property
     def passed(self) -> bool:
         """Whether no violation was found."""
-        ...
 
     def summary(self) -> list[tuple[str, str]]:
         """Return the evidence as rows of a table, name and value; it shows no individual's cost or record."""
-        ...
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain data, ready for JSON."""
-        ...
+
+
+class Result(Audit):
+    """The result of an audit of this package: a verdict with its evidence, shown alike everywhere."""
+
+    title: ClassVar[str]
+
+    def __repr__(self) -> str:
+        return short_repr(self, self.summary()[:4])
+
+    def _repr_html_(self) -> str:
+        return html_table(self.title, self.summary())
 
 
 def verdict(*, passed: bool) -> str:
@@ -49,8 +55,8 @@ def verdict(*, passed: bool) -> str:
     return "passed" if passed else "FAILED"
 
 
-@dataclass(frozen=True, eq=False)
-class PrivacyFindings:
+@dataclass(frozen=True, eq=False, repr=False)
+class PrivacyFindings(Result):
     """Privacy budgets, and the epsilon that one kind of evidence shows for each audited person.
 
     Attributes
@@ -78,6 +84,7 @@ class PrivacyFindings:
     broken: int
     false_alarm: float
     details: Mapping[str, Any]
+    title: ClassVar[str] = "Audit of privacy"
 
     @property
     def passed(self) -> bool:
@@ -85,7 +92,7 @@ class PrivacyFindings:
         return self.broken == 0
 
     @property
-    def title(self) -> str:
+    def evidence(self) -> str:
         """The method in words."""
         return _TITLES.get(self.method, self.method)
 
@@ -94,18 +101,12 @@ class PrivacyFindings:
         shares = self.found[self.epsilons > 0.0] / self.epsilons[self.epsilons > 0.0]
         return [
             ("verdict", verdict(passed=self.passed)),
-            ("method", self.title),
+            ("method", self.evidence),
             ("people audited", f"{self.people.size:,}"),
             ("budgets exceeded", f"{self.broken:,}"),
             ("largest share of a budget", f"{shares.max():.4g}" if shares.size else "no budget above 0"),
             ("false-alarm rate", f"{self.false_alarm:.1e}"),
         ]
-
-    def __repr__(self) -> str:
-        return short_repr(self, self.summary()[:4])
-
-    def _repr_html_(self) -> str:
-        return html_table("Audit of privacy", self.summary())
 
     def to_frame(self) -> pl.DataFrame:
         """Return a row per audited person: method, person, epsilon, found."""

@@ -9,8 +9,9 @@ wrong with probability at most alpha, provided that the rule was fixed without l
 
 The rule: guess the first data set if a score is above one threshold, the second if it is below another, and
 pass in between. Scores are the likelihood ratio of the release as it should be, which is best for a learner
-that is what it says, and linear and quadratic functions fitted to the samples, for any other learner. A
-learner that reveals a record outright, but seldom, does so far out: a second rule looks only there.
+that is what it says or merely adds too little noise, and linear and quadratic functions fitted to the
+samples, for any other learner. A learner that reveals a record outright, but seldom, does so far out: a last
+rule looks only there. Each rule is tested at its share of the false-alarm rate.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ _ANY = np.concatenate([_TAIL[:10:3], np.linspace(0.01, 0.99, 50)])
 _DOUBT = 3.5  # standard errors by which a rule is expected to do worse than where it was the best of many
 _LITTLE_DOUBT = 2.5  # the same for fewer rules: of the tails, or by a score that was not fitted
 _CLIP = 8.0
+SHARES = {2: (0.9, 0.1), 3: (0.6, 0.3, 0.1)}
+"""The shares of the false-alarm rate of so many rules."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +97,9 @@ def best_guesses(
     *,
     claimed: bool = False,
 ) -> list[Guess]:
-    """Return the rule with the largest epsilon to expect from ``tests`` further models, and one for tails.
+    """Return the rules with the largest epsilons to expect from ``tests`` further models.
+
+    By the likelihood ratio, if it is known; by fitted scores; and by fitted scores far out.
 
     Parameters
     ----------
@@ -120,13 +125,12 @@ def best_guesses(
         )
         return max(rules, key=lambda rule: rule.expected)
 
-    rules = [best(scores, _ANY, _DOUBT), best(scores, _TAIL, _LITTLE_DOUBT)]
-    if ratio is not None:
-        # A claim says how often a guess is right, which counting tells much less exactly.
-        doubted = partial(expected, doubt=0.0 if claimed else _LITTLE_DOUBT)
-        by_ratio = _thresholds(ratio, first, second, _ANY, doubted, known=claimed)
-        rules[0] = max(rules[0], by_ratio, key=lambda rule: rule.expected)
-    return rules
+    fitted = [best(scores, _ANY, _DOUBT), best(scores, _TAIL, _LITTLE_DOUBT)]
+    if ratio is None:
+        return fitted
+    # A claim says how often a guess is right, which counting tells much less exactly.
+    doubted = partial(expected, doubt=0.0 if claimed else _LITTLE_DOUBT)
+    return [_thresholds(ratio, first, second, _ANY, doubted, known=claimed), *fitted]
 
 
 def _thresholds(

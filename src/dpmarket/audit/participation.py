@@ -7,13 +7,12 @@ to a rounding error of 1e-9 of one; the same is allowed here.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from dpmarket import checks
-from dpmarket.audit.findings import verdict
-from dpmarket.display import html_table, short_repr
+from dpmarket.audit.findings import Result, verdict
 from dpmarket.mechanisms.epsilon_cost import EpsilonCost
 
 SCHEMA = "dpmarket.audit.participation/2"
@@ -22,7 +21,7 @@ _SHOWN = 10
 
 
 @dataclass(frozen=True, repr=False)
-class ParticipationAudit:
+class ParticipationAudit(Result):
     """How many sellers were paid less than the cost of what they sold; nobody's cost.
 
     Attributes
@@ -41,6 +40,7 @@ class ParticipationAudit:
     losers: int
     positions: tuple[int, ...]
     largest_loss: float
+    title: ClassVar[str] = "Audit of participation"
 
     @property
     def passed(self) -> bool:
@@ -58,12 +58,6 @@ class ParticipationAudit:
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain data."""
         return {"schema": SCHEMA, "passed": self.passed, **asdict(self)}
-
-    def __repr__(self) -> str:
-        return short_repr(self, self.summary())
-
-    def _repr_html_(self) -> str:
-        return html_table("Audit of participation", self.summary())
 
 
 def audit_participation(

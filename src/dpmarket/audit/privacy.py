@@ -20,7 +20,7 @@ from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from secrets import randbits
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -28,11 +28,10 @@ from dpmarket import checks
 from dpmarket.arrays import FloatArray, IntArray, read_only
 from dpmarket.audit.claim import Claim, claim_of
 from dpmarket.audit.density import Group, audit_density, has_density, log_ratio
-from dpmarket.audit.findings import PrivacyFindings, audited_people, verdict
-from dpmarket.audit.guesses import Guess, Score, best_guesses, epsilon_bound
+from dpmarket.audit.findings import PrivacyFindings, Result, audited_people, verdict
+from dpmarket.audit.guesses import SHARES, Guess, Score, best_guesses, epsilon_bound
 from dpmarket.audit.neighbours import N_FEATURES, Neighbours, best_lean, neighbours_of
 from dpmarket.audit.spending import audit_spending
-from dpmarket.display import html_table, short_repr
 from dpmarket.errors import InvalidInput
 from dpmarket.privacy.loss import logistic_loss
 from dpmarket.privacy.noise_norm import NoiseNorm
@@ -47,7 +46,6 @@ _CHUNK = 250
 _EACH, _AGAIN = 1_000, 4_000  # most models a side for choosing: of every pair, and more of the best
 _WORTH_PROCESSES = 4_000
 _FEWEST, _MOST = 16_000, 128_000
-_TAILS = 0.1  # the share of the false-alarm rate for the rule about tails
 
 
 class Learner(Protocol):
@@ -61,8 +59,8 @@ _Task = tuple[Learner, FloatArray, IntArray, FloatArray, int]
 _Train = Callable[[FloatArray, IntArray, int], FloatArray]  # outputs of so many models of a data set
 
 
-@dataclass(frozen=True)
-class PrivacyAudit:
+@dataclass(frozen=True, repr=False)
+class PrivacyAudit(Result):
     """What every kind of evidence shows.
 
     Attributes
@@ -82,6 +80,7 @@ class PrivacyAudit:
     density: PrivacyFindings | None
     spending: PrivacyFindings | None
     claims_agree: bool = True
+    title: ClassVar[str] = "Audit of privacy"
 
     @property
     def findings(self) -> tuple[PrivacyFindings, ...]:
@@ -107,18 +106,12 @@ class PrivacyAudit:
         """Return the evidence as rows of a table."""
         rows = [("verdict", verdict(passed=self.passed))]
         for part in self.findings:
-            rows.append((part.title, f"{part.broken:,} of {part.people.size:,} budgets exceeded"))
+            rows.append((part.evidence, f"{part.broken:,} of {part.people.size:,} budgets exceeded"))
         rows.append(("models trained", f"{self.sampled.details['fits']:,}"))
         rows.append(("false-alarm rate", f"{self.sampled.false_alarm:.1e}"))
         claims = "the same for neighbours" if self.claims_agree else "not the same for neighbours"
         rows.append(("claims", "none" if self.spending is None else claims))
         return rows
-
-    def __repr__(self) -> str:
-        return short_repr(self, self.summary()[:4])
-
-    def _repr_html_(self) -> str:
-        return html_table("Audit of privacy", self.summary())
 
     def to_frame(self) -> pl.DataFrame:
         """Return a row per kind of evidence and audited person: method, person, epsilon, found."""
@@ -349,14 +342,15 @@ def _sampled_bound(
         return best_guesses(pair, first, second, ratio, tests, alpha, claimed=assumed.claimed)
 
     looks = [(pair, *drawn(pair, each, each)) for pair in pairs]
-    pair, *seen = max(looks, key=lambda look: max(rule.expected for rule in rules(*look)))
+    # What few models do far out says little about a pair.
+    pair, *seen = max(looks, key=lambda look: max(rule.expected for rule in rules(*look)[:-1]))
     more = drawn(pair, again, again)
     chosen = rules(pair, *(np.concatenate(parts) for parts in zip(seen, more, strict=True)))
     heads = randbits(tests).bit_count()
     outputs = drawn(pair, heads, tests - heads)
     counts = [rule.count(*outputs) for rule in chosen]
-    levels = ((1.0 - _TAILS) * alpha, _TAILS * alpha)
-    bounds = [epsilon_bound(*count, level, delta, tests) for count, level in zip(counts, levels, strict=True)]
+    shares = zip(counts, SHARES[len(chosen)], strict=True)
+    bounds = [epsilon_bound(*count, share * alpha, delta, tests) for count, share in shares]
     k = int(np.argmax(bounds))
     right, made = counts[k]
     return bounds[k], {"neighbours": pair.name, "tested": tests, "guesses": made, "right": right}

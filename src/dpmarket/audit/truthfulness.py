@@ -18,15 +18,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
 from dpmarket import checks
 from dpmarket.arrays import FloatArray
-from dpmarket.audit.findings import verdict
+from dpmarket.audit.findings import Result, verdict
 from dpmarket.costs.distribution import CostDistribution
-from dpmarket.display import html_table, short_repr
 from dpmarket.errors import Infeasible, InvalidInput, NotConverged
 from dpmarket.mechanisms.epsilon_cost import EpsilonCost
 from dpmarket.mechanisms.price_schedule import PriceSchedule
@@ -76,7 +75,7 @@ class Misreport:
 
 
 @dataclass(frozen=True, repr=False)
-class TruthfulnessAudit:
+class TruthfulnessAudit(Result):
     """The most profitable misreport found.
 
     Attributes
@@ -104,6 +103,7 @@ class TruthfulnessAudit:
     excess: float
     tolerance: float
     minor_unit: float
+    title: ClassVar[str] = "Audit of truthfulness"
 
     @property
     def passed(self) -> bool:
@@ -127,12 +127,6 @@ class TruthfulnessAudit:
         """Return everything as plain data."""
         return {"schema": SCHEMA, "passed": self.passed, **asdict(self)}
 
-    def __repr__(self) -> str:
-        return short_repr(self, self.summary()[:4])
-
-    def _repr_html_(self) -> str:
-        return html_table("Audit of truthfulness", self.summary())
-
 
 def audit_truthfulness(
     mechanism: Mechanism | PriceSchedule,
@@ -154,7 +148,8 @@ def audit_truthfulness(
     mechanism
         Anything with ``respond(costs, i, report)``, or a price schedule.
     dist
-        True costs are drawn from it; the mechanism may believe in another one.
+        True costs are drawn from it (its ``sample`` may give suspect ones); the mechanism may believe in
+        another one.
     sellers, markets
         How many in each market, and how many markets, at least 1.
     misreports
@@ -195,44 +190,6 @@ def audit_truthfulness(
     if not isinstance(rng, np.random.Generator):
         raise InvalidInput("expected rng to be a numpy Generator.")
     profiles = [np.asarray(dist.sample(sellers, rng)) for _ in range(markets)]
-    return audit_truthfulness_at(
-        mechanism, dist, profiles, misreports, epsilon_cost=epsilon_cost, tolerance=tolerance,
-        minor_unit=minor_unit, progress=progress,
-    )  # fmt: skip
-
-
-def audit_truthfulness_at(
-    mechanism: Mechanism | PriceSchedule,
-    dist: CostDistribution,
-    profiles: list[FloatArray],
-    misreports: int,
-    *,
-    epsilon_cost: EpsilonCost | None = None,
-    tolerance: float = 1e-9,
-    minor_unit: float = 0.0,
-    progress: Progress | None = None,
-) -> TruthfulnessAudit:
-    """Search given markets, as :func:`audit_truthfulness` does.
-
-    Parameters
-    ----------
-    mechanism, dist, misreports, epsilon_cost, tolerance, minor_unit, progress
-        As there.
-    profiles
-        The true costs of each market.
-
-    Returns
-    -------
-    TruthfulnessAudit
-        With the worst misreport of all markets.
-
-    Examples
-    --------
-    >>> from dpmarket.costs import Uniform
-    >>> from dpmarket.mechanisms.price_schedule import posted_price
-    >>> audit_truthfulness_at(posted_price(3.0, 1.0), Uniform(1, 5), [np.array([2.9, 3.1])], 20).passed
-    True
-    """
     respond = _respond(mechanism)
     table = getattr(mechanism, "epsilon_cost", None) if epsilon_cost is None else epsilon_cost
     table = EpsilonCost.identity() if table is None else table

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
+import pydantic
 import sqlalchemy as sa
 
 from dpmarket.campaign import schema
@@ -14,6 +15,7 @@ from dpmarket.campaign.transaction import Campaign, Tx, market_row, nothing, req
 from dpmarket.errors import FileProblem
 
 _text = schema.text_version.c
+Language = Annotated[str, pydantic.Field(pattern="^[a-z]{2,3}$")]
 
 
 @dataclass(frozen=True)
@@ -23,19 +25,28 @@ class ConsentPage:
     version: int | None
     language: str
     text: str
+    notice: str  # about privacy; empty: none
     rules_digest: str  # of the announced rules, which the certificate names
     offer_digest: str | None  # of the prices; None offline
     page: str  # the digest of all of these: a seller agrees to it
 
 
 @act("operator")
-def add_consent(tx: Tx, caller: Caller, texts: dict[str, Text]) -> int:
-    """Enter a new version of the consent text, by language; return its number. Versions never change."""
+def add_consent(
+    tx: Tx, caller: Caller, texts: dict[Language, Text], notices: dict[Language, Text] | None = None
+) -> int:
+    """Enter a new version of consent text and privacy notice, by language; return its number.
+
+    Versions never change. A campaign names one when it is drafted; without notices it has none.
+    """
     require(texts, "invalid", "Expected a text in at least one language.")
+    fits = not notices or notices.keys() == texts.keys()
+    require(fits, "invalid", "Expected privacy notices in the languages of the consent text, or none.")
     version = (last_version(tx.c) or 0) + 1
-    for language, body in texts.items():
-        values = {"language": language, "body": body, "digest": digest_of(body), "made_at": tx.now}
-        tx.add(schema.text_version, kind="consent", version=version, **values)
+    for kind, bodies in (("consent", texts), ("notice", notices or {})):
+        for language, body in bodies.items():
+            values = {"language": language, "body": body, "digest": digest_of(body), "made_at": tx.now}
+            tx.add(schema.text_version, kind=kind, version=version, **values)
     return version
 
 
@@ -57,16 +68,19 @@ def consent_versions(c: sa.Connection) -> list[tuple[int, list[str]]]:
 def consent_page(c: sa.Connection, found: Campaign, language: str) -> ConsentPage:
     """Return the page of a campaign in a language."""
     require(found.state != "draft", "early", "The campaign is not open yet.")
-    body, digest = "", None
+    texts: dict[str, tuple[str, str]] = {}
     if found.consent is not None:
-        query = sa.select(_text.body, _text.digest).where(_of(found), _text.language == language)
-        row = c.execute(query).one_or_none()
-        if row is None:
+        query = sa.select(_text.kind, _text.body, _text.digest).where(_text.version == found.consent)
+        rows = c.execute(query.where(_text.kind.in_(("consent", "notice")), _text.language == language))
+        texts = {row.kind: (row.body, row.digest) for row in rows}
+        if "consent" not in texts:
             raise nothing()
-        body, digest = str(row.body), str(row.digest)
+    (body, digest), (notice, of_notice) = (texts.get(kind, ("", None)) for kind in ("consent", "notice"))
     rules = announced_digest(c, found)
-    page = digest_of(canonical([found.consent, language, digest, rules, found.offer_digest]))
-    return ConsentPage(found.consent, language, body, rules, found.offer_digest, page)
+    agreed = [found.consent, language, digest, of_notice, rules, found.offer_digest]
+    return ConsentPage(
+        found.consent, language, body, notice, rules, found.offer_digest, digest_of(canonical(agreed))
+    )
 
 
 _announced: dict[int, str] = {}

@@ -95,7 +95,8 @@ class Market:
             def done() -> Any:
                 answer = entry.function(tx, who, **arguments)
                 if caller.member is not None:
-                    campaign = answer if entry.name == "draft" else arguments.get("campaign")
+                    named = arguments.get("campaign") or arguments.get("of")
+                    campaign = answer if entry.name == "draft" else named
                     deed = {"member": caller.member, "act": entry.name, "campaign": campaign, "at": tx.now}
                     tx.c.execute(schema.deed.insert(), deed)
                 return answer

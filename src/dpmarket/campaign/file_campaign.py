@@ -28,7 +28,7 @@ from dpmarket.campaign.place import Place, Source, campaign_named, place_of, ref
 from dpmarket.campaign.release import release_for
 from dpmarket.campaign.rules.released import ModelFile, Released, released_from_bytes
 from dpmarket.campaign.rules.rules_file import Rules
-from dpmarket.campaign.training import Sellers, released, train
+from dpmarket.campaign.training import RecordSource, Release, Sellers, released, train
 from dpmarket.campaign.transaction import Campaign, campaign_of
 from dpmarket.certificates import Certificate
 from dpmarket.errors import FileProblem, MarketRefusal
@@ -161,27 +161,38 @@ def train_file(
     """
     place = place_of(rules_path, database)
     refuse_same(output, *place.files, data)
-    refuse_unwritable(output)
-    if not overwrite:
-        refuse_existing(output)
     with place.campaign() as (market, found):
-        refuse_changed(found, place.rules)
-        refuse_channel(found, "file")
-        known = released(market, found.id)
-        is_new = known is None
         source = FileRecords(place.rules, data, market.key, set(_people(market, found)))
-        if known is None:
-            refuse_untrainable(market, found, place.rules)
-            progress("Training", 0.2)
-            known = train(market, found.id, source, release_for(place.rules), OWNER)
+        made, is_new = handed_out(
+            place, market, found, source, release_for(place.rules), output,
+            channel="file", overwrite=overwrite, progress=progress,
+        )  # fmt: skip
         with market.look() as c:
             total = sa.select(sa.func.sum(_own.epsilon)).where(of(found.id, "spent"))
             spent = float(c.execute(total).scalar() or 0.0)
             withdrawn = count(c, of(found.id, "withdrawn", "lapsed"))
+    return Training(made, is_new, spent, withdrawn, dict(source.clipped), raised_l2(place.rules, made))
+
+
+def handed_out(
+    place: Place, market: Market, found: Campaign, source: RecordSource, release: Release, output: Source, *,
+    channel: str, overwrite: bool, progress: StageProgress,
+) -> tuple[Released, bool]:  # fmt: skip
+    """Train a campaign of a channel, or hand out what was released before; write it; say if it is new."""
+    refuse_unwritable(output)
+    if not overwrite:
+        refuse_existing(output)
+    refuse_changed(found, place.rules)
+    refuse_channel(found, channel)
+    known = released(market, found.id)
+    is_new = known is None
+    if known is None:
+        refuse_untrainable(market, found, place.rules)
+        progress("Training", 0.2)
+        known = train(market, found.id, source, release, OWNER)
     write_bytes(output, known, overwrite=overwrite)
     progress("Writing", 1.0)
-    made = released_from_bytes(known)
-    return Training(made, is_new, spent, withdrawn, dict(source.clipped), raised_l2(place.rules, made))
+    return released_from_bytes(known), is_new
 
 
 def raised_l2(rules: Rules, made: Released) -> float | None:

@@ -90,7 +90,9 @@ def write_payout(
     if not overwrite:
         refuse_existing(output)
     with place.campaign() as (market, found):
-        accounts = {} if bank is None else _accounts(market, found, bank, repeat)
+        accounts = (
+            {} if bank is None else _accounts(market, found, bank, place.rules.sellers.id_column, repeat)
+        )
         made = _payout(market, found, repeat)
         lines = payout_lines(market, made.id)
     if bank is None:
@@ -128,11 +130,13 @@ def _payout(market: Market, found: Campaign, repeat: int | None) -> Payout:
         raise MarketRefusal("state", words) from None
 
 
-def _accounts(market: Market, found: Campaign, bank: Bank, repeat: int | None) -> dict[str, BankAccount]:
+def _accounts(
+    market: Market, found: Campaign, bank: Bank, id_column: str, repeat: int | None
+) -> dict[str, BankAccount]:
     """Return accounts by id, and refuse people without one before a payout is entered."""
     if (found.currency, found.minor_units) != ("EUR", 100):
         raise InvalidInput("expected payments in EUR with 100 minor units: the format is for euros.")
-    accounts = {normal_id(who): account for who, account in read_accounts(bank.accounts).items()}
+    accounts = {normal_id(who): account for who, account in read_accounts(bank.accounts, id_column).items()}
     if repeat is None:
         query = sa.select(_person.name).join(schema.participation, _own.person == _person.id)
         with market.look() as c:

@@ -56,10 +56,7 @@ class FileRecords:
         refuse(table, self._source, [*problems, *wrong, *self._long_vectors(codes, rows)])
         absent = len(order) - np.unique(owners[rows]).size
         if absent:
-            raise FileProblem(
-                f"cannot use {self._source}: it has no row for {absent:,} sellers who were quoted. Add their "
-                "rows, or take them out: dpmarket withdraw --absent-from."
-            )
+            raise absent_rows(str(self._source), absent)
         found = records_of(fields, codes, owners[rows])
         self.clipped = found.clipped
         return found
@@ -79,6 +76,14 @@ class FileRecords:
                 beyond = lengths > (question.bound or 0.0) * (1.0 + 2.0**-40)
                 found += find(question.names[0], "a vector longer than its public bound", beyond, rows)
         return found
+
+
+def absent_rows(where: str, sellers: int) -> FileProblem:
+    """Return the refusal of records without those of some sellers."""
+    return FileProblem(
+        f"cannot use {where}: there is no row for {sellers:,} sellers who were quoted. Add their rows, or "
+        "take them out: dpmarket withdraw --absent-from."
+    )
 
 
 def digests_of(key: bytes, ids: pl.Series) -> list[bytes]:

@@ -1,7 +1,7 @@
 """The one queue: jobs that are done once, by one worker, however many workers there are or die.
 
-Three lanes: ``work`` (clear, close, train), ``mail`` (whatever leaves the machine) and ``now`` (what a person
-waits for). A job of a worker that died is due again, except in the lane ``mail``: it was perhaps sent, is
+Four lanes: ``work`` (clear, close, train), ``mail``, ``hook`` (webhooks) and ``now`` (what a person waits
+for). A job of a worker that died is due again, except in the lane ``mail``: it was perhaps sent, is
 ``unknown``, and is never repeated unless somebody asks for it.
 """
 
@@ -23,8 +23,8 @@ from dpmarket.errors import DpmarketError
 
 _job = schema.job.c
 _LONGEST_PAUSE = timedelta(minutes=10)
-MOST_MAIL_ATTEMPTS = 8
-"""How often a mail is tried before it has failed."""
+MOST_ATTEMPTS = {"mail": 8, "hook": 60}
+"""How often what leaves the machine is tried before it has failed."""
 
 
 class PerhapsSent(DpmarketError):

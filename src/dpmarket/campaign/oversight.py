@@ -15,8 +15,9 @@ _deed, _member, _job, _transfer = schema.deed.c, schema.member.c, schema.job.c, 
 
 @dataclass(frozen=True)
 class Deed:
-    """An act of a member: who, what, on which campaign, when."""
+    """An act of a member: who, what, on which campaign, when; it has no values."""
 
+    number: int
     member: str
     act: str
     campaign: str | None
@@ -42,16 +43,27 @@ class Entry:
     at: str
 
 
+_MOST = 10_000
+_DEEDS = (
+    sa.select(_deed.id, _member.name, _deed.act, schema.campaign.c.name, _deed.at)
+    .join(schema.member, _member.id == _deed.member)
+    .outerjoin(schema.campaign, schema.campaign.c.id == _deed.campaign)
+)
+
+
 def list_deeds(c: sa.Connection, caller: Caller, most: int = 200) -> list[Deed]:
     """Return the last acts of all members, newest first, to an operator or auditor."""
     _refuse_unless(c, caller, "operator", "auditor")
-    of = schema.campaign.c
-    query = (
-        sa.select(_member.name, _deed.act, of.name, _deed.at)
-        .join(schema.member, _member.id == _deed.member)
-        .outerjoin(schema.campaign, of.id == _deed.campaign)
-    )
-    return [Deed(*row) for row in c.execute(query.order_by(_deed.id.desc()).limit(most))]
+    return [Deed(*row) for row in c.execute(_DEEDS.order_by(_deed.id.desc()).limit(most))]
+
+
+def deeds_after(c: sa.Connection, caller: Caller, campaign: int | None, after: int = 0) -> list[Deed]:
+    """Return acts of members on a campaign, or all, oldest first, after one of a number: at most 10,000."""
+    if not is_allowed(c, caller, ("operator", "auditor"), campaign):
+        raise nothing()
+    query = _DEEDS.where(_deed.id > after).order_by(_deed.id).limit(_MOST)
+    chosen = query if campaign is None else query.where(_deed.campaign == campaign)
+    return [Deed(*row) for row in c.execute(chosen)]
 
 
 def list_failed(c: sa.Connection, caller: Caller) -> list[Failed]:

@@ -19,7 +19,7 @@ import sqlalchemy as sa
 from dpmarket.campaign import money, people, schema
 from dpmarket.campaign.access import issue_token
 from dpmarket.campaign.acts import Caller, act, is_allowed, shown_id
-from dpmarket.campaign.line import refuse_outside
+from dpmarket.campaign.line import end_full, refuse_outside
 from dpmarket.campaign.opening import rules_of
 from dpmarket.campaign.participations import leave
 from dpmarket.campaign.rules.screening import Panel, group_of
@@ -32,6 +32,7 @@ from dpmarket.campaign.transaction import (
     market_row,
     move,
     nothing,
+    participation_of,
     require,
 )
 
@@ -140,7 +141,8 @@ def screen(tx: Tx, me: Participation, answers: Answers) -> str:
     refuse_outside(tx, me, "open")
     require(me.state == "invited", "state", "Only sellers who have not consented can do this.")
     found = campaign_of(tx.c, me.campaign)
-    screened = tx.c.scalar(sa.select(_seller.screened_at).where(_seller.participation == me.id))
+    query = sa.select(_seller.screened_at, _seller.panel).where(_seller.participation == me.id)
+    screened, panel = tx.c.execute(query).one()
     lacks = lacks_screening(found, me.pool, screened)
     require(lacks, "state", "There are no questions, or they were answered already.")
     rules = rules_of(found)
@@ -150,11 +152,14 @@ def screen(tx: Tx, me: Participation, answers: Answers) -> str:
     group = group_of(rules.screening, answers)
     if group is None:
         return _screen_out(tx, me, "answers")
-    pool = f"{money.ESCROW}/{group}" if group else money.ESCROW
     tx.set(schema.seller, _seller.participation == me.id, screened_at=tx.now)
-    move(tx, me, "invited", pool=pool)
-    if group and not _has_room(tx, me, pool):
-        return _screen_out(tx, me, "full")
+    if group:
+        move(tx, me, "invited", pool=money.pool_of(group))
+        me = participation_of(tx, me.id)
+        if end_full(tx, me):
+            return "screened_out"
+        if panel and not _has_room(tx, me):
+            return _screen_out(tx, me, "full")
     tx.event(me.campaign, "screened", me.id)
     return "invited"
 
@@ -164,11 +169,11 @@ def _screen_out(tx: Tx, me: Participation, reason: str) -> str:
     return "screened_out"
 
 
-def _has_room(tx: Tx, me: Participation, pool: str) -> bool:
+def _has_room(tx: Tx, me: Participation) -> bool:
     """Whether a group has a place and money for one more; a reservation takes both."""
     room = sa.and_(
         _account.balance - _account.held >= int(me.largest or 0),
         sa.or_(_account.quota.is_(None), _account.taken < _account.quota),
     )
-    mine = sa.and_(_account.campaign == me.campaign, _account.name == pool)
+    mine = sa.and_(_account.campaign == me.campaign, _account.name == me.pool)
     return tx.c.scalar(sa.select(_account.name).where(mine, room)) is not None

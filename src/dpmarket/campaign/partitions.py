@@ -69,7 +69,8 @@ def changed_file(files: Sequence[QuotesFile]) -> str | None:
     return None
 
 
-def _read(files: Sequence[QuotesFile]) -> list[pl.DataFrame]:
+def read_files(files: Sequence[QuotesFile]) -> list[pl.DataFrame]:
+    """Return the tables of files, or refuse one that is not there as it was written."""
     wrong = changed_file(files)
     if wrong is not None:
         raise FileProblem(
@@ -88,9 +89,9 @@ def people_in(c: sa.Connection, found: Campaign) -> pl.DataFrame:
         A file is missing or was changed.
     """
     columns = {"name": pl.nth(0), "epsilon": pl.col("epsilon"), "payment": pl.col("payment_minor_units")}
-    tables = [table.select(**columns) for table in _read(files_of(c, found.id))]
+    tables = [table.select(**columns) for table in read_files(files_of(c, found.id))]
     table = pl.concat(tables) if tables else pl.DataFrame(schema=_COLUMNS)
-    spending = _read(files_of(c, found.id, SPENDING))
+    spending = read_files(files_of(c, found.id, SPENDING))
     if spending:
         table = table.join(spending[0], on="name", how="left", maintain_order="left")
     else:

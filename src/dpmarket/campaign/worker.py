@@ -20,7 +20,7 @@ from dpmarket.campaign.acts import WORKER
 from dpmarket.campaign.database import Market
 from dpmarket.campaign.idempotency import tidy_answers
 from dpmarket.campaign.jobs import (
-    MOST_MAIL_ATTEMPTS,
+    MOST_ATTEMPTS,
     Job,
     PerhapsSent,
     claim_job,
@@ -52,7 +52,7 @@ class Methods:
     others: Mapping[str, Handler] = field(default_factory=dict)  # further kinds of jobs: mails, certificates
 
 
-LANES = ("now", "work", "mail")
+LANES = ("now", "work", "mail", "hook")
 KINDS = ("key", "unseal", "end_reports", "clear", "close", "train", "sweep_key")
 
 
@@ -82,7 +82,7 @@ def work(
         except PerhapsSent as problem:
             end_job(market, job, state="unknown", error=type(problem).__name__)
         except DpmarketError as problem:
-            passes = job.lane != "mail" or job.attempts < MOST_MAIL_ATTEMPTS
+            passes = job.attempts < MOST_ATTEMPTS.get(job.lane, job.attempts + 1)
             if isinstance(problem, FileProblem) and passes:
                 put_off_job(market, job, type(problem).__name__, market.clock())
             else:

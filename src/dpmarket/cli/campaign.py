@@ -114,6 +114,19 @@ def quote(
             help="List sellers who were not quoted, and why, in this file; left out: beside the quotes.",
         ),
     ] = None,
+    letters: Annotated[
+        Path | None,
+        typer.Option(
+            "--letters", help="Write each one's offer to this .csv or .parquet file, for a mail merge."
+        ),
+    ] = None,
+    letter: Annotated[
+        Path | None,
+        typer.Option(
+            "--letter",
+            help="With --letters: their text, with {seller}, {payment}, {epsilon}, {guess}, {campaign}.",
+        ),
+    ] = None,
     dask: DaskOption = None,
 ) -> None:
     """Quote every seller an epsilon and a payment; a truthful report was everybody's best report.
@@ -123,9 +136,19 @@ def quote(
     about them: keep them confidential.
     """
     from dpmarket.campaign.file_quotes import quote_file
+    from dpmarket.campaign.letters import read_template, write_letters
+    from dpmarket.files import refuse_existing, refuse_same, refuse_unwritable
 
     if (output is None) != dry_run:
         raise typer.BadParameter("name an output with -o, or ask for a --dry-run.")
+    if letters is not None:
+        if output is None or str(output) == "-" or dask is not None:
+            raise typer.BadParameter("expected -o FILE with --letters, and no --dask.")
+        refuse_same(letters, given.rules, reports, output)
+        refuse_unwritable(letters)
+        if not given.force:
+            refuse_existing(letters)
+    template = read_template(letter)
     voice = given.voice(output)
     if dask is not None:
         if output is None or not_quoted is not None or given.force:
@@ -138,10 +161,12 @@ def quote(
             database=given.database,
             not_quoted=not_quoted,
         )  # fmt: skip
-    _tell_quotes(voice, done, output)
+    if letters is not None and output is not None:
+        write_letters(done.rules, output, letters, template, overwrite=given.force)
+    _tell_quotes(voice, done, output, letters)
 
 
-def _tell_quotes(voice: Voice, done: Quoting, output: Path | None) -> None:
+def _tell_quotes(voice: Voice, done: Quoting, output: Path | None, letters: Path | None) -> None:
     import numpy as np
 
     from dpmarket.campaign.rules.amounts import money_text
@@ -205,6 +230,8 @@ def _tell_quotes(voice: Voice, done: Quoting, output: Path | None) -> None:
         )
     if output is not None and str(output) != "-":
         notes.append(f"The quotes are in {output}.")
+    if letters is not None:
+        notes.append(f"A letter to everybody who is offered something is in {letters}.")
     if done.not_quoted is not None and output is not None:
         notes.append(f"Sellers who were not quoted are listed in {done.not_quoted}.")
     title = "Quotes: a truthful report was everybody's best report"

@@ -23,18 +23,20 @@ def add(
 ) -> None:
     """Enter a member with roles in all campaigns; token and link are shown once."""
     need_extra()
-    from dpmarket.web.folder import add_service_member
+    from dpmarket.web.folder import new_member, opened_folder
 
-    tell_member(add_service_member(folder, name, roles), as_json)
+    with opened_folder(folder) as (market, settings):
+        tell_member(new_member(market, name, roles, settings.public_url), as_json)
 
 
 @app.command("list", epilog="Example: dpmarket member list hospital")
 def list_(folder: Folder, as_json: JsonFlag = False) -> None:
     """List members with their roles, and how many tokens, links and sessions are good."""
     need_extra()
-    from dpmarket.web.folder import service_members
+    from dpmarket.web.folder import members_of, opened_folder
 
-    found = service_members(folder)
+    with opened_folder(folder) as (market, _):
+        found = members_of(market)
     if as_json:
         typer.echo(to_json([vars(one) for one in found]), nl=False)
         return
@@ -47,9 +49,10 @@ def list_(folder: Folder, as_json: JsonFlag = False) -> None:
 def link(folder: Folder, member: Who, as_json: JsonFlag = False) -> None:
     """Make a new API token, and a link that signs a member in once, within a week; older ones stay good."""
     need_extra()
-    from dpmarket.web.folder import link_service_member
+    from dpmarket.web.folder import member_named, new_links, opened_folder
 
-    token, made = link_service_member(folder, member)
+    with opened_folder(folder) as (market, settings):
+        token, made = new_links(market, member_named(market, member), settings.public_url)
     if as_json:
         typer.echo(to_json({"token": token, "link": made}), nl=False)
         return
@@ -62,7 +65,10 @@ def link(folder: Folder, member: Who, as_json: JsonFlag = False) -> None:
 def end(folder: Folder, member: Who, as_json: JsonFlag = False) -> None:
     """End a membership with all its tokens, links and sessions, at once."""
     need_extra()
-    from dpmarket.web.folder import end_service_member
+    from dpmarket.campaign.access import end_member
+    from dpmarket.campaign.acts import OWNER
+    from dpmarket.web.folder import member_named, opened_folder
 
-    end_service_member(folder, member)
+    with opened_folder(folder) as (market, _):
+        market.run(end_member, OWNER, member_named(market, member))
     typer.echo(to_json({"ended": member}) if as_json else "The membership has ended.", nl=not as_json)

@@ -20,7 +20,10 @@ def retry(
 ) -> None:
     """Let a worker do failed jobs and mails once more, after the cause was mended (see 'dpmarket check')."""
     need_extra()
-    from dpmarket.web.folder import retry_service_jobs
+    from dpmarket.campaign import jobs as queue
+    from dpmarket.campaign.acts import OWNER
+    from dpmarket.web.folder import opened_folder
 
-    jobs = retry_service_jobs(folder, perhaps_sent=perhaps_sent)
+    with opened_folder(folder) as (market, _):
+        jobs = market.run(queue.retry, OWNER, perhaps_sent)
     typer.echo(to_json({"jobs": jobs}) if as_json else f"{jobs} jobs wait for a worker.", nl=not as_json)

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from operator import getitem
 from typing import Any
 
 import numpy as np
@@ -24,6 +23,7 @@ from dpmarket.errors import FileProblem, InvalidInput
 
 _WORKERS = 2
 _WAIT = "20s"
+_AT_ONCE = 1 << 23
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +37,9 @@ class Parts:
 
     client: Client
     futures: list[Any]
+
+    def __len__(self) -> int:
+        return len(self.futures)
 
     @classmethod
     def of(cls, client: Client, values: Sequence[Any]) -> Parts:
@@ -54,11 +57,17 @@ class Parts:
             return self.map(function, *each, **same).get()
         return list(self.client.gather(self.futures))
 
-    def exchanged(self) -> Parts:
-        """Return for each position of parts that are equally long tuples the list of what all have there."""
-        count = len(self.futures)
-        columns = ([self.client.submit(getitem, one, k) for one in self.futures] for k in range(count))
-        return Parts(self.client, [self.client.submit(list, column, pure=False) for column in columns])
+    def repeated(self) -> int:
+        """Return how many of the numbers in sorted parts stand in two places.
+
+        They come here some millions at a time.
+        """
+        found, rounds = 0, 1 + sum(self.get(len)) // _AT_ONCE
+        for k in range(rounds):
+            ends = np.array([(k << 64) // rounds, ((k + 1) << 64) // rounds - 1], dtype=np.uint64)
+            together = np.sort(np.concatenate(self.get(_between, ends=ends)))
+            found += int((together[1:] == together[:-1]).sum())
+        return found
 
 
 @contextmanager
@@ -119,35 +128,20 @@ def client_of_caller() -> Client:
         raise InvalidInput("expected a Dask cluster: make a distributed.Client first.") from None
 
 
-def shared_ids(parts: Parts, read: Callable[[Any], pl.Series]) -> int:
-    """Return how many ids stand in more than one part, or twice in one; ``read`` returns those of a part.
+def shared_ids(hashes: Callable[[int], Parts]) -> int:
+    """Return how many ids stand in more than one part, or twice in one, by their sorted hashes under a key.
 
-    Workers send each other hashes of 64 bits. What collides by chance does not collide under a second key.
+    What collides by chance does not collide under a second key.
     """
+    found = 0
     for _ in range(2):
-        slices = parts.map(_slices, read=read, key=secrets.randbits(60), count=len(parts.futures))
-        found = repeated_in(slices)
+        found = hashes(secrets.randbits(60)).repeated()
         if not found:
             break
     return found
 
 
-def slices_of(ids: pl.Series, key: int, count: int) -> tuple[Any, ...]:
-    """Return the hashes of ids, sorted, in as many slices as there are parts."""
-    hashes = np.sort(ids.hash(key).to_numpy())
-    ends = [(k << 64) // count for k in range(1, count)]
-    return tuple(np.split(hashes, np.searchsorted(hashes, np.array(ends, dtype=np.uint64))))
-
-
-def repeated_in(slices: Parts) -> int:
-    """Return how many hashes stand in two places of parts of slices; workers send each other the slices."""
-    return sum(map(int, slices.exchanged().get(_repeated)))
-
-
-def _slices(part: Any, read: Callable[[Any], pl.Series], key: int, count: int) -> tuple[Any, ...]:
-    return slices_of(read(part), key, count)
-
-
-def _repeated(slices: list[Any]) -> int:
-    hashes = np.sort(np.concatenate(slices))
-    return int((hashes[1:] == hashes[:-1]).sum())
+def _between(hashes: pl.Series, ends: Any) -> Any:
+    numbers = hashes.to_numpy()
+    first, last = np.searchsorted(numbers, ends[0]), np.searchsorted(numbers, ends[1], side="right")
+    return numbers[first:last]

@@ -114,7 +114,7 @@ def fit(
         raise InvalidInput("expected at least one record, found none in all partitions.")
     promised, holding = np.concatenate(budgets), Holding(None, sum(sizes), None)
     if people is not None:
-        if shared_ids(owned, _ids):
+        if shared_ids(lambda key: owned.map(_hashes, key=key)):
             raise InvalidInput(
                 "expected all records of a person in one partition; some people have records in two: "
                 "shuffle by that column first."
@@ -155,8 +155,8 @@ def _owned(frame: Any, epsilons: str | None, people: str | None, common: float |
     return Owned(frame, owners, own, list(names))
 
 
-def _ids(own: Owned) -> pl.Series:
-    return pl.Series([str(name) for name in own.names or ()], dtype=pl.String)
+def _hashes(own: Owned, key: int) -> pl.Series:
+    return pl.Series([str(name) for name in own.names or ()], dtype=pl.String).hash(key).sort()
 
 
 def _named(columns: Any, frame: Any) -> Any:

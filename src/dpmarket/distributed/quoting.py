@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,8 +12,8 @@ from dpmarket import checks
 from dpmarket.arrays import FloatArray
 from dpmarket.distributed.cluster import Parts, client_of_caller, shared_ids
 from dpmarket.errors import Infeasible, InvalidInput
-from dpmarket.mechanisms.cross_pricing import LEAST_SELLERS, PARTS, CrossPricedMechanism, CrossPrices, split
-from dpmarket.mechanisms.price_schedule import PriceSchedule
+from dpmarket.mechanisms.cross_pricing import LEAST_SELLERS, CrossPricedMechanism, CrossPrices, split
+from dpmarket.mechanisms.price_schedule import PriceSchedule, quote_each
 
 
 def quote(
@@ -77,50 +76,32 @@ def quote(
     return ddf.map_partitions(_quoted, schedules=schedules, salt=salt, **named, meta=meta), found
 
 
-def quote_parts(
-    schedules: list[PriceSchedule], salt: bytes, costs: FloatArray, ids: Any
-) -> tuple[FloatArray, FloatArray]:
-    """Return epsilons and payments by one schedule, or by the schedule of each id's part."""
-    if len(schedules) == 1:
-        return schedules[0].quote(costs)
-    parts = split(ids, salt)
-    epsilons, payments = np.zeros(costs.size), np.zeros(costs.size)
-    for k in range(PARTS):
-        of = np.flatnonzero(parts == k)
-        if of.size:
-            epsilons[of], payments[of] = schedules[k].quote(costs[of])
-    return epsilons, payments
-
-
-def histograms_of(mechanism: CrossPricedMechanism, salt: bytes, costs: FloatArray, ids: Any) -> FloatArray:
-    """Return the histograms of the reports of one partition, for a mechanism of one group."""
-    return mechanism.histograms(costs, np.zeros(costs.size, dtype=np.int64), split(ids, salt))
-
-
 def _parts(ddf: Any) -> Parts:
     client = client_of_caller()
     return Parts(client, client.compute(list(ddf.to_delayed())))
 
 
 def _refuse_shared(parts: Parts, seller: str) -> None:
-    shared = shared_ids(parts, partial(_ids, seller=seller))
+    shared = shared_ids(lambda key: parts.map(_hashes, seller=seller, key=key))
     if shared:
         raise InvalidInput(f"expected one row for each seller; {shared} ids stand in two.")
 
 
-def _ids(frame: Any, seller: str) -> pl.Series:
-    return pl.Series(list(map(str, frame[seller])), dtype=pl.String)
+def _hashes(frame: Any, seller: str, key: int) -> pl.Series:
+    return pl.Series(list(map(str, frame[seller])), dtype=pl.String).hash(key).sort()
 
 
 def _histograms(
     frame: Any, mechanism: CrossPricedMechanism, salt: bytes, cost: str, seller: str
 ) -> FloatArray:
     costs = checks.non_negative_vector(cost, frame[cost].to_numpy(dtype=np.float64))
-    return histograms_of(mechanism, salt, costs, list(map(str, frame[seller])))
+    parts = split(list(map(str, frame[seller])), salt)
+    return mechanism.histograms(costs, np.zeros(costs.size, dtype=np.int64), parts)
 
 
 def _quoted(frame: Any, schedules: list[PriceSchedule], salt: bytes, cost: str, seller: str | None) -> Any:
     costs = frame[cost].to_numpy(dtype=np.float64)
-    ids = None if len(schedules) == 1 else list(map(str, frame[seller]))
-    epsilons, payments = quote_parts(schedules, salt, costs, ids) if len(frame) else (costs, costs)
+    one = len(schedules) == 1
+    parts = np.zeros(costs.size, np.int64) if one else split(list(map(str, frame[seller])), salt)
+    epsilons, payments = quote_each(schedules, parts, costs)
     return frame.assign(epsilon=epsilons, payment=payments)

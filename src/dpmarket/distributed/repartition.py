@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import os
 import shutil
 import tempfile
@@ -11,24 +10,10 @@ from typing import Any
 
 import dask.dataframe as dd
 
+from dpmarket.campaign.file_parts import many_files, part_name
 from dpmarket.distributed.cluster import connected
 from dpmarket.errors import FileProblem
 from dpmarket.files import refuse_existing
-
-
-def many_files(pattern: str | os.PathLike[str]) -> list[Path]:
-    """Return the Parquet files of a pattern, or of a folder, by name.
-
-    Raises
-    ------
-    FileProblem
-        There are none, or some have another ending.
-    """
-    text = os.fspath(pattern)
-    found = sorted(map(Path, glob.glob(os.path.join(text, "*.parquet") if os.path.isdir(text) else text)))
-    if not found or any(one.suffix != ".parquet" for one in found):
-        raise FileProblem(f"expected .parquet files in {text}, found {'others' if found else 'none'}.")
-    return [one.resolve() for one in found]
 
 
 def repartition(
@@ -84,11 +69,6 @@ def repartition(
             shutil.rmtree(aside, ignore_errors=True)
             raise
     return count
-
-
-def part_name(number: int) -> str:
-    """Return the name of a file among many."""
-    return f"part-{number:05d}.parquet"
 
 
 def _sorted(frame: Any, column: str) -> Any:

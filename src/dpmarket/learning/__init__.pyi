@@ -12,6 +12,7 @@ from .linear import PrivateLogisticRegression as PrivateLogisticRegression
 from .linear import PrivateQuantileRegressor as PrivateQuantileRegressor
 from .minimiser import Minimum as Minimum
 from .minimiser import minimise as minimise
+from .pipelines import make_private_pipeline as make_private_pipeline
 from .rows import Rows as Rows
 from .scaling import PublicScaler as PublicScaler
 from .sums import LocalSums as LocalSums

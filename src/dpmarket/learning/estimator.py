@@ -6,6 +6,10 @@ A fit is made on a copy that has nothing of an earlier one. The estimator takes 
 from __future__ import annotations
 
 import copy
+import functools
+import sys
+import warnings
+from types import FrameType
 from typing import Any, Self
 
 from sklearn.base import BaseEstimator, RegressorMixin  # type: ignore[import-untyped]
@@ -16,16 +20,39 @@ from dpmarket.errors import InvalidInput
 from dpmarket.learning.messages import validated
 from dpmarket.learning.people import (
     Holding,
+    named_columns,
     number_of_records,
     read_promises,
     refuse_other_index,
     taking_part,
 )
 from dpmarket.learning.training import Records
+from dpmarket.privacy.account import PrivacyAccount
 from dpmarket.privacy.noise import NoiseSource, SeededNoise
 
 MANY_ROWS = 2**53
 """Records of one person where their number does not matter."""
+
+
+@functools.cache
+def _say_that_folds_spend() -> None:
+    """Say it once: a cached call is not repeated in the same process."""
+    warnings.warn(
+        "Every fold of a cross-validation is a fit that spends everybody's epsilon once more, and its score "
+        "on private records is a release of its own. Cross-validate on public records, or pass an account "
+        "that keeps what is left.",
+        stacklevel=3,
+    )
+
+
+def warn_of_folds() -> None:
+    """Say in the first cross-validation, whose folds share people, that every fold spends."""
+    frame: FrameType | None = sys._getframe()
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").startswith("sklearn.model_selection."):
+            _say_that_folds_spend()
+            return
+        frame = frame.f_back
 
 
 class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
@@ -55,6 +82,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         ``rows`` bounds the records of one person; people with no more than ``reserve`` get weight 0. Labels
         are returned as they were given.
         """
+        X, epsilons, people = named_columns(X, epsilons, people)
         refuse_other_index(X, epsilons, people)
         count = number_of_records(X, y)
         if count is None:
@@ -66,8 +94,10 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         x, y = validated(self, X, y, accept_sparse="csr", y_numeric=numeric, **options)
         return Records(x, y, kept, holding), budgets
 
-    def _finish(self, holding: Holding, source: NoiseSource) -> None:
+    def _finish(self, holding: Holding, source: NoiseSource, account: PrivacyAccount | None) -> None:
         """Keep what follows from the weights and from where the noise came from."""
+        if account is None and source.certifiable:
+            warn_of_folds()
         self.people_ = holding.people
         self.effective_people_ = 1.0 / float(self.loss_weights_ @ self.loss_weights_)
         self.certifiable_ = bool(source.certifiable) and self._declared()

@@ -163,10 +163,10 @@ class _PrivateLinearModel(IntervalsMixin, PrivateEstimator):
             Labels, shape (records,).
         epsilons
             The privacy budgets: one per record; or, with ``people``, a mapping from owner to epsilon, or an
-            array per person that ``people`` numbers from 0. None means the constructor's ``epsilon`` for
-            everybody.
+            array per person that ``people`` numbers from 0; or the name of a column of ``X``, a data frame,
+            which then is no feature. None means the constructor's ``epsilon`` for everybody.
         people
-            Owner of each record, shape (records,).
+            Owner of each record, shape (records,), or the name of a column of ``X``.
         account
             Keeps what each person has left over many releases; everybody is charged before noise is drawn.
         intervals
@@ -223,7 +223,7 @@ class _PrivateLinearModel(IntervalsMixin, PrivateEstimator):
         if split is not None:
             assert isinstance(records, Records)
             self._release_hessian(split, records, source)
-        self._finish(holding, source)
+        self._finish(holding, source, account)
 
     def _settings(self) -> NoiseSource:
         """Check the constructor's arguments; return the noise source."""

@@ -94,6 +94,35 @@ def number_of_records(X: Any, y: Any) -> int | None:
     return int(records) if records == labels else None
 
 
+def named_columns(X: Any, epsilons: Any, people: Any) -> tuple[Any, Any, Any]:
+    """Return records without the columns that ``epsilons`` and ``people`` name, and these columns.
+
+    Where both are known per record, budgets become a mapping from owner to epsilon.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> table = pl.DataFrame({"age": [30, 31], "eps": [0.5, 0.5], "who": ["ann", "ann"]})
+    >>> named_columns(table, "eps", "who")[0].columns, named_columns(table, "eps", "who")[1]
+    (['age'], {'ann': 0.5})
+    """
+    names = [name for name in (epsilons, people) if isinstance(name, str)]
+    if not names:
+        return X, epsilons, people
+    columns = getattr(X, "columns", None)
+    if columns is None or any(name not in columns for name in names):
+        raise InvalidInput("expected epsilons or people by name to be columns of X, a data frame.")
+    budgets = X[epsilons] if isinstance(epsilons, str) else epsilons
+    owners = X[people] if isinstance(people, str) else people
+    rest = X[[name for name in columns if name not in names]]
+    if isinstance(epsilons, str) and people is not None:
+        pairs = list(zip(_owners(owners, len(X)), budgets, strict=True))
+        if len(dict(pairs)) < len(set(pairs)):
+            raise InvalidInput("expected the same epsilon in all rows of a person; some differ.")
+        return rest, dict(pairs), owners
+    return rest, budgets, owners
+
+
 def refuse_other_index(X: Any, epsilons: Any, people: Any) -> None:
     """Refuse promises, or owners, that carry another pandas index than the records.
 

@@ -190,7 +190,7 @@ class _PrivateTorchModel(PrivateEstimator):
         self.descent_, self.whole_weights_ = descent, whole
         self.loss_weights_, self.epsilons_, self.delta_ = found.loss_weights, found.epsilons, descent.delta
         self.description_ = found.to_dict(self._described())
-        self._finish(holding, source)
+        self._finish(holding, source, account)
 
     def state_dict(self) -> dict[str, torch.Tensor]:
         """Return the released weights as torch saves and loads them."""

@@ -20,6 +20,7 @@ import math
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,13 @@ from dpmarket.mechanisms.exact import groups_of
 from dpmarket.mechanisms.groups import Coverage, Group, check_coverage, check_membership
 from dpmarket.mechanisms.objective import AnyObjective
 from dpmarket.mechanisms.outcome import Outcome, decided
-from dpmarket.mechanisms.price_schedule import CostBins, PricedMarket, PriceSchedule, price_market
+from dpmarket.mechanisms.price_schedule import (
+    CostBins,
+    PricedMarket,
+    PriceSchedule,
+    price_market,
+    quote_each,
+)
 from dpmarket.mechanisms.water_filling import check_terms
 
 PARTS = 16
@@ -158,12 +165,8 @@ class CrossPricedMechanism:
         salt = secrets.token_bytes(_SALT) if salt is None else salt
         parts = split(names, salt)
         prices = self.price(self.histograms(costs, members, parts), salt)
-        epsilons, payments = np.zeros(costs.size), np.zeros(costs.size)
-        for p in range(PARTS):
-            for g in range(len(self.groups)):
-                of = np.flatnonzero((parts == p) & (members == g))
-                if of.size:  # of few sellers a part may have none
-                    epsilons[of], payments[of] = prices.schedules[p][g].quote(costs[of])
+        every = list(chain.from_iterable(prices.schedules))
+        epsilons, payments = quote_each(every, parts * len(self.groups) + members, costs)
         shares = self.epsilon_cost.share(epsilons)
         total = math.fsum(shares)
         weights = shares / total if total > 0.0 else shares.copy()

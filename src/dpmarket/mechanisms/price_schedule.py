@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from dpmarket import checks
-from dpmarket.arrays import FloatArray, read_only
+from dpmarket.arrays import FloatArray, IntArray, read_only
 from dpmarket.costs.distribution import CostDistribution
 from dpmarket.costs.virtual_cost import VirtualCost
 from dpmarket.errors import InvalidInput
@@ -294,6 +294,18 @@ def population_schedule(
     group = Group("all", 1.0, VirtualCost.of(costs) if virtual_cost is None else virtual_cost)
     tables = check_terms(objective, epsilon_cost)
     return price_market([CostBins.typical(group, costs, sellers)], objective, tables).schedules[0]
+
+
+def quote_each(
+    schedules: Sequence[PriceSchedule], which: IntArray, costs: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return epsilons and payments of costs, each by the schedule of its number."""
+    epsilons, payments = np.zeros(costs.size), np.zeros(costs.size)
+    for k, schedule in enumerate(schedules):
+        of = np.flatnonzero(which == k)
+        if of.size:  # of few sellers a part may have none
+            epsilons[of], payments[of] = schedule.quote(costs[of])
+    return epsilons, payments
 
 
 def posted_price(price: float, epsilon: float, epsilon_cost: EpsilonCost | None = None) -> PriceSchedule:

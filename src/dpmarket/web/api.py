@@ -18,13 +18,15 @@ import pydantic
 from fastapi import APIRouter, Depends, Header, Path, Query, Response
 from pydantic import AfterValidator, AwareDatetime, Field, StringConstraints
 
-from dpmarket.campaign import jobs, mail, views  # noqa: F401  two of them have acts to serve
+from dpmarket.campaign import hooks, jobs, mail, views  # noqa: F401  some have acts to serve
 from dpmarket.campaign.access import Member, list_members
 from dpmarket.campaign.acts import ACTS, Act, Caller, Id, is_allowed, shown_id
 from dpmarket.campaign.bank_file import BankAccount, Payment, bank_file
 from dpmarket.campaign.consent import ConsentPage
 from dpmarket.campaign.opening import draft_of, opening_of
+from dpmarket.campaign.oversight import Deed, deeds_after
 from dpmarket.campaign.panel import show_secret
+from dpmarket.campaign.payout_files import FORMATS
 from dpmarket.campaign.payouts import Payout, payout_lines
 from dpmarket.campaign.rules.encoding import encode_record
 from dpmarket.campaign.rules.rules_file import check_rules, rules_from
@@ -39,6 +41,7 @@ _KEY = "At least 16 random characters. The same key with the same request is don
 Key = Annotated[str, Header(alias="Idempotency-Key", min_length=16, max_length=200, description=_KEY)]
 CampaignId = Annotated[Id, Path(description="The campaign's id.")]
 PayoutId = Annotated[Id, Path(description="The payout's id.")]
+After = Annotated[int, Query(ge=0, lt=2**63, description="The last number that is known.")]
 Language = Annotated[str, Query(pattern=r"^[a-z]{2,3}$", description="Of the text, such as en or de.")]
 JSON: dict[int | str, dict[str, Any]] = {
     200: {"content": {"application/json": {"schema": {"type": "object"}}}}
@@ -360,7 +363,7 @@ def list_events(
     campaign: CampaignId,
     caller: AnyCaller,
     service: TheService,
-    after: Annotated[int, Query(ge=0, lt=2**63)] = 0,
+    after: After = 0,
 ) -> list[views.Event]:
     """Return a campaign's own events, without those of its sellers."""
     with service.market.look() as c:
@@ -540,6 +543,37 @@ def bank_file_of(
         raise MarketRefusal("invalid", str(problem)) from None
 
 
+def payout_file_of(service: Service, caller: Caller, payout: int, kind: str) -> bytes:
+    """Return a payout as a file of one of :data:`FORMATS`."""
+    found, made = lines_of(service, caller, payout)
+    payments = [Payment(line.reference, line.payee, line.amount) for line in made.lines]
+    try:
+        return FORMATS[kind](payments, found.currency, found.minor_units)
+    except InvalidInput as problem:
+        raise MarketRefusal("invalid", str(problem)) from None
+
+
+def _payout_route(kind: str) -> Callable[..., Response]:
+    def show(payout: PayoutId, caller: AnyCaller, service: TheService) -> Response:
+        return Response(payout_file_of(service, caller, payout, kind), media_type="text/csv")
+
+    return show
+
+
+for _kind, _about in (
+    ("gift_cards", "Return what is not confirmed of a payout as CSV: amount, currency, reference, contact."),
+    ("bonuses", "Return what is not confirmed of a payout as lines of a panel's id and an amount."),
+):
+    router.add_api_route(
+        f"/payouts/{{payout}}/{_kind}",
+        _payout_route(_kind),
+        description=_about,
+        tags=["payouts"],
+        responses=_CSV,
+        name=f"show_{_kind}",
+    )
+
+
 @router.get("/members", tags=["members"])
 def show_members(caller: AnyCaller, service: TheService) -> list[Member]:
     """Return all members with their roles, to an operator."""
@@ -547,6 +581,29 @@ def show_members(caller: AnyCaller, service: TheService) -> list[Member]:
         if not is_allowed(c, caller, ("operator",), None):
             raise nothing()
         return list_members(c, service.now)
+
+
+@router.get("/webhooks", tags=["members"])
+def show_webhooks(caller: AnyCaller, service: TheService) -> list[hooks.Webhook]:
+    """Return all webhooks, without their secrets, to an operator."""
+    with service.market.look() as c:
+        return hooks.list_webhooks(c, caller)
+
+
+@router.get("/deeds", tags=["members"])
+def show_deeds(caller: AnyCaller, service: TheService, after: After = 0) -> list[Deed]:
+    """Return acts of members, of all campaigns and the oldest first, to an operator or auditor."""
+    with service.market.look() as c:
+        return deeds_after(c, caller, None, after)
+
+
+@router.get("/campaigns/{campaign}/deeds", tags=["campaigns"])
+def show_campaign_deeds(
+    campaign: CampaignId, caller: AnyCaller, service: TheService, after: After = 0
+) -> list[Deed]:
+    """Return acts of members on a campaign, the oldest first, to an operator or auditor."""
+    with service.market.look() as c:
+        return deeds_after(c, caller, campaign, after)
 
 
 def known_names() -> set[str]:

@@ -11,9 +11,20 @@ from dpmarket.version import __version__
 from dpmarket.web import api, health, sign_in, single_sign_on
 from dpmarket.web.guard import Application, Guard
 from dpmarket.web.metrics import Metrics, Watch
-from dpmarket.web.pages import drafts, language, member, money, operator, panels, seller, static, verify
-from dpmarket.web.pages.refusals import tell_people
-from dpmarket.web.problems import Problem, documented, tell_problems
+from dpmarket.web.pages import (
+    brand,
+    drafts,
+    language,
+    member,
+    money,
+    operator,
+    panels,
+    seller,
+    static,
+    verify,
+)
+from dpmarket.web.pages.refusals import page_of
+from dpmarket.web.problems import Problem, documented, tell_refusals
 from dpmarket.web.service import Service
 from dpmarket.web.settings import Settings
 from dpmarket.web.single_sign_on import Proxies
@@ -59,10 +70,9 @@ def make_routes() -> FastAPI:
     )
     for router in (api.router, health.router, single_sign_on.router, sign_in.router):
         app.include_router(router, responses=documented(405, 421, 500))
-    tell_problems(app, api.known_names())
-    for pages in (panels, seller, drafts, operator, money, member, verify, static, language):
+    for pages in (panels, seller, drafts, operator, money, member, verify, static, language, brand):
         app.include_router(pages.router)
-    tell_people(app)
+    tell_refusals(app, api.known_names(), page_of)
     document = app.state.document = _document(app)
 
     @app.get("/api/v1/openapi.json", include_in_schema=False)

@@ -11,6 +11,7 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from dpmarket.campaign.access import caller_of
 from dpmarket.campaign.acts import Caller
+from dpmarket.campaign.transaction import nothing
 from dpmarket.errors import MarketRefusal
 from dpmarket.web.problems import NotSignedIn
 from dpmarket.web.service import Service
@@ -57,7 +58,7 @@ def signed_in_seller(request: Request, service: TheService) -> Caller:
     """Return the seller who is signed in; for members there is nothing here."""
     caller = session(request, service)
     if caller.participation is None:
-        raise MarketRefusal("unknown", "There is nothing here for this caller.")
+        raise nothing()
     return caller
 
 
@@ -65,7 +66,7 @@ def signed_in_member(request: Request, service: TheService) -> Caller:
     """Return the member who is signed in; for sellers there is nothing here."""
     caller = session(request, service)
     if caller.member is None:
-        raise MarketRefusal("unknown", "There is nothing here for this caller.")
+        raise nothing()
     return caller
 
 

@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
-from dpmarket.campaign.access import Member, add_member, end_member, link_member, list_members, token_member
+from dpmarket.campaign.access import Member, add_member, link_member, list_members, token_member
 from dpmarket.campaign.acts import OWNER
 from dpmarket.campaign.consent import add_consent, last_version
 from dpmarket.campaign.database import Market, is_address, open_market
-from dpmarket.campaign.jobs import retry
 from dpmarket.campaign.people import lower_caps
 from dpmarket.campaign.times import time_text
 from dpmarket.campaign.worker import keep_keys
@@ -98,6 +97,14 @@ def opened(settings: Settings, *, keys: bool = True, make: bool = False) -> Iter
         yield market
 
 
+@contextlib.contextmanager
+def opened_folder(folder: Path) -> Iterator[tuple[Market, Settings]]:
+    """Open the market of the service in a folder, without private keys, for a ``with`` block."""
+    settings = settings_of(folder)
+    with opened(settings, keys=False) as market:
+        yield market, settings
+
+
 def name_master_key(settings: Settings) -> None:
     """Name the master key to all of this process, unless the environment does."""
     if settings.master_key_file is not None:
@@ -158,15 +165,18 @@ def consent_texts() -> dict[str, str]:
 def new_member(market: Market, name: str, roles: list[str], public_url: str) -> NewMember:
     """Enter a member with a token for the API and a link to sign in."""
     member = market.run(add_member, OWNER, name, roles)
-    token = market.run(token_member, OWNER, member)
-    link = market.run(link_member, OWNER, member)
-    return NewMember(member, name, roles, token, f"{public_url}/login/{link}")
+    return NewMember(member, name, roles, *new_links(market, member, public_url))
+
+
+def new_links(market: Market, member: int, public_url: str) -> tuple[str, str]:
+    """Return a new token of a member for the API, and a new link to sign in."""
+    token, link = (market.run(make, OWNER, member) for make in (token_member, link_member))
+    return token, f"{public_url}/login/{link}"
 
 
 def member_named(market: Market, text: str) -> int:
     """Return the id of a member by the id, or by a name that only one member has."""
-    with market.look() as c:
-        members = [one for one in list_members(c, time_text(market.clock())) if one.ended_at is None]
+    members = [one for one in members_of(market) if one.ended_at is None]
     found = [one.id for one in members if str(one.id) == text] or [
         one.id for one in members if one.name == text
     ]
@@ -175,36 +185,7 @@ def member_named(market: Market, text: str) -> int:
     return found[0]
 
 
-def add_service_member(folder: Path, name: str, roles: list[str]) -> NewMember:
-    """Enter a member of the service in a folder."""
-    settings = settings_of(folder)
-    with opened(settings, keys=False) as market:
-        return new_member(market, name, roles, settings.public_url)
-
-
-def service_members(folder: Path) -> list[Member]:
-    """Return the members of the service in a folder."""
-    with opened(settings_of(folder), keys=False) as market, market.look() as c:
+def members_of(market: Market) -> list[Member]:
+    """Return the members of a service."""
+    with market.look() as c:
         return list_members(c, time_text(market.clock()))
-
-
-def link_service_member(folder: Path, member: str) -> tuple[str, str]:
-    """Return a new API token and a new link of a member, by id or name."""
-    settings = settings_of(folder)
-    with opened(settings, keys=False) as market:
-        identity = member_named(market, member)
-        token = market.run(token_member, OWNER, identity)
-        link = market.run(link_member, OWNER, identity)
-    return token, f"{settings.public_url}/login/{link}"
-
-
-def end_service_member(folder: Path, member: str) -> None:
-    """End a membership, by id or name, with all tokens, links and sessions."""
-    with opened(settings_of(folder), keys=False) as market:
-        market.run(end_member, OWNER, member_named(market, member))
-
-
-def retry_service_jobs(folder: Path, *, perhaps_sent: bool) -> int:
-    """Make failed jobs due again; return how many."""
-    with opened(settings_of(folder), keys=False) as market:
-        return int(market.run(retry, OWNER, perhaps_sent))

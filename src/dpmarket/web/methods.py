@@ -6,11 +6,11 @@ import json
 import tempfile
 from pathlib import Path
 
+from dpmarket.campaign import forecasts, hooks
 from dpmarket.campaign.acts import WORKER
 from dpmarket.campaign.certificate import decide_of
 from dpmarket.campaign.database import Market
 from dpmarket.campaign.documents import certify_live, document_of, enter_report, reported_costs
-from dpmarket.campaign.forecasts import KIND
 from dpmarket.campaign.jobs import Job
 from dpmarket.campaign.mail import handlers
 from dpmarket.campaign.opening import rules_of
@@ -24,6 +24,7 @@ from dpmarket.errors import DpmarketError, Infeasible, InvalidInput, NotCertifia
 from dpmarket.web.folder import SIGNING_KEY
 from dpmarket.web.settings import Settings
 from dpmarket.web.smtp import sender_of
+from dpmarket.web.webhooks import send_hooks
 
 _MOST_LINES = 10
 
@@ -39,10 +40,14 @@ def methods_of(settings: Settings) -> Methods:
         if document_of(market, job.subject, "released") is not None:  # one that failed has none
             certify_live(market, job.subject, signed if key.exists() else None)
 
+    def hook(market: Market, job: Job) -> None:
+        send_hooks(market, job, settings)
+
     def forecast(market: Market, job: Job) -> bytes:
         return _forecast(market, job, settings)
 
-    others = {"certify": certify, "report": _report, KIND: forecast, **handlers(sender_of(settings))}
+    own = {"certify": certify, "report": _report, forecasts.KIND: forecast, hooks.KIND: hook}
+    others = {**own, **handlers(sender_of(settings))}
 
     def release(found: Campaign) -> Release:
         rules = rules_of(found)

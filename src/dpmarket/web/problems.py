@@ -7,7 +7,8 @@ error is copied into many places.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
@@ -83,17 +84,14 @@ class NotSignedIn(DpmarketError):
     """There is no token, or none that is known."""
 
 
-def problem(
-    status: int, findings: Sequence[tuple[str, str]] = (), title: str | None = None, **headers: str
-) -> Response:
+def problem(status: int, findings: Sequence[tuple[str, str]] = (), title: str | None = None) -> Response:
     """Return an answer that refuses."""
     body = {
         "title": title or TITLES.get(status, TITLES[500]),
         "status": status,
         "problems": [{"where": where, "kind": kind} for where, kind in findings],
     }
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return Response(json.dumps(body), status, named, media_type=PROBLEM)
+    return Response(json.dumps(body), status, media_type=PROBLEM)
 
 
 def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
@@ -102,76 +100,65 @@ def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return {status: {"description": TITLES[status], "content": {PROBLEM: schema}} for status in statuses}
 
 
-def tell_problems(app: FastAPI, known: Iterable[str]) -> None:
-    """Answer every refusal of an application with a problem; ``known`` names may be shown as places."""
+@dataclass(frozen=True)
+class Description:
+    """What an answer says about a refusal; ``kind`` is for the log. Nothing of it holds a value."""
+
+    status: int
+    kind: str
+    findings: Sequence[tuple[str, str]] = ()
+    title: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+def describe(refusal: Exception, known: frozenset[str]) -> Description:
+    """Describe a refusal; ``known`` names may be shown as places."""
+    match refusal:
+        case RequestValidationError():
+            found = [(_place(error, known), _kind(error)) for error in refusal.errors()]
+            return Description(422, "invalid", list(dict.fromkeys(found)))
+        case MarketRefusal():
+            title = None if refusal.kind == "unknown" else str(refusal)
+            return Description(STATUS[refusal.kind], refusal.kind, [("request", refusal.kind)], title)
+        case WrongRules():
+            paths = dict.fromkeys(line.split(":")[0] for line in refusal.details)
+            places = (".".join(part if part in known else "*" for part in path.split(".")) for path in paths)
+            return Description(
+                422, "rules", [(f"body.rules.{place}", "rules") for place in dict.fromkeys(places)]
+            )
+        case FileProblem():
+            return Description(503, "unavailable", [("service", "unavailable")], headers={"Retry-After": "5"})
+        case TooOften():
+            after = str(max(1, round(refusal.seconds + 0.5)))
+            return Description(429, "too often", [("request", "too often")], headers={"Retry-After": after})
+        case NotSignedIn():
+            named = {"WWW-Authenticate": "Bearer"}
+            return Description(401, "token", [("header.Authorization", "token")], headers=named)
+        case DpmarketError():
+            return Description(422, type(refusal).__name__, [("request", type(refusal).__name__)])
+        case HTTPException():
+            return Description(refusal.status_code, str(refusal.status_code), headers=refusal.headers or {})
+        case _:
+            return Description(500, type(refusal).__name__)
+
+
+def tell_refusals(
+    app: FastAPI, known: Iterable[str], page: Callable[[Request, Exception, Description], Response | None]
+) -> None:
+    """Answer every refusal of an application with a page, where there is one for it, or with a problem."""
     names = frozenset(known)
 
-    def not_valid(request: Request, refusal: Exception) -> Response:
-        assert isinstance(refusal, RequestValidationError)
-        _note(request, "invalid")
-        found = [(_place(error, names), _kind(error)) for error in refusal.errors()]
-        return problem(422, list(dict.fromkeys(found)))
+    async def answer(request: Request, refusal: Exception) -> Response:
+        found = describe(refusal, names)
+        request.scope["dpmarket.kind"] = found.kind  # for the log
+        shown = page(request, refusal, found)
+        if shown is None:
+            shown = problem(found.status, found.findings, found.title)
+        shown.headers.update(found.headers)
+        return shown
 
-    def market(request: Request, refusal: Exception) -> Response:
-        assert isinstance(refusal, MarketRefusal)
-        _note(request, refusal.kind)
-        status = STATUS[refusal.kind]
-        title = None if status == 404 else str(refusal)
-        return problem(status, [("request", refusal.kind)], title)
-
-    def rules(request: Request, refusal: Exception) -> Response:
-        assert isinstance(refusal, WrongRules)
-        _note(request, "rules")
-        paths = dict.fromkeys(line.split(":")[0] for line in refusal.details)
-        places = (".".join(part if part in names else "*" for part in path.split(".")) for path in paths)
-        return problem(422, [(f"body.rules.{place}", "rules") for place in dict.fromkeys(places)])
-
-    def file(request: Request, _: Exception) -> Response:
-        _note(request, "unavailable")
-        return problem(503, [("service", "unavailable")], Retry_After="5")
-
-    def other(request: Request, refusal: Exception) -> Response:
-        _note(request, type(refusal).__name__)
-        return problem(422, [("request", type(refusal).__name__)])
-
-    def often(request: Request, refusal: Exception) -> Response:
-        assert isinstance(refusal, TooOften)
-        _note(request, "too often")
-        return problem(429, [("request", "too often")], Retry_After=str(max(1, round(refusal.seconds + 0.5))))
-
-    def stranger(request: Request, _: Exception) -> Response:
-        _note(request, "token")
-        return problem(401, [("header.Authorization", "token")], WWW_Authenticate="Bearer")
-
-    def http(request: Request, refusal: Exception) -> Response:
-        assert isinstance(refusal, HTTPException)
-        _note(request, str(refusal.status_code))
-        answer = problem(refusal.status_code)
-        answer.headers.update(refusal.headers or {})
-        return answer
-
-    def unexpected(request: Request, refusal: Exception) -> Response:
-        _note(request, type(refusal).__name__)
-        return problem(500)
-
-    handlers: Mapping[Any, Any] = {
-        RequestValidationError: not_valid,
-        MarketRefusal: market,
-        WrongRules: rules,
-        FileProblem: file,
-        TooOften: often,
-        NotSignedIn: stranger,
-        DpmarketError: other,
-        HTTPException: http,
-        Exception: unexpected,
-    }
-    for kind, handler in handlers.items():
-        app.add_exception_handler(kind, handler)
-
-
-def _note(request: Request, kind: str) -> None:
-    """Leave the kind of a refusal for the log."""
-    request.scope["dpmarket.kind"] = kind
+    for kind in (RequestValidationError, DpmarketError, HTTPException, Exception):
+        app.add_exception_handler(kind, answer)
 
 
 def _place(error: Mapping[str, Any], known: frozenset[str]) -> str:

@@ -20,7 +20,9 @@ from prometheus_client import start_http_server
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from dpmarket.campaign.database import Market
+from dpmarket.campaign.hooks import KIND, enter_hooks
 from dpmarket.campaign.mail import enter_mails
+from dpmarket.campaign.retention import forget
 from dpmarket.campaign.worker import Methods, tidy, work
 from dpmarket.errors import FileProblem
 from dpmarket.web.app import make_app
@@ -28,6 +30,7 @@ from dpmarket.web.folder import opened
 from dpmarket.web.guard import Application
 from dpmarket.web.methods import methods_of
 from dpmarket.web.metrics import Metrics, log_event
+from dpmarket.web.pages.brand import check_brand
 from dpmarket.web.settings import Settings
 from dpmarket.web.smtp import check_smtp
 
@@ -167,6 +170,7 @@ def run_worker(
     duties: list[tuple[str, tuple[str, ...], float]] = [
         ("now", ("key", "unseal"), min(pause, _NOW_PAUSE)),
         ("mail", tuple(name for name in methods.others if name not in (*_WORK, *_LONG)), pause),
+        ("hook", (KIND,), pause),
         ("work", _LONG, pause),
     ]
     threads = [
@@ -183,15 +187,22 @@ def run_worker(
     while not stopped():
         with _going_on():
             _work(market, short, "work")
+            enter_hooks(market)
             if settings.smtp_url is not None and time.monotonic() - mailed > _MAILS:
                 mailed = time.monotonic()
                 enter_mails(market, reminding)
             if time.monotonic() - tidied > _HOUR:
                 tidied = time.monotonic()
                 tidy(market)
+                forget(market, days_of(settings.keep_sellers_days), days_of(settings.keep_acts_days))
         _rest(stopped, pause)
     for thread in threads:
         thread.join(40.0)
+
+
+def days_of(number: float | None) -> timedelta | None:
+    """Return so many days; None for none."""
+    return None if number is None else timedelta(days=number)
 
 
 def _run_duty(
@@ -230,6 +241,7 @@ def _rest(stopped: Callable[[], bool], seconds: float) -> None:
 def serve(settings: Settings, tell: Callable[[str], None]) -> None:
     """Serve until a signal says to stop: workers beside it end the job that they are at."""
     check_smtp(settings)
+    check_brand(settings)
     with contextlib.ExitStack() as stack:
         taken = listening(settings.host, settings.port)
         stack.callback(taken.close)

@@ -74,6 +74,19 @@ class Settings(BaseSettings):
     """The catalogue of their texts."""
     reminder_hours: float = Field(default=24.0, gt=0, le=10_000)
     """How long before the end people are reminded who have not answered."""
+    keep_sellers_days: float | None = Field(default=None, ge=1, le=100_000)
+    """So many days after a campaign has ended and a payment is confirmed, payee, address, links and history
+    of its seller are deleted; left out: they are kept."""
+    keep_acts_days: float | None = Field(default=None, ge=1, le=100_000)
+    """So long the list of members' acts is kept; left out: for ever."""
+    brand_name: str | None = Field(default=None, max_length=60, pattern=r"^[^\r\n]+$")
+    """What pages call this service; left out: dpmarket."""
+    brand_logo: Path | None = None
+    """A picture, .svg or .png, of at most 200 kB, that pages show."""
+    brand_colour: str | None = Field(default=None, pattern=r"^#[0-9a-fA-F]{6}$")
+    """The colour of the line above every page, such as #1d5fa8."""
+    private_hooks: bool = False
+    """Whether webhooks may go to addresses in this network, and without TLS; left out: public ones only."""
     sign_ins_per_minute: int = Field(default=10, ge=1, le=10_000)
     """How often one address can try to sign in; behind trusted proxies each caller's own address counts."""
     auth_header: str | None = Field(default=None, pattern=r"^[A-Za-z0-9-]+$")
@@ -169,7 +182,7 @@ def read_settings(folder: Path, **given: Any) -> Settings:
             written = tomllib.loads(path.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
             raise FileProblem(f"cannot read {path}: expected settings as TOML.") from None
-    for name in ("state", "keys_folder", "master_key_file", "clock_file", "smtp_ca_file"):
+    for name in ("state", "keys_folder", "master_key_file", "clock_file", "smtp_ca_file", "brand_logo"):
         if isinstance(written.get(name), str):
             written[name] = folder / written[name]
     try:

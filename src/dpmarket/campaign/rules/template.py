@@ -92,10 +92,11 @@ def sample_template(
     table = read_table(sample)
     declared, words = _declared_by(table, sample, used)
     found = _outcome_of(table, sample, named)
-    about = {name: f"predicted: {', '.join(map(str, known.values()))}" for name, known in found.items()}
-    for known in found.values():
-        named = known | named
-    return rules_template(named, declared), words | about
+    for column, known in found.items():
+        named |= known
+        shown = known.get("label.values", list(known.values()))
+        words[column] = f"what is predicted: {' or '.join(map(str, shown))}"
+    return rules_template(named, declared), words
 
 
 def declared_by(
@@ -143,7 +144,7 @@ def _outcome_of(
     )
     if target in table.columns:
         column, _ = _as_meant(table, target, sample)
-        if column.dtype.is_numeric():
+        if column.dtype.is_numeric() and not {"target.low", "target.high"} & named.keys():
             ends = np.nanquantile(column.to_numpy(), (0.0, 1.0))
             low, high = (float(f"{end:.4g}") for end in ends)
             return {target: {"target.low": low, "target.high": high}} if low < high else {}

@@ -14,6 +14,7 @@ const MOST_BODY = 8 << 20;
 const MOST_RECEIPT = 1 << 20;
 const MOST_KNOTS = 5000;
 const LARGEST = 1e15;
+const DEEPEST = 100;
 
 const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
 const within = (value, low, high) => value >= low && value <= high;
@@ -27,19 +28,21 @@ function judged(name, good, detail = "", of = "") {
 
 function parsed(bytes, kind, most) {
   const [value, text] = loaded(bytes, kind, most);
-  let same;
-  try {
-    same = written(value) === text;
-  } catch (problem) {
-    same = false; // half of a pair, or too deep
-  }
-  if (!same) throw new Broken(`the ${kind} is not written in the one canonical way`);
+  if (!isCanonical(value, text)) throw new Broken(`the ${kind} is not written in the one canonical way`);
   const place = misfit(value, kind);
   if (place !== null) {
     const where = place ? `at ${seen(place.slice(1))} ` : "";
     throw new Broken(`the ${kind} does not have ${where}the parts, of the types, that this page knows`);
   }
   return value;
+}
+
+function isCanonical(value, text) {
+  try {
+    return written(value) === text;
+  } catch (problem) {
+    return false; // half of a pair, or too deep
+  }
 }
 
 function loaded(bytes, kind, most) {
@@ -56,10 +59,12 @@ function loaded(bytes, kind, most) {
   return [value, text];
 }
 
-function written(value) {
-  if (Array.isArray(value)) return `[${value.map(written).join(",")}]`;
+function written(value, room = DEEPEST) {
+  if (room === 0) throw new Broken("too deep");
+  const inside = (one) => written(one, room - 1);
+  if (Array.isArray(value)) return `[${value.map(inside).join(",")}]`;
   if (isObject(value)) {
-    return `{${Object.keys(value).sort().map((name) => `${written(name)}:${written(value[name])}`).join(",")}}`;
+    return `{${Object.keys(value).sort().map((name) => `${written(name)}:${inside(value[name])}`).join(",")}}`;
   }
   if (typeof value === "string" && /\p{Surrogate}/u.test(value)) throw new Broken("half of a pair");
   return JSON.stringify(value);
@@ -94,7 +99,7 @@ function misfit(value, kind) {
       const place = misfit(one, inner);
       if (place !== null) return `.${name}${place}`;
     }
-    return kind[0] === "{" && new Set(value.map(written)).size < value.length ? "" : null;
+    return kind[0] === "{" && new Set(value.map((one) => written(one))).size < value.length ? "" : null;
   }
   if (kind.includes("|")) {
     const places = kind.split("|").map((one) => misfit(value, one));

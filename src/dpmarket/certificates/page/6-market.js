@@ -128,7 +128,9 @@ function isEpsilonCost({ shape, shares, epsilons, costs }) {
   return columns.every(isConvex) && own.every((x, k) => within(costs[k], x * (1 - 1e-9), x * (1 + 1e-3)));
 }
 
-function isSchedule({ costs, epsilons, amounts }, market) {
+// Prices that follow from other sellers' reports stay between the announced first cost and reserve price.
+function isSchedule({ costs, epsilons, amounts }, market, knots) {
+  if (knots !== null && !(knots[0] <= costs[0] && lastOf(costs) <= lastOf(knots))) return false;
   return epsilons.length === costs.length && amounts.length === costs.length
     && neverFalls([...epsilons].reverse()) && neverFalls([...amounts].reverse())
     && market.isSold(epsilons[0])
@@ -155,5 +157,6 @@ function marketProblems(market, own, delta) {
     split: (split !== null) === isSplit,
   });
   if (wrong.length) return wrong;
-  return own.prices.every((part) => part.every((one) => isSchedule(one, own))) ? [] : ["schedules"];
+  const bounds = groups.map(({ virtual_cost: table }) => (isSplit ? table.knots : null));
+  return own.prices.every((part) => part.every((one, k) => isSchedule(one, own, bounds[k]))) ? [] : ["schedules"];
 }

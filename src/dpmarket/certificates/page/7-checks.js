@@ -23,7 +23,7 @@ class Public {
     if (!wrong.length && !unsound.length) {
       const { cost, charged } = release;
       checks.push(judged("release", cost !== null && cost.isAtMost(charged), cost === null ? "" : cost.toNumber().toPrecision(4)));
-      checks.push(judged("total used", totals.total_used <= totals.total_epsilon), ...this.delta(), ...this.rowLengths(), ...this.code());
+      checks.push(judged("total used", totals.total_used <= totals.total_epsilon), ...this.delta(), ...this.trusted());
     }
     const missing = LIMITS.filter((sentence) => !body.limits.includes(sentence)).length;
     const more = body.limits.length - LIMITS.length + missing;
@@ -47,34 +47,40 @@ class Public {
     return [delta > 1 / (10 * totals.sellers) ? skipped("delta") : judged("delta", true, String(delta))];
   }
 
-  rowLengths() {
-    const { release } = this.body;
-    if (release.family !== "norm" || !release.terms.norm.separate.includes(true)) return [];
-    return [release.model.encoder === null ? skipped("row lengths") : judged("row lengths", true)];
-  }
-
-  code() {
-    return this.body.release.loss?.kind === "torch" ? [skipped("model code")] : [];
+  trusted() {
+    const { terms, model, loss } = this.body.release;
+    const lengths = () => (model.encoder === null ? skipped("row lengths") : judged("row lengths", true));
+    return [
+      ...(terms?.norm?.separate.includes(true) ? [lengths()] : []),
+      ...(terms?.private === "labels" ? [skipped("public features")] : []),
+      ...(loss?.kind === "torch" ? [skipped("model code")] : []),
+    ];
   }
 
   announced() {
-    const name = "announced rules";
-    let tables = null;
+    const [name, text] = ["announced rules", this.rules === null ? "" : this.body.rules.text];
+    if (!text.startsWith("{")) return skipped(name);
+    let rules = {};
     try {
-      tables = this.rules === null ? null : loaded(inUtf8(this.body.rules.text), "rules", MOST_BODY)[0].announced;
+      [rules] = loaded(inUtf8(text), "rules", MOST_BODY);
     } catch (problem) {
       if (!(problem instanceof Broken)) throw problem;
     }
+    if (!isCanonical(rules, text)) return judged(name, false, "are not written in the one canonical way");
+    const tables = Object.hasOwn(rules, "announced") ? rules.announced : null;
     if (!isObject(tables) || !Object.keys(tables).length) return skipped(name);
     const other = this.differing(tables, this.body, "");
-    return judged(name, other === null, other ?? this.rules);
+    return judged(name, other === null, other === null ? this.rules : `say otherwise about ${other}`);
   }
 
   // The first announced part that is not stated alike; null if all are.
   differing(announced, stated, where) {
     if (isObject(announced) && Object.keys(announced).join() === "by_sellers") {
-      const reached = announced.by_sellers.filter(([least_]) => least_ <= this.totals.sellers);
-      return this.differing(lastOf(reached)[1], stated, where);
+      const options = announced.by_sellers;
+      const isOption = (one) => Array.isArray(one) && one.length === 2 && typeof one[0] === "number";
+      if (!Array.isArray(options) || !options.every(isOption)) return where;
+      const reached = options.filter(([fewest]) => fewest <= this.totals.sellers);
+      return reached.length ? this.differing(lastOf(reached)[1], stated, where) : where;
     }
     if (!isObject(announced) || !isObject(stated)) return written(announced) === written(stated) ? null : where;
     for (const [name, value] of Object.entries(announced)) {
@@ -88,8 +94,10 @@ class Public {
   salt() {
     const { split } = this.body.market;
     if (split === null) return [];
-    if (split.sellers === null) return [skipped("salt")];
-    if (this.rules === null) return [judged("salt", false, "is bound to rules that the certificate does not state")];
+    if (split.sellers === null && split.nonce === null) return [skipped("salt")];
+    if (this.rules === null || split.sellers === null) {
+      return [judged("salt", false, "is bound to rules and sellers that the certificate does not state")];
+    }
     const bound = sha256(joined(inUtf8("dpmarket-salt-1"), bytesOfHash(this.rules), bytesOfHash(split.sellers)));
     return [judged("salt", hexadecimal(bound) === split.salt, "was chosen otherwise")];
   }
@@ -167,6 +175,7 @@ function receiptChecks(found, digest, bytes, cost) {
     judged("receipt's line", inside, shown(line, found.body)),
     judged("receipt's totals", fitsTotals(line, found.body)),
     ...ofLine,
+    ...(line.withdrew ? [skipped("withdrawal", "receipt's ")] : []),
     quoteCheck(found.market, line, cost),
   ];
 }

@@ -97,7 +97,8 @@ def receipt_checks(public: Public, digest: str, data: bytes, cost: float | None)
         if delta and name == "privacy budget":
             more = f"; the epsilon comes with a delta of {number_text(delta)}"
         checks.append(skipped(name, "receipt's ") if good is None else judged(name, good, more, "receipt's "))
-    return [*checks, _quote(public, line, cost)]
+    left = [skipped("withdrawal", "receipt's ")] if line["withdrew"] else []
+    return [*checks, *left, _quote(public, line, cost)]
 
 
 def _climbs(body: Mapping[str, Any], leaf: bytes, index: float, path: Sequence[str]) -> bool:

@@ -172,7 +172,9 @@ def market_problems(body: Mapping[str, Any], delta: float) -> list[str]:
     if wrong:
         return wrong
     own = Market(body)
-    sound = all(_is_schedule(one, own) for part in own.prices for one in part)
+    bounds = [table["knots"] if is_split else None for table in tables]
+    pairs = (pair for part in own.prices for pair in zip(part, bounds, strict=True))
+    sound = all(_is_schedule(schedule, own, knots) for schedule, knots in pairs)
     return [] if sound else ["schedules"]
 
 
@@ -198,9 +200,14 @@ def _is_epsilon_cost(table: Mapping[str, Any]) -> bool:
     return all(e**power * (1.0 - 1e-9) <= cost <= e**power * (1.0 + 1e-3) for e, cost in pairs)
 
 
-def _is_schedule(found: Schedule, market: Market) -> bool:
-    """Whether epsilons and amounts never rise with the cost, and amounts are the cost function's."""
+def _is_schedule(found: Schedule, market: Market, knots: Sequence[float] | None) -> bool:
+    """Whether epsilons and amounts never rise with the cost, and amounts are the cost function's.
+
+    Prices that follow from other sellers' reports stay between the announced first cost and reserve price.
+    """
     epsilons, amounts = found.epsilons, found.amounts
+    if knots is not None and not knots[0] <= found.costs[0] < found.costs[-1] <= knots[-1]:
+        return False
     if not len(found.costs) == len(epsilons) == len(amounts) or not market.is_sold(epsilons[0]):
         return False
     if not (_never_falls(epsilons[::-1]) and _never_falls(amounts[::-1])):

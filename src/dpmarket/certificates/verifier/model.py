@@ -49,11 +49,6 @@ def _is_known(loss: Mapping[str, Any], *, two_classes: bool) -> bool:
     return bool(of_residuals and (scale == 1.0 or abs(scale * slope - 4.0) <= _ROOM))
 
 
-def has_separate_columns(release: Mapping[str, Any]) -> bool:
-    """Whether rows must be short in two norms, which only declared columns make sure."""
-    return release["family"] == "norm" and any(release["terms"]["norm"]["separate"])
-
-
 def _is_declared(encoder: Mapping[str, Any], features: list[str], norm: Mapping[str, Any] | None) -> bool:
     """Whether an encoder makes these features, and rows as short as their norm says."""
     names: list[str] = []

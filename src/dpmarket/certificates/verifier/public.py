@@ -14,8 +14,7 @@ from typing import Any
 from unicodedata import category
 
 from .market import Market, market_problems
-from .model import has_separate_columns
-from .reading import MOST_BODY, canonical, loaded, number_text, only_line
+from .reading import MOST_BODY, canonical, is_canonical, loaded, number_text, only_line
 from .release import FAMILIES
 from .verdicts import LIMITS, Broken, Check, failed, judged, skipped
 
@@ -76,30 +75,42 @@ class Public:
 
     def _trusted(self) -> list[Check]:
         """Say whether rows are as short as declared, and what is trusted of code that computes a model."""
-        release = self.body["release"]
-        if has_separate_columns(release):
+        release, found = self.body["release"], []
+        terms = release.get("terms", {})
+        if any(terms.get("norm", {}).get("separate", ())):  # rows must be short in two norms
             declared = release["model"]["encoder"] is not None
-            return [judged("row lengths", good=True) if declared else skipped("row lengths")]
-        return [skipped("model code")] if release.get("loss", {}).get("kind") == "torch" else []
+            found.append(judged("row lengths", good=True) if declared else skipped("row lengths"))
+        if terms.get("private") == "labels":
+            found.append(skipped("public features"))
+        if release.get("loss", {}).get("kind") == "torch":
+            found.append(skipped("model code"))
+        return found
 
     def _announced(self) -> Check:
+        name, text = "announced rules", "" if self.rules is None else self.body["rules"]["text"]
+        if not text.startswith("{"):
+            return skipped(name)
         try:
-            announced = (
-                {} if self.rules is None else loaded(self.body["rules"]["text"].encode(), "rules", MOST_BODY)
-            )
+            rules = loaded(text.encode(), "rules", MOST_BODY)
         except Broken:
-            announced = {}
-        tables = announced.get("announced")
+            rules = {}
+        if not is_canonical(rules, text.encode()):
+            return failed(name, "are not written in the one canonical way")
+        tables = rules.get("announced")
         if not isinstance(tables, dict) or not tables:
-            return skipped("announced rules")
+            return skipped(name)
         other = self._differing(tables, self.body, "")
-        return judged("announced rules", other is None, other or self.rules or "")
+        same = other is None
+        return judged(name, same, self.rules or "" if same else f"say otherwise about {other}")
 
     def _differing(self, announced: Any, stated: Any, where: str) -> str | None:
         """Return the first announced part that is not stated alike; None if all are."""
         if isinstance(announced, dict) and announced.keys() == {"by_sellers"}:
-            reached = [part for least, part in announced["by_sellers"] if least <= self.totals["sellers"]]
-            return self._differing(reached[-1], stated, where)
+            options = announced["by_sellers"]
+            if type(options) is not list or not all(map(_is_option, options)):
+                return where
+            reached = [part for least, part in options if least <= self.totals["sellers"]]
+            return self._differing(reached[-1], stated, where) if reached else where
         if not isinstance(announced, dict) or not isinstance(stated, dict):
             return None if canonical(announced) == canonical(stated) else where
         for name, value in announced.items():
@@ -115,10 +126,10 @@ class Public:
         split = self.body["market"]["split"]
         if split is None:
             return []
-        if split["sellers"] is None:
+        if split["sellers"] is None and split["nonce"] is None:
             return [skipped("salt")]
-        if self.rules is None:
-            return [failed("salt", "is bound to rules that the certificate does not state")]
+        if self.rules is None or split["sellers"] is None:
+            return [failed("salt", "is bound to rules and sellers that the certificate does not state")]
         bound = b"dpmarket-salt-1" + bytes.fromhex(self.rules) + bytes.fromhex(split["sellers"])
         same = split["salt"] == hashlib.sha256(bound).hexdigest()
         return [judged("salt", same, "was chosen otherwise")]
@@ -136,6 +147,10 @@ class Public:
         except (TypeError, ValueError):
             before = False
         return judged(name, before, str(time) if before else "were not fixed before the quotes")
+
+
+def _is_option(option: Any) -> bool:
+    return type(option) is list and len(option) == 2 and type(option[0]) is float
 
 
 def is_currency(name: str) -> bool:

@@ -23,7 +23,7 @@ MOST_BODY = 8 << 20
 MOST_RECEIPT = 1 << 20
 MOST_LINE = 4 << 10  # bytes of the openings for one seller
 _START, _OPENING, _BETWEEN, _CLOSING = b'{"body":', b'"commitments":[\n"', b'",\n"', b'"]}\n'
-_LARGEST, _MOST_KNOTS = 1e15, 5_000
+_LARGEST, _MOST_KNOTS, _DEEPEST = 1e15, 5_000, 100
 _HASH, _WHOLE = re.compile("[0-9a-f]{64}"), re.compile("0|-?[1-9][0-9]{0,98}")
 _SHAPES = {
     name: {part.split()[0].rstrip("?"): part.split() for part in parts.split(",")}
@@ -71,14 +71,18 @@ def leaves_of(rest: bytes) -> bytes:
 def parsed(data: bytes, kind: str, most: int) -> dict[str, Any]:
     """Return the object of a kind that a canonical JSON text has: the one text of its value."""
     value = loaded(data, kind, most)
-    try:
-        same = canonical(value).encode() == data
-    except (ValueError, RecursionError):
-        same = False
-    if not same:
+    if not is_canonical(value, data):
         raise Broken(f"the {kind} is not written in the one canonical way")
     refuse_misfit(value, kind)
     return value
+
+
+def is_canonical(value: Any, data: bytes) -> bool:
+    """Whether a text is the one of its value."""
+    try:
+        return canonical(value).encode() == data
+    except ValueError:
+        return False
 
 
 def loaded(data: bytes, kind: str, most: int) -> dict[str, Any]:
@@ -101,15 +105,18 @@ def only_line(data: bytes) -> bytes:
     return data[:-1]
 
 
-def canonical(value: Any) -> str:
-    """Return the canonical JSON of plain data."""
+def canonical(value: Any, room: int = _DEEPEST) -> str:
+    """Return the canonical JSON of plain data that is not nested too deeply."""
+    if room == 0:
+        raise ValueError
     if isinstance(value, str):
         return encode_basestring(value)
     if isinstance(value, dict):
         names = sorted(value, key=lambda name: name.encode("utf-16-be", "surrogatepass"))
-        return "{" + ",".join(f"{encode_basestring(name)}:{canonical(value[name])}" for name in names) + "}"
+        pairs = (f"{encode_basestring(name)}:{canonical(value[name], room - 1)}" for name in names)
+        return "{" + ",".join(pairs) + "}"
     if isinstance(value, list):
-        return "[" + ",".join(map(canonical, value)) + "]"
+        return "[" + ",".join(canonical(one, room - 1) for one in value) + "]"
     if isinstance(value, float):
         return number_text(value)
     return {None: "null", True: "true", False: "false"}[value]

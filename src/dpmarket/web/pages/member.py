@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from fractions import Fraction
 from typing import Annotated, Any
@@ -22,6 +22,8 @@ from dpmarket.campaign.acts import ACTS, Caller
 from dpmarket.campaign.campaigns import ENDED
 from dpmarket.campaign.checks import books
 from dpmarket.campaign.forecasts import forecast_of
+from dpmarket.campaign.oversight import deeds_after
+from dpmarket.campaign.rules.meaning import chance_of, epsilon_shown, guess_percent
 from dpmarket.campaign.rules.rules_file import rules_from
 from dpmarket.campaign.times import moment_of
 from dpmarket.campaign.transaction import nothing
@@ -31,7 +33,6 @@ from dpmarket.files.formulas import csv_text
 from dpmarket.web.api import CampaignId, Confirmed, document_of, links_of, open_arguments
 from dpmarket.web.auth import SignedMember, TheService
 from dpmarket.web.pages.forms import Form, Sent
-from dpmarket.web.pages.meaning import chance_of, epsilon_shown, guess_percent
 from dpmarket.web.pages.people_file import names_in
 from dpmarket.web.pages.plan import error_so_far, planned
 from dpmarket.web.pages.rendering import attached, page, see, whole_page
@@ -51,6 +52,8 @@ FUNNEL = (
 )
 LEFT = ("declined", "screened_out", "priced_out", "expired", "lapsed", "withdrawn")
 _AMOUNT = re.compile(r"^\d{1,16}(?:(?P<sign>[.,])(?P<decimals>\d{1,16}))?$", re.ASCII)
+EXPORTS: dict[str, Callable[..., Any]] = {"events.csv": views.list_events, "acts.csv": deeds_after}
+"""Tables of a campaign without any value: what happened to it, and who did what."""
 _FILES = ("released", "certificate", "signature", "openings")
 
 
@@ -211,6 +214,10 @@ def whole_report(campaign: CampaignId, visit: Visited) -> Response:
 def file(campaign: CampaignId, name: str, visit: Visited) -> Response:
     """Give the rules, what was released and the certificate as files; to an auditor openings and costs."""
     kind, _, ending = name.partition(".")
+    if name in EXPORTS:
+        with visit.service.market.look() as c:
+            rows = [asdict(one) for one in EXPORTS[name](c, visit.caller, campaign)]
+        return attached(name, csv_text(pl.DataFrame(rows)))
     if name == "rules.json":
         return attached(name, visit.rules(campaign))
     if name != "costs.csv" and (kind not in _FILES or ending != "json"):

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from dpmarket.campaign.rules.meaning import epsilon_shown, guess_percent
 from dpmarket.campaign.views import MenuLine
-from dpmarket.web.pages.meaning import epsilon_shown, guess_percent
 from dpmarket.web.pages.texts import Texts
 
 STEPS = 11

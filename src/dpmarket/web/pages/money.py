@@ -8,13 +8,14 @@ import polars as pl
 from fastapi import APIRouter, Response
 
 from dpmarket.campaign import views
-from dpmarket.campaign.bank_file import BankAccount, accounts_in
+from dpmarket.campaign.bank_file import BankAccount, read_accounts
 from dpmarket.campaign.oversight import list_entries
+from dpmarket.campaign.payout_files import FORMATS
 from dpmarket.campaign.rules.amounts import money_text
 from dpmarket.campaign.transaction import nothing
 from dpmarket.errors import FileProblem, InvalidInput, MarketRefusal
 from dpmarket.files.formulas import csv_text
-from dpmarket.web.api import PayoutId, bank_file_of, lines_of
+from dpmarket.web.api import PayoutId, bank_file_of, lines_of, payout_file_of
 from dpmarket.web.pages.forms import Sent
 from dpmarket.web.pages.member import HOME, Visited
 from dpmarket.web.pages.rendering import attached, see
@@ -48,6 +49,14 @@ def lines(payout: PayoutId, visit: Visited) -> Response:
     return attached(f"payout-{made.payout.number}.csv", csv_text(table))
 
 
+@router.get("/payouts/{payout}/{kind}.csv")
+def payout_file(payout: PayoutId, kind: str, visit: Visited) -> Response:
+    """Give a payout as a file for a gift-card provider, or for a panel's bonuses."""
+    if kind not in FORMATS:
+        raise nothing()
+    return attached(f"{kind}.csv", payout_file_of(visit.service, visit.caller, payout, kind))
+
+
 @router.post("/payouts/{payout}.xml")
 def bank_file(payout: PayoutId, form: Sent, visit: Visited) -> Response:
     """Give a payout as a file that banks take; the accounts that are sent are stored nowhere."""
@@ -56,7 +65,7 @@ def bank_file(payout: PayoutId, form: Sent, visit: Visited) -> Response:
     try:
         payer = BankAccount(form.text("name"), form.text("iban"))
         day = date.fromisoformat(form.text("day"))
-        accounts = accounts_in(form.files.get("accounts", b""))
+        accounts = read_accounts(form.files.get("accounts", b""))
     except (InvalidInput, FileProblem) as problem:
         raise MarketRefusal("invalid", str(problem)) from None
     except ValueError:

@@ -11,10 +11,10 @@ import numpy as np
 
 from dpmarket.campaign.log import canonical
 from dpmarket.campaign.opening import opening_of
+from dpmarket.campaign.rules.meaning import chance_of, epsilon_shown, guess_percent
 from dpmarket.campaign.rules.pricing import expected_error, guessing_error, prospect_for, terms_of
 from dpmarket.campaign.rules.rules_file import Rules, rules_from
 from dpmarket.errors import DpmarketError
-from dpmarket.web.pages.meaning import chance_of, epsilon_shown, guess_percent
 
 
 @dataclass(frozen=True)

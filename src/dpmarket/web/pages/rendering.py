@@ -13,6 +13,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from dpmarket.campaign.acts import shown_id
+from dpmarket.web.pages.brand import brand_of
 from dpmarket.web.pages.static import static_path
 from dpmarket.web.pages.texts import Texts, languages, other_languages, texts_for
 
@@ -55,6 +56,7 @@ def page(
         when=said.when,
         new_key=new_key,
         languages=other_languages(said.language),
+        brand=brand_of(request),
         here=request.url.path if request.method == "GET" else values.get("home") or "/",
         **values,
     )

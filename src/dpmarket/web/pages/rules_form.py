@@ -100,13 +100,13 @@ def rules_data(form: Form) -> dict[str, Any]:
         text = form.text(key.path)
         if text:
             table, name = key.path.split(".")
-            data.setdefault(table, {})[name] = _value(key.kind, text)
+            data.setdefault(table, {})[name] = value_in(key.kind, text)
     for row in range(MOST_ROWS):
         name = form.text(f"feature{row}.name")
         if name:
             data["features"][name] = _feature(form, f"feature{row}")
             asked[name] = question_in(form, f"feature{row}")
-    data["label"] = {"column": form.text("label.column"), "values": _listed(form.text("label.values"))}
+    data["label"] = {"column": form.text("label.column"), "values": listed(form.text("label.values"))}
     asked[form.text("label.column")] = question_in(form, "label")
     data["questions"] = {name: said for name, said in asked.items() if said}
     if form.text("costs.distribution").startswith("{"):  # a fitted one, copied from another draft
@@ -213,8 +213,8 @@ def _feature(form: Form, place: str) -> dict[str, Any]:
     declared: dict[str, Any] = {}
     for end, text in zip(ends, (form.text(f"{place}.low"), form.text(f"{place}.high")), strict=True):
         if text:
-            declared[end] = text if kind == "date" else _value("number", text)
-    categories = _listed(form.text(f"{place}.categories"))
+            declared[end] = text if kind == "date" else value_in("number", text)
+    categories = listed(form.text(f"{place}.categories"))
     if categories:
         declared["categories"] = categories
     if form.text(f"{place}.other"):
@@ -232,10 +232,11 @@ def _feature(form: Form, place: str) -> dict[str, Any]:
 def _gap_value(kind: str, text: str, declared: Mapping[str, Any]) -> Any:
     if kind == "truth":
         return {"yes": True, "true": True, "no": False, "false": False}.get(text.lower(), text)
-    return _value("number", text) if kind in ("", "number") and "categories" not in declared else text
+    return value_in("number", text) if kind in ("", "number") and "categories" not in declared else text
 
 
-def _listed(text: str) -> list[str]:
+def listed(text: str) -> list[str]:
+    """Return the parts of a text with commas between them."""
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
@@ -248,7 +249,8 @@ def _kind(annotation: Any) -> tuple[str, tuple[str, ...]]:
     return {int: "whole", float: "number"}.get(parts[0], "text"), ()
 
 
-def _value(kind: str, text: str) -> Any:
+def value_in(kind: str, text: str) -> Any:
+    """Return what was typed as a value of a key's kind; what is none is left for the rules to refuse."""
     if kind == "whole" and text.isdecimal() and len(text) < 16:
         return int(text)
     if kind in ("number", "whole"):

@@ -11,13 +11,7 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from dpmarket.campaign import schema, views
 from dpmarket.campaign.acts import ACTS, Caller
 from dpmarket.campaign.rules.encoding import encode_record
-from dpmarket.campaign.rules.rules_file import Rules, rules_from
-from dpmarket.campaign.transaction import nothing
-from dpmarket.certificates import verify
-from dpmarket.errors import MarketRefusal
-from dpmarket.web.auth import SignedSeller, TheService
-from dpmarket.web.pages.forms import Form, Sent, number_in
-from dpmarket.web.pages.meaning import (
+from dpmarket.campaign.rules.meaning import (
     REFERENCE,
     chance_of,
     cost_of,
@@ -25,6 +19,12 @@ from dpmarket.web.pages.meaning import (
     epsilon_shown,
     guess_percent,
 )
+from dpmarket.campaign.rules.rules_file import Rules, rules_from
+from dpmarket.campaign.transaction import nothing
+from dpmarket.certificates import verify
+from dpmarket.errors import MarketRefusal
+from dpmarket.web.auth import SignedSeller, TheService
+from dpmarket.web.pages.forms import Form, Sent, number_in
 from dpmarket.web.pages.menu import Choices, choices_of
 from dpmarket.web.pages.record_form import (
     OTHER,
@@ -121,7 +121,8 @@ def consent(view: Viewed) -> Response:
     ceiling = view.me.ceiling or 0.0
     values = {
         "consent": shown,
-        "paragraphs": [part.strip() for part in shown.text.split("\n\n") if part.strip()],
+        "paragraphs": _paragraphs(shown.text),
+        "notice": _paragraphs(shown.notice),
         "roles": roles,
         "fields": fields_of_form(view.rules, language),
         "wanted": wanted_of(view.rules),
@@ -314,6 +315,10 @@ def effect_of(view: View) -> str:
         return "after"
     effects = {"delivered": "delivered", "accepted": "quoted", "quoted": "quoted"}
     return effects.get(view.me.state, "before")
+
+
+def _paragraphs(text: str) -> list[str]:
+    return [part.strip() for part in text.split("\n\n") if part.strip()]
 
 
 def _choose(view: View, *, line: int = 1, problem: str | None = None) -> Response:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dpmarket.web.pages.forms import Form, number_in
-from dpmarket.web.pages.rules_form import question_in
+from dpmarket.web.pages.forms import Form
+from dpmarket.web.pages.rules_form import listed, question_in, value_in
 from dpmarket.web.pages.statistics import NUMBERS
 
 KINDS = ("mean", "share", "histogram", "quantile", "vector_mean")
@@ -74,24 +74,14 @@ def _question(form: Form, line: int) -> dict[str, Any]:
 
     question: dict[str, Any] = {"kind": typed("kind"), "column": typed("column")}
     if typed("kind") == "vector_mean":  # of several columns, which are typed into the same field
-        question = {"kind": typed("kind"), "columns": _listed(typed("column"))}
+        question = {"kind": typed("kind"), "columns": listed(typed("column"))}
     for key in _NUMBERS:
         if typed(key):
-            question[key] = _number(typed(key))
+            question[key] = value_in("number", typed(key))
     if typed("steps"):
-        steps = typed("steps")
-        question["steps"] = int(steps) if steps.isdecimal() and len(steps) < 16 else steps
+        question["steps"] = value_in("whole", typed("steps"))
     if typed("edges"):
-        question["edges"] = [_number(part) for part in _listed(typed("edges"))]
+        question["edges"] = [value_in("number", part) for part in listed(typed("edges"))]
     if typed("categories"):
-        question["categories"] = _listed(typed("categories"))
+        question["categories"] = listed(typed("categories"))
     return question
-
-
-def _number(text: str) -> Any:
-    number = number_in(text)
-    return text if number is None else number
-
-
-def _listed(text: str) -> list[str]:
-    return [part.strip() for part in text.split(",") if part.strip()]

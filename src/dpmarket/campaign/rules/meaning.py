@@ -7,6 +7,7 @@ an (epsilon, delta) guarantee bounds the chance by ``(exp(epsilon) + delta) / (1
 from __future__ import annotations
 
 import math
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from fractions import Fraction
 
 REFERENCE = 60
@@ -37,11 +38,7 @@ def epsilon_left(epsilon: float) -> float:
     >>> epsilon_left(0.47399), epsilon_left(12.0), epsilon_left(0.0)
     (0.473, 12.0, 0.0)
     """
-    if epsilon <= 0.0:
-        return 0.0
-    place = 2 - math.floor(math.log10(epsilon))
-    shown = round(math.floor(epsilon * 10.0**place) / 10.0**place, max(place, 0))
-    return shown if shown <= epsilon else round(shown - 10.0**-place, max(place, 0))
+    return _three_digits(epsilon, ROUND_FLOOR)
 
 
 def epsilon_shown(epsilon: float) -> float:
@@ -52,11 +49,11 @@ def epsilon_shown(epsilon: float) -> float:
     >>> epsilon_shown(0.47301), epsilon_shown(12.0), epsilon_shown(0.0)
     (0.474, 12.0, 0.0)
     """
-    if epsilon <= 0.0:
-        return 0.0
-    place = 2 - math.floor(math.log10(epsilon))
-    shown = round(math.ceil(epsilon * 10.0**place) / 10.0**place, max(place, 0))
-    return shown if shown >= epsilon else round(shown + 10.0**-place, max(place, 0))
+    return _three_digits(epsilon, ROUND_CEILING)
+
+
+def _three_digits(epsilon: float, rounding: str) -> float:
+    return float(Context(prec=3, rounding=rounding).create_decimal_from_float(max(epsilon, 0.0)))
 
 
 def chance_of(delta: float | None) -> int | None:

@@ -1,0 +1,76 @@
+"""The service's own name, logo and colour, from its settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from fastapi import APIRouter, Request, Response
+
+from dpmarket.campaign.transaction import nothing
+from dpmarket.errors import FileProblem
+from dpmarket.web.auth import TheService
+from dpmarket.web.settings import Settings
+
+router = APIRouter(include_in_schema=False)
+_KINDS = {".svg": "image/svg+xml", ".png": "image/png"}
+_LARGEST = 200_000
+_KEEP = {"Cache-Control": "public, max-age=3600"}
+
+
+@dataclass(frozen=True)
+class Brand:
+    """What pages show of the operator: a name, and the addresses of a logo and a style sheet, if any."""
+
+    name: str | None
+    logo: str | None
+    style: str | None
+
+
+def brand_of(request: Request) -> Brand:
+    """Return the brand of the service whose request this is."""
+    settings: Settings = request.app.state.service.settings
+    logo, colour = settings.brand_logo, settings.brand_colour
+    return Brand(
+        settings.brand_name,
+        None if logo is None else "/brand/logo?" + sha256(str(logo).encode()).hexdigest()[:8],
+        None if colour is None else f"/brand/style.css?{colour[1:]}",
+    )
+
+
+def check_brand(settings: Settings) -> None:
+    """Refuse a logo that is not there, too large, or no picture."""
+    if settings.brand_logo is not None:
+        _logo(settings.brand_logo)
+
+
+@router.get("/brand/logo")
+def logo(service: TheService) -> Response:
+    """Give the logo; as a page of its own it can run nothing."""
+    path = service.settings.brand_logo
+    if path is None:
+        raise nothing()
+    kind, content = _logo(path)
+    policy = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"}
+    return Response(content, media_type=kind, headers={**_KEEP, **policy})
+
+
+@router.get("/brand/style.css")
+def style(service: TheService) -> Response:
+    """Give the colour as a style sheet."""
+    colour = service.settings.brand_colour
+    if colour is None:
+        raise nothing()
+    return Response(f"header {{ border-top: .4rem solid {colour}; }}\n", media_type="text/css", headers=_KEEP)
+
+
+def _logo(path: Path) -> tuple[str, bytes]:
+    kind = _KINDS.get(path.suffix.lower())
+    try:
+        content = path.read_bytes() if kind and path.stat().st_size <= _LARGEST else b""
+    except OSError:
+        content = b""
+    if kind is None or not content:
+        raise FileProblem("cannot use brand_logo: expected a .svg or .png file of at most 200 kB.")
+    return kind, content
