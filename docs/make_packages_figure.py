@@ -1,4 +1,4 @@
-"""Draw docs/_static/packages.svg from the import graph: the packages of dpmarket and which imports which.
+"""Draw docs/_static/packages.svg: the packages of dpmarket, their lines of code, and which imports which.
 
 A package is drawn one row below the lowest package that it imports. An arrow leads from a package to its
 importer; arrows that follow from two others are left out.
@@ -11,6 +11,7 @@ from pathlib import Path
 import grimp
 
 TARGET = Path(__file__).parent / "_static" / "packages.svg"
+SOURCE = Path(__file__).parents[1] / "src" / "dpmarket"
 # What each package makes, in two or three words; helper modules that all packages share are left out.
 MAKES = {
     "files": "tables, documents",
@@ -28,7 +29,7 @@ MAKES = {
     "web": "the service",
     "cli": "commands",
 }
-WIDTH, HEIGHT, GAP_X, GAP_Y, LEFT, TOP = 128, 44, 22, 40, 12, 12
+WIDTH, HEIGHT, GAP_X, GAP_Y, LEFT, TOP = 128, 58, 22, 40, 12, 12
 COLOURS = ("#0072b2", "#007a5a", "#a8560a", "#7a4a8a", "#6b6b6b")
 
 
@@ -46,6 +47,12 @@ def uses() -> dict[str, set[str]]:
             if len(other) > 1 and other[1] in MAKES and other[1] != parts[1]:
                 packages.add(other[1])
     return found
+
+
+def size(package: str) -> int:
+    """Return how many lines a package has, docstrings included, in hundreds."""
+    lines = sum(len(path.read_text().splitlines()) for path in (SOURCE / package).rglob("*.py"))
+    return round(lines, -2)
 
 
 def rows_of(used: dict[str, set[str]]) -> dict[str, int]:
@@ -133,6 +140,8 @@ def draw() -> str:
             f'fill="#fff">{package}</text>',
             f'<text x="{x + WIDTH // 2}" y="{y + 35}" font-size="11.5" text-anchor="middle" '
             f'fill="#fff">{MAKES[package]}</text>',
+            f'<text x="{x + WIDTH // 2}" y="{y + 50}" font-size="11.5" text-anchor="middle" '
+            f'fill="#fff">{size(package):,} lines</text>',
         ]
     return "\n".join([*parts, "</svg>", ""])
 

@@ -37,7 +37,7 @@ LOOK = {
     "grid.color": "#dddddd", "axes.spines.top": False, "axes.spines.right": False, "lines.markersize": 3.5,
     "legend.frameon": True, "legend.edgecolor": "none", "legend.framealpha": 0.7, "legend.fontsize": 8.0,
     "lines.linewidth": 1.4, "figure.constrained_layout.use": True,
-    "axes.prop_cycle": cycler(color=COLOURS),
+    "axes.prop_cycle": cycler(linestyle=["-", "--"]) * cycler(color=COLOURS),
 }  # fmt: skip
 
 

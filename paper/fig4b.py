@@ -137,7 +137,7 @@ def draw(table):
     usual = name_of(BASE).split(", ")
     for (name,), group in table.filter(method="joint").group_by("given", maintain_order=True):
         changed = ", ".join(part for part in name.split(", ") if part not in usual)
-        right.plot(group["mu"], group["test_error"], "o-", label=changed or "as on the left")
+        right.plot(group["mu"], group["test_error"], marker="o", label=changed or "as on the left")
     label(right, "Other settings, test error", "μ", "error", log="x")
     right.legend(fontsize=6)
     return drawn
