@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from _markdown import write_tables
-from _results import Table, at_most, tell
+from _results import Table, tell
 from dpmarket.costs import Uniform
 from dpmarket.files import csv_columns, packaged_member
 from dpmarket.learning import PrivateLogisticRegression, PublicEncoder
@@ -24,6 +24,7 @@ from dpmarket.privacy import Release, logistic_loss
 
 COSTS = Uniform(1, 5)
 LARGEST, SELLERS, CAMPAIGNS, SIMULATED = 8_000, 1_000, 30, 100
+AIM = 0.02
 BUDGETS = (500.0, 1_000.0, 2_000.0, 4_000.0)
 SETS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "computers": ("Ecdat/Computers", "price", ()),
@@ -52,7 +53,7 @@ def public_table(name: str) -> tuple[pl.DataFrame, np.ndarray]:
     return frame.drop(outcome, *left_out), np.where(y > np.median(y), "above", "not above")
 
 
-def compare(name: str) -> list[list[object]]:
+def compare(name: str) -> list[list[str]]:
     """Return the forecast and the mean of real campaigns for every budget."""
     (table, y), rng = public_table(name), np.random.default_rng(0)
     rows = rng.permutation(len(y))[:LARGEST]
@@ -66,7 +67,7 @@ def compare(name: str) -> list[list[object]]:
     plans = [plan(COSTS, objective, SELLERS, budget) for budget in BUDGETS]
     found = forecast(plans, COSTS, model, X[public], y[public], campaigns=SIMULATED, rng=rng)
     expected = {one.budget: one for one in found.predictions if one.rule == "personal prices"}
-    lines: list[list[object]] = []
+    lines: list[list[str]] = []
     for budget in BUDGETS:
         mechanism, scores = CrossPricedMechanism(COSTS, objective, budget), []
         for _ in range(CAMPAIGNS):
@@ -80,7 +81,7 @@ def compare(name: str) -> list[list[object]]:
         error = float(np.std(scores, ddof=1) / np.sqrt(CAMPAIGNS))
         lines.append([
             f"{name}, {budget:,.0f}", f"{one.score:.3f} ± {one.standard_error:.3f}",
-            f"{real:.3f} ± {error:.3f}", at_most(0.02, abs(one.score - real), ".3f"),
+            f"{real:.3f} ± {error:.3f}", f"{abs(one.score - real):.3f}",
             f"{found.guessing:.3f}",
         ])  # fmt: skip
     return lines
@@ -96,6 +97,8 @@ def tables() -> Iterator[Table]:
         f"and mean of {CAMPAIGNS} campaigns",
         ["set, budget", "forecast", "real", "difference", "guessing"],
         lines,
+        f"Aim: a difference of at most {AIM}; missed in {sum(float(line[3]) > AIM for line in lines)} of "
+        f"{len(lines)} rows.",
     )
 
 
