@@ -148,7 +148,7 @@ def intervals():
         for name in off
     ]
     yield Table(
-        f"Private statistics of {SELLERS:,} people with epsilons from 0 to {most:g}, and their 95% intervals; "
+        f"Private statistics of {SELLERS:,} people with epsilons from 0 to {most:g}, their 95% intervals; "
         f"{markets():,} releases each",
         ["statistic", "root mean square error", "half-width or radius", "coverage"],
         rows,
