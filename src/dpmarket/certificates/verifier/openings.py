@@ -95,6 +95,8 @@ def _keeps_bounds(public: Public, lines: Sequence[Line]) -> bool:
             )
             shares[int(line["group"])].append(float(share))
     sold = [(group["share"], own) for group, own in zip(market["groups"], shares, strict=True) if own]
+    if market.get("coverage", "hard") != "hard":  # no quota is fixed: everybody counts as one group
+        sold = [(1.0, [share for own in shares for share in own])]
     total, whole = math.fsum(math.fsum(own) for _, own in sold), math.fsum(share for share, _ in sold)
     good = (
         objective["max_mean_epsilon"] is None or total <= objective["max_mean_epsilon"] * len(lines) * _ROOM
