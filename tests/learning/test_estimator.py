@@ -193,7 +193,7 @@ BAD_PROMISES = [
     ([0.5, np.inf, 1.0], InvalidInput, "1 infinite"),
     ([0.5, 1.0], InvalidInput, "one epsilon per record, 3, got 2"),
     (["a", "b", "c"], InvalidInput, "expected epsilons to be numbers"),
-    ("text", InvalidInput, "expected epsilons to be numbers"),
+    ("text", InvalidInput, "by name to be columns of X, a data frame"),
     ([0.0, 0.0, 0.0], InvalidInput, "at least one epsilon above"),
     ([1e-6, 0.0, 1e-9], InvalidInput, "at least one epsilon above"),
     ([[0.5], [0.5], [0.5]], InvalidInput, "to be a vector"),

@@ -5,17 +5,17 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from itertools import chain
+from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-import polars as pl
 from sklearn.base import RegressorMixin  # type: ignore[import-untyped]
 
 from dpmarket import checks
 from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.distributed.cluster import Parts, client_of_caller, shared_ids
 from dpmarket.distributed.samples import PartedColumn
-from dpmarket.distributed.sums import PartedRecords, getattr_of
+from dpmarket.distributed.sums import PartedRecords
 from dpmarket.errors import InvalidInput
 from dpmarket.learning.messages import validated
 from dpmarket.learning.people import Holding
@@ -108,18 +108,18 @@ def fit(
     names = {"epsilons": epsilons, "people": people, "common": getattr(estimator, "epsilon", None)}
     frames = Parts(client, client.compute(list(ddf.to_delayed())))
     owned = frames.map(_owned, **names, limit=int(limit))
-    budgets: list[FloatArray] = owned.get(getattr_of, name="epsilons")
+    budgets: list[FloatArray] = owned.get(attrgetter("epsilons"))
     sizes = [own.size for own in budgets]
     if not sum(sizes):
         raise InvalidInput("expected at least one record, found none in all partitions.")
     promised, holding = np.concatenate(budgets), Holding(None, sum(sizes), None)
     if people is not None:
-        if shared_ids(lambda key: owned.map(_hashes, key=key)):
+        if shared_ids(owned, attrgetter("names")):
             raise InvalidInput(
                 "expected all records of a person in one partition; some people have records in two: "
                 "shuffle by that column first."
             )
-        every = tuple(chain.from_iterable(owned.get(getattr_of, name="names")))
+        every = tuple(chain.from_iterable(owned.get(attrgetter("names"))))
         holding = Holding(None, len(every), every)
     if isinstance(estimator, Statistic | SeveralStatistics):
         _release(estimator, owned, sizes, columns, promised, account)
@@ -153,10 +153,6 @@ def _owned(frame: Any, epsilons: str | None, people: str | None, common: float |
     if len(names) and int(np.bincount(owners)[own > 0.0].max(initial=0)) > limit:
         raise InvalidInput(f"expected at most rows_per_person = {limit} records of one person, found more.")
     return Owned(frame, owners, own, list(names))
-
-
-def _hashes(own: Owned, key: int) -> pl.Series:
-    return pl.Series([str(name) for name in own.names or ()], dtype=pl.String).hash(key).sort()
 
 
 def _named(columns: Any, frame: Any) -> Any:
@@ -205,7 +201,7 @@ def train_parts(
     for name, value in facts.items():
         setattr(fitted, name, value)
     filled = [k for k, one in enumerate(found) if one is not None]
-    parts = Parts(read.client, [read.futures[k] for k in filled]).map(_records)
+    parts = Parts(read.client, [read.futures[k] for k in filled]).map(itemgetter(0))
     records = PartedRecords(parts, filled, tables.get(_people), facts["n_features_in_"])
     fitted._fit_records(records, loss, promised, holding, source, account)
     estimator.__dict__ = fitted.__dict__
@@ -234,8 +230,3 @@ def _read(own: tuple[Any, Any, IntArray, FloatArray], estimator: Any) -> Any:
 
 def _facts(own: Any) -> Any:
     return None if own is None else own[1:]
-
-
-def _records(own: Any) -> Records:
-    found: Records = own[0]
-    return found
