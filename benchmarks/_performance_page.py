@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from _markdown import escaped, markdown_rows, markdown_table
+from _markdown import escaped, markdown_table
 from _results import Result, results
 from dpmarket.files import write_bytes
 
@@ -57,8 +57,7 @@ def performance_page(found: Mapping[str, Result], before: str = "") -> str:
         if name not in QUALITY:
             lines += _section(name, found.get(name), before)
     lines += ["", "## Not about speed", ""]
-    rows = [[f"`{name}`", f"[]({page})"] for name, page in QUALITY.items()]
-    lines += markdown_rows(["script", "where the result is"], rows)
+    lines += [f"- `{name}`: []({page})" for name, page in QUALITY.items()]
     return "\n".join(lines) + "\n"
 
 
