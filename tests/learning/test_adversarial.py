@@ -6,6 +6,7 @@ import polars as pl
 import pytest
 
 from dpmarket import InvalidInput, PrivateLogisticRegression, PublicScaler
+from dpmarket.learning import PrivateBinomialRegression, PrivateLinearRegression, PrivateQuantileRegressor
 from dpmarket.privacy import Release, SeededNoise
 
 RECORDS = 60
@@ -93,6 +94,15 @@ def test_no_message_of_any_method_quotes_a_record():
             call()
         assert "secret" not in str(refusal.value)
         assert "0.123" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("y", [["secret"] * 40, np.array(["1.5", "secret"] * 20)], ids=["list", "array"])
+def test_no_message_about_labels_that_are_no_numbers_quotes_one(y):
+    x = np.zeros((40, 1))
+    for kind in (PrivateLinearRegression, PrivateQuantileRegressor, PrivateBinomialRegression):
+        with pytest.raises(InvalidInput, match="expected y to hold numbers only") as refusal:
+            kind(epsilon=1.0).fit(x, y)
+        assert "secret" not in str(refusal.value)
 
 
 FRAMES = {
