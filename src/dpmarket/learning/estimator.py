@@ -92,8 +92,6 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         X, y, kept = taking_part(X, y, budgets, holding, reserve)
         numeric = isinstance(self, RegressorMixin)
         x, y = validated(self, X, y, accept_sparse="csr", y_numeric=numeric, **options)
-        if numeric and y.dtype.kind not in "fiub":
-            raise InvalidInput("expected y to hold numbers only, found something else.")
         return Records(x, y, kept, holding), budgets
 
     def _finish(self, holding: Holding, source: NoiseSource, account: PrivacyAccount | None) -> None:
