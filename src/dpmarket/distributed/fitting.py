@@ -8,12 +8,11 @@ from itertools import chain
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-import polars as pl
 from sklearn.base import RegressorMixin  # type: ignore[import-untyped]
 
 from dpmarket import checks
 from dpmarket.arrays import FloatArray, IntArray
-from dpmarket.distributed.cluster import Parts, client_of_caller, shared_ids
+from dpmarket.distributed.cluster import Parts, client_of_caller
 from dpmarket.distributed.samples import PartedColumn
 from dpmarket.distributed.sums import PartedRecords, getattr_of
 from dpmarket.errors import InvalidInput
@@ -26,6 +25,19 @@ from dpmarket.statistics.statistic import Statistic
 
 Fitted = TypeVar("Fitted")
 _FITTED = ("classes_", "n_features_in_", "feature_names_in_")
+
+
+class _Named(NamedTuple):
+    """An account that knows people by their names, for statistics that know them by their positions."""
+
+    account: PrivacyAccount
+    holding: Holding
+
+    def charge(self, people: Sequence[Any], *amounts: Any, **more: Any) -> None:
+        self.account.charge([self.holding.names()[place] for place in people], *amounts, **more)
+
+    def left(self, people: Sequence[Any]) -> FloatArray:
+        return self.account.left([self.holding.names()[place] for place in people])
 
 
 class Owned(NamedTuple):
@@ -114,15 +126,16 @@ def fit(
         raise InvalidInput("expected at least one record, found none in all partitions.")
     promised, holding = np.concatenate(budgets), Holding(None, sum(sizes), None)
     if people is not None:
-        if shared_ids(lambda key: owned.map(_hashes, key=key)):
+        every = tuple(chain.from_iterable(owned.get(getattr_of, name="names")))
+        if len(set(every)) < len(every):
             raise InvalidInput(
                 "expected all records of a person in one partition; some people have records in two: "
                 "shuffle by that column first."
             )
-        every = tuple(chain.from_iterable(owned.get(getattr_of, name="names")))
         holding = Holding(None, len(every), every)
     if isinstance(estimator, Statistic | SeveralStatistics):
-        _release(estimator, owned, sizes, columns, promised, account)
+        charged = None if account is None else _Named(account, holding)
+        _release(estimator, owned, sizes, columns, promised, charged)
         estimator.people_ = holding.people
         return estimator
     if target is None:
@@ -153,10 +166,6 @@ def _owned(frame: Any, epsilons: str | None, people: str | None, common: float |
     if len(names) and int(np.bincount(owners)[own > 0.0].max(initial=0)) > limit:
         raise InvalidInput(f"expected at most rows_per_person = {limit} records of one person, found more.")
     return Owned(frame, owners, own, list(names))
-
-
-def _hashes(own: Owned, key: int) -> pl.Series:
-    return pl.Series([str(name) for name in own.names or ()], dtype=pl.String).hash(key).sort()
 
 
 def _named(columns: Any, frame: Any) -> Any:
