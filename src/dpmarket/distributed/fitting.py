@@ -117,9 +117,10 @@ def fit(
     limit = getattr(estimator, "rows_per_person", 1) if getattr(estimator, "delta", None) is None else 2**53
     if isinstance(estimator, SeveralStatistics):
         limit = min(one.rows_per_person for one in estimator.statistics.values())
+    reserve: Any = estimator.numerical_epsilon if getattr(estimator, "delta", 0.0) is None else 0.0  # type: ignore[attr-defined]
     names = {"epsilons": epsilons, "people": people, "common": getattr(estimator, "epsilon", None)}
     frames = Parts(client, client.compute(list(ddf.to_delayed())))
-    owned = frames.map(_owned, **names, limit=int(limit))
+    owned = frames.map(_owned, **names, limit=int(limit), reserve=float(reserve))
     budgets: list[FloatArray] = owned.get(getattr_of, name="epsilons")
     sizes = [own.size for own in budgets]
     if not sum(sizes):
@@ -145,7 +146,9 @@ def fit(
     return estimator
 
 
-def _owned(frame: Any, epsilons: str | None, people: str | None, common: float | None, limit: int) -> Owned:
+def _owned(
+    frame: Any, epsilons: str | None, people: str | None, common: float | None, limit: int, reserve: float
+) -> Owned:
     """Return a partition's rows with their owners, in the order in which these first appear."""
     for name in (epsilons, people):
         if name is not None and name not in frame.columns:
@@ -163,7 +166,7 @@ def _owned(frame: Any, epsilons: str | None, people: str | None, common: float |
     own[owners] = budgets
     if not np.array_equal(own[owners], budgets):
         raise InvalidInput("expected one epsilon for each person; somebody's records have different ones.")
-    if len(names) and int(np.bincount(owners)[own > 0.0].max(initial=0)) > limit:
+    if len(names) and int(np.bincount(owners)[own > reserve].max(initial=0)) > limit:
         raise InvalidInput(f"expected at most rows_per_person = {limit} records of one person, found more.")
     return Owned(frame, owners, own, list(names))
 
