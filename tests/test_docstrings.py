@@ -23,7 +23,7 @@ PrivacyAudit claim_of Check Sellers Money make_certificate describe_market descr
 describe_statistics rules_digest CertifiedStatistic check_certificate new_signing_key read_certificate
 read_signature sign write_certificate Statistic affairs
 german_health health_insurance unemployment_benefits PrivacyAccount Plan TruthfulnessAudit
-ParticipationAudit"""
+ParticipationAudit Forecast Prediction"""
 
 
 def public_names():

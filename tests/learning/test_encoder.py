@@ -239,11 +239,16 @@ def test_no_message_quotes_a_value():
     assert caught.value.__context__ is None or caught.value.__suppress_context__
 
 
+def test_a_number_beyond_floats_is_refused_like_any_other_value():
+    with pytest.raises(InvalidInput, match="column 'age': expected numbers"):
+        PublicEncoder({"age": {"low": 0, "high": 99}}).fit_transform({"age": [10**400]})
+
+
 def test_a_yes_or_no_column_reads_words_and_refuses_other_texts():
     rows = PublicEncoder({"a": YesNo()}, sparse_output=False).fit_transform(
-        {"a": ["yes", "NO", "true", "False", "1", "0"]}
+        {"a": ["yes", "NO", "ja", "False", "1", "0"]}
     )
     assert (rows[:, 0] > 0.0).tolist() == [True, False, True, False, True, False]
-    for word in ("maybe", "ja", ""):
+    for word in ("maybe", "perhaps", ""):
         with pytest.raises(InvalidInput, match="other texts"):
             PublicEncoder({"a": YesNo()}).fit_transform({"a": ["yes", word]})

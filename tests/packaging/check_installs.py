@@ -30,6 +30,7 @@ assert not missing, f"{{missing}} came without an extra"
 USES = {
     "": MARKET + LACKS.format(names=["fastapi", "cryptography", "sphinx", "pytest", "statsmodels"]),
     "service": MARKET + "from dpmarket.web import Client\nimport dpmarket.web.app, psycopg, cryptography\n",
+    "excel": "import openpyxl\n",
     "dask": "from dpmarket.distributed import connected\n"
     "if __name__ == '__main__':\n"
     "    with connected('local') as client:\n"

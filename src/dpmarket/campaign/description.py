@@ -123,9 +123,11 @@ def _rules(path: str | os.PathLike[str]) -> Description:
     data = rules.model_dump(mode="json", exclude_none=True)
     if "://" in data["campaign"].get("database", ""):
         data["campaign"]["database"] = _without_password(data["campaign"]["database"])
+    tables = {name: table for name, table in data.items() if name != "screening"}
+    tables |= {f"screening {k}": question for k, question in enumerate(data["screening"], 1)}
     rows = [
         (f"{table}.{key}", str(value))
-        for table, content in data.items()
+        for table, content in tables.items()
         for key, value in content.items()
         if not (table == "costs" and isinstance(value, dict))
         and not (rules.statistics and table == "training" and key != "outside_bounds")  # of models

@@ -103,7 +103,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         if count is None:
             validated(self, X, y, accept_sparse="csr", **options)
             raise InvalidInput("expected as many labels as records.")
-        budgets, holding = read_budgets(self.epsilon, epsilons, people, count, rows)
+        budgets, holding = read_budgets(self.epsilon, epsilons, people, count, rows, reserve)
         X, y, kept = taking_part(X, y, budgets, holding, reserve)
         numeric = isinstance(self, RegressorMixin)
         x, y = validated(self, X, y, accept_sparse="csr", y_numeric=numeric, **options)

@@ -22,6 +22,11 @@ def make_private_pipeline(encoder: Any, model: Any) -> Pipeline:
     model
         A private estimator without a ``noise_norm`` of its own. A copy is used.
 
+    Returns
+    -------
+    sklearn.pipeline.Pipeline
+        Of the encoder and the model.
+
     Notes
     -----
     If a setting of the encoder is changed later so that its norm is another one, ``fit`` finds rows that are

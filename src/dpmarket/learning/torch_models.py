@@ -12,6 +12,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -305,11 +306,17 @@ class PrivateTorchRegressor(RegressorMixin, _PrivateTorchModel):  # type: ignore
 
     def _loss(self) -> TorchLoss:
         chosen: Callable[..., torch.Tensor] = _huber if self.loss is None else self.loss
-        return lambda outputs, labels: chosen(outputs.reshape(labels.shape), labels)
+        return partial(_one_output, chosen)
 
     def predict(self, X: Any) -> FloatArray:
         """Return the predicted label of each record, shape (records,)."""
         return self._outputs(X)[:, 0] * float(self.scale) + float(self.center)
+
+
+def _one_output(
+    loss: Callable[..., torch.Tensor], outputs: torch.Tensor, labels: torch.Tensor
+) -> torch.Tensor:
+    return loss(outputs.reshape(labels.shape), labels)
 
 
 def _huber(outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:

@@ -173,6 +173,7 @@ class CrossPricedMechanism:
             "objective": self.objective.to_dict(),
             "epsilon_cost": self.epsilon_cost.to_dict(),
             "groups": [group.to_dict() for group in self.groups],
+            "coverage": self.coverage if math.isfinite(self.coverage) else "hard",
             "budget": self.budget,
             **prices.to_dict(),
             "histograms": prices.histograms.tolist(),

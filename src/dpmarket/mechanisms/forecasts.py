@@ -218,6 +218,11 @@ def forecast(
     rng
         Draws people and costs.
 
+    Returns
+    -------
+    Forecast
+        A prediction for each plan and rule, beside guessing and the ordinary estimator.
+
     Raises
     ------
     InvalidInput

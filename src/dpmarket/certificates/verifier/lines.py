@@ -218,6 +218,8 @@ def _keeps_bounds(public: Public, lines: Sequence[Line]) -> bool:
         if line["epsilon"] > 0.0:
             shares[int(line["group"])].append(float(public.market.amount(line["epsilon"], "shares")))
     sold = [(group["share"], own) for group, own in zip(groups, shares, strict=True) if own]
+    if public.market.found.get("coverage", "hard") != "hard":  # no quota is fixed: all count as one group
+        sold = [(1.0, [share for own in shares for share in own])]
     total, whole = math.fsum(math.fsum(own) for _, own in sold), math.fsum(share for share, _ in sold)
     most = objective["max_mean_epsilon"]
     good = most is None or total <= most * len(lines) * _ROOM

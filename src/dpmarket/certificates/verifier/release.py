@@ -318,7 +318,7 @@ def _norm(norm: Part) -> dict[str, Any]:
 
 def _statistic_problems(one: Part, rows: float) -> list[str]:
     question, numbers = one["question"], one["numerators"]
-    kind, labels = question["kind"], question.get("categories") or question.get("names") or ["one"]
+    kind, labels = question["kind"], question.get("categories", question.get("names", ["one"]))
     edges, candidates = question.get("edges"), question.get("candidates", ())
     # By how many times a weight one person's replaced records move what is released.
     moved = 1 if kind in ("mean", "share") or (kind == "histogram" and len(labels) == 2) else 2
@@ -328,7 +328,7 @@ def _statistic_problems(one: Part, rows: float) -> list[str]:
     tests = {
         "question": question["rows_per_person"] == rows
         and (kind != "mean" or question["low"] < question["high"])
-        and (kind != "histogram" or len(labels) >= 2)
+        and len(labels) >= (2 if kind == "histogram" else 1)
         and (edges is None or len(edges) == len(labels) + 1),
         "total_weight": 1 <= int(one["total_weight"]) <= _LARGEST_WEIGHT,
         "noise_scale": Fraction(one["noise_scale"])
