@@ -84,6 +84,16 @@ def test_a_person_in_two_partitions_is_refused(table, client):
             FEATURES, "two", people="who")  # fmt: skip
 
 
+def test_a_person_in_two_partitions_is_refused_also_where_one_names_people_by_other_numbers(table, client):
+    halves = [
+        table[: N // 2].assign(who=np.arange(N // 2)),
+        table[N // 2 :].assign(who=np.arange(N // 2) * 1.0),
+    ]
+    with pytest.raises(InvalidInput, match="in one partition"):
+        fit(MODELS["logistic"](epsilon=1.0), dd.from_map(lambda k: halves[k], [0, 1]),
+            FEATURES, "two", people="who")  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("model", "options", "words"),
     [

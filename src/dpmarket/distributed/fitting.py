@@ -156,7 +156,11 @@ def _owned(frame: Any, epsilons: str | None, people: str | None, common: float |
 
 
 def _hashes(own: Owned, key: int) -> pl.Series:
-    return pl.Series([str(name) for name in own.names or ()], dtype=pl.String).hash(key).sort()
+    # Equal numbers are one person, whatever type each partition has them in.
+    numbers = (
+        int(name) if isinstance(name, float) and name.is_integer() else name for name in own.names or ()
+    )
+    return pl.Series(list(map(str, numbers)), dtype=pl.String).hash(key).sort()
 
 
 def _named(columns: Any, frame: Any) -> Any:
