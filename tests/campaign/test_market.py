@@ -242,6 +242,30 @@ def test_clearing_that_finds_nothing_to_buy_never_hangs(market, clock, problem):
     balanced(market)
 
 
+def test_everybody_is_decided_about_again_if_a_seller_withdraws_while_a_campaign_clears(market, clock):
+    """Else a certificate would lack one of the sellers whose reports decided."""
+    live = Live(market, "offline", escrow=10_000)
+    who = [live.join(f"p{k}") for k in range(3)]
+    for me in who:
+        live.act(quoting.report, me, 2.0)
+    decided = []
+
+    def decide(frozen):
+        if not decided:
+            live.act(sellers.withdraw, who[0])
+        decided.append(len(frozen.people))
+        return half_price(frozen)
+
+    clock.now = CLOSES
+    live.work(campaigns.end_reports)
+    assert quoting.clear_campaign(market, live.campaign, decide) == "offered"
+    assert decided == [3, 2]
+    assert [live.state(one) for one in who] == ["withdrawn", "quoted", "quoted"]
+    with market.look() as c:
+        assert quoting.decided_of(c, live.campaign).height == 2
+    balanced(market)
+
+
 def test_a_buyer_who_would_buy_noise_must_confirm(market):
     plan = campaigns.Draft(name="x", channel="file", mechanism="offline", rules={})
     campaign = market.run(campaigns.draft, OWNER, plan)

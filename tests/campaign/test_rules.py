@@ -207,3 +207,10 @@ def test_a_delta_allows_as_many_people_as_a_tenth_of_one_may_fail():
 
 def test_money_is_written_with_its_currency():
     assert money_text(123456, 100, "EUR") == "1,234.56 EUR"
+
+
+def test_categories_and_labels_with_blanks_around_them_are_refused():
+    """Cells are compared without the blanks around them, so that such a category would match nobody."""
+    job = {"job": {"categories": ["baker", "smith "], "other": True}}
+    assert "no blanks around them" in refusals(features=job)
+    assert "no blanks around them" in refusals(label={"column": "label", "values": ["no", " yes"]})

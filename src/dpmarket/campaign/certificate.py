@@ -41,7 +41,7 @@ from dpmarket.mechanisms.cross_pricing import split
 from dpmarket.mechanisms.price_schedule import PriceSchedule
 from dpmarket.progress import StageProgress, silent
 
-LEFT = ("declined", "expired", "lapsed", "withdrawn")
+LEFT = ("declined", "expired", "lapsed", "withdrawn", "screened_out")
 """States of people who were quoted and left before the release."""
 
 

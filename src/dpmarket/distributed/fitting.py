@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from itertools import chain
+from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -14,7 +15,7 @@ from dpmarket import checks
 from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.distributed.cluster import Parts, client_of_caller
 from dpmarket.distributed.samples import PartedColumn
-from dpmarket.distributed.sums import PartedRecords, getattr_of
+from dpmarket.distributed.sums import PartedRecords
 from dpmarket.errors import InvalidInput
 from dpmarket.learning.messages import validated
 from dpmarket.learning.people import Holding
@@ -121,13 +122,13 @@ def fit(
     names = {"epsilons": epsilons, "people": people, "common": getattr(estimator, "epsilon", None)}
     frames = Parts(client, client.compute(list(ddf.to_delayed())))
     owned = frames.map(_owned, **names, limit=int(limit), reserve=float(reserve))
-    budgets: list[FloatArray] = owned.get(getattr_of, name="epsilons")
+    budgets: list[FloatArray] = owned.get(attrgetter("epsilons"))
     sizes = [own.size for own in budgets]
     if not sum(sizes):
         raise InvalidInput("expected at least one record, found none in all partitions.")
     promised, holding = np.concatenate(budgets), Holding(None, sum(sizes), None)
     if people is not None:
-        every = tuple(chain.from_iterable(owned.get(getattr_of, name="names")))
+        every = tuple(chain.from_iterable(owned.get(attrgetter("names"))))
         if len(set(every)) < len(every):
             raise InvalidInput(
                 "expected all records of a person in one partition; some people have records in two: "
@@ -217,7 +218,7 @@ def train_parts(
     for name, value in facts.items():
         setattr(fitted, name, value)
     filled = [k for k, one in enumerate(found) if one is not None]
-    parts = Parts(read.client, [read.futures[k] for k in filled]).map(_records)
+    parts = Parts(read.client, [read.futures[k] for k in filled]).map(itemgetter(0))
     records = PartedRecords(parts, filled, tables.get(_people), facts["n_features_in_"])
     fitted._fit_records(records, loss, promised, holding, source, account)
     estimator.__dict__ = fitted.__dict__
@@ -246,8 +247,3 @@ def _read(own: tuple[Any, Any, IntArray, FloatArray], estimator: Any) -> Any:
 
 def _facts(own: Any) -> Any:
     return None if own is None else own[1:]
-
-
-def _records(own: Any) -> Records:
-    found: Records = own[0]
-    return found

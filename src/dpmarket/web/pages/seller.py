@@ -217,7 +217,7 @@ def cost_form(form: Form, view: View) -> dict[str, Any] | Response:
     An amount is shown back before it is final: a report at which nothing is bought ends the participation.
     """
     if form.text("how") == "line":
-        if view.me.payment is not None:
+        if view.situation != "reserved":
             return see(HOME)  # pressed twice: the offer is there
         number = form.text("line")
         if not number.isdecimal() or len(number) > 5:
