@@ -91,7 +91,7 @@ def sample_template(
         )
     }  # fmt: skip
     table = read_table(sample)
-    declared, words = _declared_by(table, sample, used)
+    declared, words = declared_by(table, sample, used)
     found = _outcome_of(table, sample, named)
     for column, known in found.items():
         named |= known
@@ -101,18 +101,12 @@ def sample_template(
 
 
 def declared_by(
-    sample: str | os.PathLike[str], left_out: set[Any]
+    table: pl.DataFrame, sample: str | os.PathLike[str], left_out: set[Any]
 ) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
     """Return declarations for the columns of a public sample, and what each column was taken for.
 
     Columns of texts most of which differ, such as ids and names, are left out.
     """
-    return _declared_by(read_table(sample), sample, left_out)
-
-
-def _declared_by(
-    table: pl.DataFrame, sample: str | os.PathLike[str], left_out: set[Any]
-) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
     from dpmarket.learning.tables import declared_from
 
     read = {name: _as_meant(table, name, sample) for name in table.columns if name not in left_out}
