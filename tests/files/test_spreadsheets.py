@@ -98,7 +98,7 @@ def test_a_sample_without_labels_says_that_they_are_to_be_set(tmp_path):
     path = put(
         tmp_path, "sample.csv", "age,left\n" + "\n".join(f"{20 + k},{'x' * (k % 2)}" for k in range(40))
     )
-    text, words = sample_template(path, {"label.column": "left", "sellers.expected": 40})
+    _, words = sample_template(path, {"label.column": "left", "sellers.expected": 40})
     assert "set them" in words["left"]
     _, words = sample_template(path, {"label.column": "left", "label.values": ["no", "x"]})
     assert "left" not in words
