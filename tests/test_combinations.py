@@ -26,6 +26,7 @@ from support import networks
 from support.forging import canonical
 
 PEOPLE, POSTED = 20, 120  # a posted price buys from few
+EXPECTED = 100  # offline, markets of fewer are simulated before they open
 WAYS = (
     *("file offline", "file online", "file posted price", "many files offline"),
     *("live offline", "live online", "live posted price", "library offline"),
@@ -50,8 +51,12 @@ SLOW = [
     *((good, "live offline", "*") for good in ("categories", "softmax", "several*")),
     *((good, way, "*") for good in ("rows", "gaps*", "delta, *") for way in ("live *", "* posted price")),
     *((good, way, "*") for good in ("share", "histogram", "quantile", "vector mean") for way in ("live o*",)),
-    *((good, "* posted price", "*") for good in ("categories", "softmax", "mean", "share", "histogram")),
+    *((good, "* posted price", "*") for good in ("categories", "softmax*", "mean", "share", "histogram")),
     *((good, "* posted price", "*") for good in ("quantile", "vector mean")),
+    *((good, "live online", "*") for good in ("categories", "softmax", "mean")),
+    ("softmax, categories", "live offline", "*"),
+    *((good, "file online", "*") for good in ("rows", "softmax", "mean", "share", "histogram")),
+    *((good, "file online", "*") for good in ("vector mean", "quantile*", "regression, *", "delta, [rs]*")),
     *(("intervals", way, "*") for way in ("live o*", "* posted price", "file online")),
 ]
 
@@ -199,7 +204,8 @@ class FilePurchase:
         self.ids, costs, people = sellers(good, number)
         self._who = int(np.argmin(costs))
         self.cost, self._mechanism = costs[self._who], mechanism
-        rules = good.rules(number, **objective_of(mechanism))
+        expected = EXPECTED if mechanism == "offline" else number
+        rules = good.rules(expected, **objective_of(mechanism))
         self._campaign = kind(tempfile.mkdtemp(), rules, *tables(self.ids, costs, people))
 
     @functools.cached_property

@@ -21,6 +21,7 @@ HABITS = {
     "'the own', which is 'their own'": r"\b(?:an?|the) own\b",
     "a metaphor": r"\b(?:strangers?|crowds?|noise rooms?|errands?)\b",
     "'dearest', which is 'highest-cost'": r"\b[Dd]earest\b",
+    "'lying', which is 'misreporting'": r"\b(?:lying|lies) pays?\b|\btruth and lie\b",
 }  # fmt: skip
 WHAT = {
     "a sentence with 'what' as its subject": BEGINS + r"What\b(?![^.|]*\?)[^.|]*\.(?:\s|$)"
@@ -73,7 +74,7 @@ KINDS = {
     "modules": (prose_of_module, SOURCE.rglob("*.py")),
     "scripts": (prose_of_module, [*ROOT.glob("paper/*.py"), *ROOT.glob("benchmarks/*.py")]),
     "texts": (prose_of_texts, (SOURCE / "web" / "texts").glob("en*.toml")),
-    "templates": (prose_of_template, SOURCE.rglob("*.html")),
+    "templates": (prose_of_template, SOURCE.rglob("*.html*")),
 }  # fmt: skip
 
 
@@ -94,7 +95,7 @@ def test_the_english_has_none_of_the_listed_habits(kind):
     "sentence",
     ["Who sells is paid.", "It ends. Whoever comes is paid.", "- What is public is printed.",
      "Nobody was told.", "Records, too.", "2 payments not made", "Files from strangers",
-     "offers for who is seated", "the own report"],
+     "offers for who is seated", "the own report", "it makes lying pay"],
 )  # fmt: skip
 def test_a_habit_is_found(sentence):
     assert any(re.search(pattern, sentence) for pattern in (HABITS | WHAT).values())

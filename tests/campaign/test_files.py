@@ -27,7 +27,7 @@ class Folder:
         self.path, self.good = path, GOODS[good]
         path.mkdir(exist_ok=True)
         self.ids, self.costs, self.people = sellers(self.good, number)
-        self.rules = self.good.rules(number, **rules)
+        self.rules = self.good.rules(max(number, 100), **rules)
         self.write()
 
     def write(self, **given):
@@ -148,7 +148,7 @@ def test_an_offline_campaign_is_quoted_once_and_the_same_reports_again(new):
 
 def test_a_first_file_that_is_refused_does_not_fix_the_rules(new):
     folder = new("delta", 25)
-    folder.write(objective={"delta": 4e-3})
+    folder.write(objective={"delta": 4e-3}, sellers={"expected": 25})
     folder.ids += ["one more"]
     folder.costs, folder.people = [*folder.costs, 2.0], [*folder.people, folder.people[0]]
     folder.write()

@@ -301,9 +301,9 @@ def template(tmp_path_factory):
     return folder, ids, survey
 
 
-def test_two_thousand_acts_balance(template):
+def test_a_thousand_acts_balance(template):
     folder, ids, survey = template
-    assert run_machine(Machine, lambda new: (copy_of(folder, new), ids, survey), 46, 20) > 2000
+    assert run_machine(Machine, lambda new: (copy_of(folder, new), ids, survey), 32, 20) > 1000
     assert reached >= {"offered", "unpaid", "released", "cancelled"}, reached
 
 

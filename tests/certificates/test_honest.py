@@ -2,11 +2,7 @@
 
 import json
 import resource
-import shutil
-import subprocess
-import sys
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -212,34 +208,6 @@ def test_every_copy_of_the_page_is_the_same_fetches_nothing_and_holds_nobodys_da
     assert b"http" not in page.replace(b"http-equiv", b"")
     assert b"default-src 'none'" in page
     assert b"@" not in page.replace(b"@media", b"")
-
-
-def test_the_verifier_copied_away_runs_with_python_alone(tmp_path):
-    package = Path(dpm.__file__).parent / "certificates" / "verifier"
-    shutil.copytree(package, tmp_path / "verifier", ignore=shutil.ignore_patterns("__pycache__"))
-    files = [
-        str(FILES / f"cross-priced{end}")
-        for end in (".json", ".openings.json", ".reports.csv", ".rules.json")
-    ]
-    start = (
-        "import runpy, sys; sys.path.insert(0, sys.argv.pop(1)); "
-        "runpy.run_module('verifier', None, '__main__')"
-    )
-    options = ["--openings", files[1], "--reports", files[2], "--commitment", files[3]]
-    command = [sys.executable, "-I", "-S", "-c", start, str(tmp_path), files[0], *options]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "FAILS" not in done.stdout
-    papers = Papers.stored("delta-online")
-    line = papers.best
-    line["payment"] -= 1
-    papers.settle()
-    (tmp_path / "forged.json").write_bytes(papers.certificate())
-    (tmp_path / "receipt.json").write_bytes(papers.receipt(line))
-    command[-7:] = [str(tmp_path / "forged.json"), "--receipt", str(tmp_path / "receipt.json")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 1
-    assert "FAILS     receipt's payment" in done.stdout
 
 
 @pytest.mark.skipif(NODE is None, reason="needs node on the path")

@@ -282,7 +282,7 @@ def check_pairs(pairs, seed, grouped=0.5):
 
 
 def test_no_misreport_gains():
-    check_pairs(400, seed=1)
+    check_pairs(200, seed=1)
 
 
 @pytest.mark.slow

@@ -163,7 +163,7 @@ def test_no_report_moves_its_own_prices_when_quotas_are_soft():
     mechanism = CrossPricedMechanism(None, Objective.for_model(3), 300.0, groups=groups, coverage=0.1)
     truth = mechanism.run(range(60), costs, members, salt=bytes(16))[0]
     own = truth.payments[7] - costs[7] * truth.epsilons[7]
-    for report in (1.0, 2.2, 3.9, 9.0):
+    for report in (1.0, 3.9):
         reports = np.where(np.arange(60) == 7, report, costs)
         outcome = mechanism.run(range(60), reports, members, salt=bytes(16))[0]
         assert outcome.payments[7] - costs[7] * outcome.epsilons[7] <= own + 1e-12

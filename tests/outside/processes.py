@@ -46,7 +46,7 @@ class Running:
         self._said = " ".join([COMMAND, *map(str, arguments)])
         places = {"DPMARKET_STATE": str(Path(cwd) / "state"), **(environment or {})}
         details = (list(map(str, arguments)), str(cwd), str(self._folder), places, kill_after)
-        self._process = _forks().Process(target=_enter, args=details)
+        self._process = forks().Process(target=_enter, args=details)
         self._process.start()
 
     @property
@@ -75,8 +75,8 @@ class Running:
         return path.read_text(encoding="utf-8") if path.exists() else ""
 
 
-def _forks():
-    """Return the context whose processes are forks of one that has loaded the package."""
+def forks():
+    """Return the multiprocessing context whose processes are forks of one that has loaded the package."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["outside.loaded"])
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
@@ -96,12 +96,12 @@ def _enter(arguments, cwd, folder, environment, kill_after):
     )
     sys.argv = [COMMAND, *arguments]
     if kill_after is not None:
-        _kill_after(kill_after)
+        kill_after_write(kill_after)
     (entry,) = entry_points(group="console_scripts", name=COMMAND)
     entry.load()()
 
 
-def _kill_after(number):
+def kill_after_write(number):
     """Let this process kill itself after one of its writes: a changed row, a commit, a file on the disk."""
     import sqlalchemy as sa
 

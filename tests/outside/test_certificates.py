@@ -1,7 +1,8 @@
-"""Certificates: honest ones of every release verify, forged ones are found, with nothing but public files.
+"""Certificates of a campaign: honest ones verify, forged ones are found by the command that users give.
 
 The forger here has read the format: after a change it computes commitments, root and totals again, so that
-only the check that is made for the change can find it.
+only the check that is made for the change can find it. ``certificates/test_forgeries.py`` has forgeries of
+every release and mechanism.
 """
 
 import copy
@@ -11,154 +12,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
-import polars
 import pytest
 
 import dpmarket as dpm
-from dpmarket.mechanisms.epsilon_cost import EpsilonCost
-from dpmarket.mechanisms.exact import OfflineMechanism
-from dpmarket.mechanisms.objective import Objective
-from dpmarket.mechanisms.outcome import Outcome
-from dpmarket.mechanisms.price_schedule import population_schedule
-from dpmarket.privacy import SeededNoise
-from dpmarket.statistics import (
-    PrivateHistogram,
-    PrivateMean,
-    PrivateQuantile,
-    PrivateShare,
-    PrivateVectorMean,
-)
 from outside.driver import FileCampaign
 from outside.goods import GOODS, sellers, tables
 from support.forging import Papers, canonical
 
 VERIFIER = Path(dpm.__file__).parent / "certificates" / "verifier"  # the folder that anybody may copy away
-M = 20
-IDS = [f"seller {k}" for k in range(M)]
-RNG = np.random.default_rng(0)
-COSTS = RNG.uniform(1.0, 5.0, M)
-X, Y = RNG.uniform(-0.5, 0.5, (M, 2)), np.arange(M) % 2
-JOBS = polars.DataFrame(
-    {"age": RNG.integers(18, 90, M), "job": RNG.choice(["a", "b", "c", "d", "e", "f"], M)}
-)
-DELTA = 1e-4
-
-UNIFORM, OBJECTIVE = dpm.Uniform(1, 5), Objective.for_model(3, payment_weight=1e-2)
-LINEAR = EpsilonCost.identity(max_epsilon=1.0)
-
-
-def offline(objective=OBJECTIVE, table=LINEAR):
-    """Return what the exact mechanism decides, and its rules."""
-    mechanism = OfflineMechanism(UNIFORM, objective, epsilon_cost=table)
-    return mechanism.run(COSTS), mechanism.rules()
-
-
-def online(table=LINEAR):
-    """Return what a schedule offers everybody, and its rules."""
-    schedule = population_schedule(UNIFORM, OBJECTIVE, M, epsilon_cost=table)
-    epsilons, payments = schedule.quote(COSTS)
-    rules = {"mechanism": "online", "schedules": [schedule.to_dict()], "epsilon_cost": table.to_dict()}
-    weights = epsilons / epsilons.sum()
-    return Outcome(epsilons, payments, weights, float(epsilons.sum()), 0.1, 0.1), rules
-
-
-QUADRATIC = EpsilonCost.identity(max_epsilon=1.0, shape="quadratic")
-MARKETS = {
-    "offline": offline(),
-    "online": online(),
-    "quadratic": offline(table=QUADRATIC),
-    "quadratic online": online(table=QUADRATIC),
-    "delta": offline(Objective.for_descent(3, 1e-2), EpsilonCost.of_delta(DELTA, 1.0)),
-}
-OFFLINE, ONLINE = MARKETS["offline"][0], MARKETS["online"][0]
-
-
-def certified(kind, release, **options):
-    outcome, rules = MARKETS[kind]
-    return dpm.certify(outcome, release, rules, seller_ids=IDS, **options)
-
-
-def model(outcome, x=X, y=Y, people=None, **settings):
-    fitted = dpm.PrivateLogisticRegression(**{"classes": (0, 1), **settings})
-    promises = outcome.epsilons if people is None else dict(zip(IDS, outcome.epsilons, strict=True))
-    return fitted.fit(x, y, epsilons=promises, people=people)
-
-
-def encoded(outcome, **settings):
-    declared = {"age": {"low": 18, "high": 90}, "job": {"categories": list("abcdef")}}
-    return model(outcome, dpm.PublicEncoder(declared).fit_transform(JOBS), **settings)
-
-
-RELEASES = {
-    "two classes": ("offline", model),
-    "two classes, online": ("online", model),
-    "two classes, quadratic": ("quadratic", model),
-    "two classes, quadratic online": ("quadratic online", model),
-    "categories": ("offline", encoded),
-    "several rows": (
-        "offline",
-        lambda o: model(o, np.tile(X, (2, 1)), np.tile(Y, 2), np.tile(IDS, 2), rows_per_person=2),
-    ),
-    "softmax": (
-        "offline", lambda o: model(o, y=np.array(["a", "b", "c"])[np.arange(M) % 3], classes=("a", "b", "c"))
-    ),
-    "delta": ("delta", lambda o: model(o, delta=DELTA)),
-    "mean": ("offline", lambda o: PrivateMean(0.0, 10.0).fit(np.arange(M) / 2.0, epsilons=o.epsilons)),
-    "share": ("online", lambda o: PrivateShare().fit(Y == 1, epsilons=o.epsilons)),
-    "histogram": (
-        "offline",
-        lambda o: PrivateHistogram(("a", "b", "c")).fit(list("abcab" * 4), epsilons=o.epsilons),
-    ),
-    "quantile": (
-        "offline",
-        lambda o: PrivateQuantile(0.5, candidates=range(0, 21, 2)).fit(np.arange(M), epsilons=o.epsilons),
-    ),
-    "vector mean": (
-        "offline", lambda o: PrivateVectorMean(("east", "north"), bound=1.0).fit(X, epsilons=o.epsilons)
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", RELEASES)
-def test_an_honest_certificate_of_every_release_verifies_and_names_nobody(name):
-    kind, release = RELEASES[name]
-    certificate = certified(kind, release(MARKETS[kind][0]), minor_units=100, currency="EUR")
-    file = bytes(certificate)
-    assert dpm.verify(certificate, openings=certificate.openings(), digest=certificate.digest).passed
-    for k in (0, M - 1):
-        receipt = certificate.receipt(IDS[k])
-        assert dpm.verify(file, receipt=receipt, cost=float(COSTS[k])).passed
-        assert IDS[k].encode() in receipt
-        assert IDS[k].encode() not in file
-
-
-def test_a_model_with_categories_and_a_delta_is_certified():
-    certificate = certified("delta", encoded(MARKETS["delta"][0], delta=DELTA))
-    assert dpm.verify(certificate, openings=certificate.openings()).passed
-
-
-def test_what_must_not_be_certified_is_refused():
-    honest = model(OFFLINE)
-    refused = {
-        "repeatable noise": lambda: certified("offline", model(OFFLINE, noise_source=SeededNoise(0))),
-        "classes from the data": lambda: certified("offline", model(OFFLINE, classes=None)),
-        "other promises": lambda: certified("quadratic", honest),
-        "no outcome": lambda: dpm.certify(OFFLINE.epsilons, honest, {"mechanism": "offline"}),
-        "a promise spent before": lambda: certified("offline", honest, already_spent={IDS[0]: 1e3}),
-        "a seller who withdrew": lambda: certified("offline", honest, withdrawn=[IDS[int(COSTS.argmin())]]),
-        "repeatable statistics": lambda: certified(
-            "offline", PrivateShare(noise_source=SeededNoise(0)).fit(Y == 1, epsilons=OFFLINE.epsilons)
-        ),
-    }
-    for name, act in refused.items():
-        with pytest.raises(dpm.DpmarketError):
-            pytest.fail(f"{name} was certified: {act()!r}")
-    with pytest.raises(dpm.InvalidInput):
-        certified("offline", honest, withdrawn=["nobody"])
-
-
-# --- a campaign's papers, and a forger who knows their format ---
 
 
 class CampaignPapers(Papers):
@@ -182,7 +43,7 @@ def campaign(request, tmp_path_factory):
     ids, costs, people = sellers(good, 40)
     ids = [f"seller {k}" for k in range(40)]
     objective = {"budget": 40, "mechanism": "online"} if request.param == "online" else {}
-    rules = good.rules(40, **objective)
+    rules = good.rules(100, **objective)
     made = FileCampaign(tmp_path_factory.mktemp("papers"), rules, *tables(ids, costs, people))
     made.run("commit", "-o", "commitment.json")
     made.quote()
@@ -259,55 +120,31 @@ def other_cell(papers):
     papers.release["cells"][0][0] = str(int(papers.release["cells"][0][0]) + 1)
 
 
-def set_epsilon_above(papers):
-    change_line(papers, epsilon=1.5 * papers.best["epsilon"])
-
-
 # What is changed, and what the verifier is shown that tells.
 FORGERIES = {
-    "an epsilon below what was used": ("openings", lambda p: change_line(p, epsilon=0.9 * p.best["used"])),
-    "an epsilon above the quoted one": ("openings", set_epsilon_above),
     "half of the epsilon used": ("openings", lambda p: change_line(p, used=0.5 * p.best["used"])),
     "an epsilon used without the cost of rounding": (
         "openings", lambda p: change_line(p, used=p.best["used"] - 0.9 * p.release["numerical_epsilon"])),
-    "a negative epsilon": ("openings", lambda p: change_line(p, used=-1.0)),
-    "a weight that costs more than was used": (
-        "openings", lambda p: change_line(p, weight=1.2 * p.best["weight"])),
-    "a payment of a sixth": ("openings", lambda p: change_line(p, payment=p.best["payment"] // 6)),
-    "no payment": ("openings", lambda p: change_line(p, payment=0)),
-    "a payment six times as large": ("openings", lambda p: change_line(p, payment=6 * p.best["payment"])),
-    "a payment in parts of a cent": ("openings", lambda p: change_line(p, payment=p.best["payment"] + 0.5)),
     "a seller who withdrew and was used": (
         "openings", lambda p: (withdrawn(p).update(used=0.01, weight=0.01), p.settle())),
     "a seller who withdrew secretly": (
         "openings", lambda p: (withdrawn(p).update(withdrew=False), p.commit())),
-    "a seller twice": ("openings", lambda p: (p.lines[5].update(id=p.lines[6]["id"]), p.settle())),
     "a smaller penalty": (
         "openings", lambda p: p.release["terms"].update(l2=p.release["terms"]["l2"] / 1000.0)),
-    "a larger noise rate": (
-        "openings", lambda p: p.release.update(noise_rate=1.01 * p.release["noise_rate"])),
     "a finer grid": ("nothing", lambda p: p.release.update(grid=p.release["grid"] * 2.0**-20)),
-    "a coarser solver": ("nothing", lambda p: p.release.update(gradient_bound=1e-3)),
     "a delta that was not announced": ("nothing", lambda p: p.market.update(delta=1e-6)),
     "another penalty row, against the rules": (
         "nothing", lambda p: p.release["terms"].update(rows_per_person=2)),
     "another coefficient, against the digest": ("digest", other_cell),
     "another coefficient, against the signature": ("signature", other_cell),
     "another coefficient, against a receipt": ("receipt", other_cell),
-    "a coefficient too few": ("nothing", lambda p: p.release["cells"][0].pop()),
-    "fewer sellers": ("nothing", lambda p: p.body["totals"].update(sellers=39)),
-    "a smaller total payment": ("openings", lambda p: p.body["totals"].update(total_payment=1.0)),
-    "another root": ("nothing", lambda p: p.body.update(root="0" * 64)),
     "another currency, against the rules": ("nothing", lambda p: p.body["money"].update(currency="USD")),
-    "other limits": ("nothing", lambda p: p.body.update(limits=[])),
     "other rules in the certificate": (
         "receipt", lambda p: (p.body["rules"].update(text="{}"), renew_receipt(p))),
     "rules published after the quotes": (
         "rules", lambda p: p.body["rules"].update(quoted_at="2001-01-01T00:00:00+00:00")),
     "other rules": ("rules", lambda p: rewrite(
         p, "commitment.json", lambda data: data.update(committed_at="2001-01-01T00:00:00+00:00"))),
-    "one salt for two sellers": (
-        "openings", lambda p: (p.lines[5].update(salt=p.lines[6]["salt"]), p.settle())),
     "another salt": ("openings", lambda p: p.lines[3].update(salt=flip(p.lines[3]["salt"]))),
     "a receipt's payment": ("receipt", lambda p: change_receipt(
         p, lambda r: r["line"].update(payment=r["line"]["payment"] + 100.0))),
@@ -344,33 +181,6 @@ def test_every_forgery_is_found(campaign, name, tmp_path):
     done = made.verify(*shown, code=1).json
     assert done["passed"] is False
     assert any(check["verdict"] == "FAILS" for check in done["checks"])
-
-
-@pytest.mark.parametrize("campaign", ["online"], indirect=True)
-@pytest.mark.parametrize("more", [-1, 2])
-def test_a_cent_less_or_two_more_than_the_announced_prices_are_found(campaign, more, tmp_path):
-    made = copy.copy(campaign)
-    made.folder = tmp_path
-    papers = CampaignPapers(campaign.folder)
-    renew_receipt(papers, payment=papers.best["payment"] + more)
-    papers.write(tmp_path)
-    for shown in (("--openings", "openings.json"), ("--receipt", "receipt.json")):
-        failed = {c["name"] for c in made.verify(*shown, code=1).json["checks"] if c["verdict"] == "FAILS"}
-        assert any("payment" in name for name in failed)
-
-
-def test_another_text_of_the_same_certificate_is_refused(campaign):
-    file = (campaign / "certificate.json").read_bytes()
-    assert dpm.verify(file).passed
-    for other in (
-        file.replace(b":", b": ", 1),
-        file + b"\n",
-        file[:-1],
-        file.replace(b"{", b'{"a":1,', 1),
-        b"",
-        b"[]",
-    ):
-        assert not dpm.verify(other).passed
 
 
 def test_a_signature_of_another_key_is_found(campaign):

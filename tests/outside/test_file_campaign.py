@@ -124,7 +124,7 @@ def whole(request, tmp_path_factory):
 @pytest.fixture(scope="module")
 def quoted(tmp_path_factory):
     """An offline campaign that has quotes and nothing else; tests use copies."""
-    campaign = campaign_in(tmp_path_factory.mktemp("quoted"), GOOD.rules(60), *invented())
+    campaign = campaign_in(tmp_path_factory.mktemp("quoted"), GOOD.rules(100), *invented())
     campaign.quote()
     return campaign
 
@@ -270,7 +270,7 @@ def test_the_same_reports_and_quotes_hand_out_the_same_once_more(whole, tmp_path
 def test_neither_the_order_of_rows_nor_the_format_of_files_changes_a_quote(quoted, tmp_path):
     quotes = {who: (row["epsilon"], row["payment_minor_units"]) for who, row in quoted.quotes().items()}
     ids, costs, people = invented()
-    campaign = campaign_in(tmp_path, GOOD.rules(60), ids[::-1], costs[::-1], people[::-1])
+    campaign = campaign_in(tmp_path, GOOD.rules(100), ids[::-1], costs[::-1], people[::-1])
     campaign.quote()
     assert list(campaign.quotes()) == ids[::-1]  # in the order of the file
     found = campaign.quotes().items()
@@ -368,12 +368,12 @@ def test_rules_that_change_after_the_first_quote_are_refused(quoted, tmp_path):
         ("features", "age", {"low": 0, "high": 90}),
         ("money", "currency", "USD"),
     ):
-        rules = GOOD.rules(60)
+        rules = GOOD.rules(100)
         write_rules(campaign / "rules.toml", rules | {table: rules[table] | {key: value}})
         for refused in (campaign.train(code=1), campaign.quote("--force", code=1)):
             assert key in refused.err
     assert not (campaign / "model.json").exists()
-    write_rules(campaign / "rules.toml", GOOD.rules(60))
+    write_rules(campaign / "rules.toml", GOOD.rules(100))
     campaign.train()
 
 
@@ -392,7 +392,7 @@ def test_an_offline_campaign_is_quoted_once(trained, quoted, tmp_path):
 
 
 def test_two_commands_at_once_quote_and_train_once(tmp_path):
-    campaign = campaign_in(tmp_path, GOOD.rules(60), *invented())
+    campaign = campaign_in(tmp_path, GOOD.rules(100), *invented())
     for name, command in (
         ("quotes", ("quote", "reports.csv", "-o")),
         ("model", ("train", "data.csv", "-o")),
@@ -448,7 +448,7 @@ def test_a_budget_online_is_never_exceeded_over_many_days(tmp_path, mechanism):
 
 def test_a_lifetime_limit_holds_over_two_campaigns_of_one_ledger(tmp_path):
     limit, database = 0.8, tmp_path / "shared.db"
-    rules = GOOD.rules(60, max_mean_epsilon=0.3, weight_cap=2.0, max_epsilon=0.6)
+    rules = GOOD.rules(100, max_mean_epsilon=0.3, weight_cap=2.0, max_epsilon=0.6)
     rules["sellers"]["lifetime_epsilon"] = limit
     both = []
     for name in ("first", "second"):
@@ -496,7 +496,7 @@ def test_a_limit_of_delta_holds_over_the_campaigns_of_one_ledger(tmp_path, campa
     for number, (good, limits) in enumerate(campaigns):
         shared = {"database": str(tmp_path / "shared.db"), "name": f"number {number}"}
         caps = {} if good == "delta" else {"max_mean_epsilon": 0.3, "weight_cap": 2.0}
-        rules = GOODS[good].rules(60, **caps) | {"campaign": shared}
+        rules = GOODS[good].rules(100, **caps) | {"campaign": shared}
         rules["sellers"] |= {"lifetime_epsilon": 9.0, **limits}
         campaign = campaign_in(tmp_path / str(number), rules, *invented())
         Running("quote", "reports.csv", "-o", "quotes.csv", cwd=campaign.folder, environment=place).wait(None)
@@ -506,12 +506,12 @@ def test_a_limit_of_delta_holds_over_the_campaigns_of_one_ledger(tmp_path, campa
 
 def test_a_budget_that_sellers_could_be_paid_is_quoted_under_a_low_limit(tmp_path):
     """60 sellers for 10 EUR are promised about 0.1 each, far below 1."""
-    campaign_in(tmp_path, GOOD.rules(60, budget=10, max_epsilon=1.0), *invented()).quote()
+    campaign_in(tmp_path, GOOD.rules(100, budget=10, max_epsilon=1.0), *invented()).quote()
 
 
 def test_a_posted_price_under_a_low_limit_spends_its_budget(tmp_path):
     """At 0.3 for 0.77 EUR, 23 of 60 would sell on average: together about 18 EUR."""
-    rules = GOOD.rules(60, budget=20, max_epsilon=0.3, mechanism="posted")
+    rules = GOOD.rules(100, budget=20, max_epsilon=0.3, mechanism="posted")
     campaign = campaign_in(tmp_path, rules, *invented())
     campaign.quote()
     assert sum(in_cents(campaign.quotes().values()).values()) > 1000
@@ -523,9 +523,9 @@ def test_a_posted_price_under_a_low_limit_spends_its_budget(tmp_path):
 def test_rules_that_were_published_cannot_be_replaced_or_predated(quoted, tmp_path):
     campaign = copied(quoted, tmp_path)
     campaign.train()
-    other = campaign_in(tmp_path / "other", GOOD.rules(60, payment_weight=0.002), *invented())
+    other = campaign_in(tmp_path / "other", GOOD.rules(100, payment_weight=0.002), *invented())
     other.run("commit", "-o", "changed.json")
-    write_rules(other / "rules.toml", GOOD.rules(60))
+    write_rules(other / "rules.toml", GOOD.rules(100))
     other.quote(code=1)  # other rules were committed
     other.run("commit", "-o", "commitment.json")  # nobody was quoted yet
     other.quote()
@@ -536,7 +536,7 @@ def test_rules_that_were_published_cannot_be_replaced_or_predated(quoted, tmp_pa
     campaign.certify()
     (campaign / "others.json").write_bytes((other / "commitment.json").read_bytes())
     assert not campaign.verify("--commitment", "others.json", code=1).json["passed"]
-    write_rules(other / "rules.toml", GOOD.rules(60, payment_weight=0.002))
+    write_rules(other / "rules.toml", GOOD.rules(100, payment_weight=0.002))
     other.run("commit", "-o", "late.json", code=1)  # sellers were quoted by these rules
 
 
@@ -612,7 +612,7 @@ def test_a_bank_file_holds_every_payment_once_under_its_reference(trained, tmp_p
 @pytest.mark.parametrize("delta", [None, 1e-5])
 def test_a_share_of_every_epsilon_buys_intervals_for_predictions_and_the_coefficients(tmp_path, delta):
     good = replace(GOODS["intervals"], delta=delta)
-    campaign = FileCampaign(tmp_path, good.rules(30), *tables(*sellers(good, 30)))
+    campaign = FileCampaign(tmp_path, good.rules(100), *tables(*sellers(good, 30)))
     campaign.quote()
     campaign.train()
     stated = campaign.released()["description"]["intervals"]
@@ -630,7 +630,7 @@ def test_a_share_of_every_epsilon_buys_intervals_for_predictions_and_the_coeffic
 
 def test_epsilons_too_small_for_a_hessian_are_refused_before_anything_is_spent(tmp_path):
     good = GOODS["intervals"]
-    campaign = FileCampaign(tmp_path, good.rules(30, max_epsilon=0.01), *tables(*sellers(good, 30)))
+    campaign = FileCampaign(tmp_path, good.rules(100, max_epsilon=0.01), *tables(*sellers(good, 30)))
     campaign.quote()
     refused = campaign.train(code=1)
     assert "too small for a noisy Hessian" in refused.err

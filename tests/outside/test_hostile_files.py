@@ -45,7 +45,7 @@ def is_open(campaign):
 
 
 def new_campaign(folder):
-    return FileCampaign(folder, GOOD.rules(NUMBER), *tables(*sellers(GOOD, NUMBER)))
+    return FileCampaign(folder, GOOD.rules(100), *tables(*sellers(GOOD, NUMBER)))
 
 
 @pytest.fixture(scope="module")
@@ -169,7 +169,7 @@ def test_records_without_a_column_or_header_name_the_column_and_no_cell(quoted):
 
 
 def rules_with(table, **values):
-    rules = GOOD.rules(NUMBER)
+    rules = GOOD.rules(100)
     return rules | {table: {**rules[table], **values}}
 
 
@@ -412,7 +412,7 @@ def test_wrong_usage_has_an_exit_code_of_its_own_and_does_nothing(quoted):
 
 def test_values_outside_public_bounds_are_refused_where_the_rules_say_so(tmp_path):
     good = GOODS["two classes"]
-    rules = {**good.rules(20), "training": {"outside_bounds": "refuse"}}
+    rules = {**good.rules(100), "training": {"outside_bounds": "refuse"}}
     ids, costs, people = sellers(good, 20)
     people[3][0]["age"] = 91
     campaign = FileCampaign(tmp_path, rules, *tables(ids, costs, people))
@@ -425,7 +425,7 @@ def test_values_outside_public_bounds_are_refused_where_the_rules_say_so(tmp_pat
 def test_a_database_with_a_table_of_something_else_is_left_alone(quoted, tmp_path):
     with sqlite3.connect(quoted / "rules.db") as known:
         names = [name for (name,) in known.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
-    campaign = FileCampaign(tmp_path, GOOD.rules(NUMBER), *tables(*sellers(GOOD, NUMBER)))
+    campaign = FileCampaign(tmp_path, GOOD.rules(100), *tables(*sellers(GOOD, NUMBER)))
     for name in names[:3]:
         (campaign / "rules.db").unlink(missing_ok=True)
         with sqlite3.connect(campaign / "rules.db") as other:

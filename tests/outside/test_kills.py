@@ -22,7 +22,7 @@ class Place:
     """A campaign in a folder of its own that can be put back to where it stood, its log included."""
 
     def __init__(self, folder):
-        self.campaign = FileCampaign(folder / "here", GOOD.rules(NUMBER), *tables(*sellers(GOOD, NUMBER)))
+        self.campaign = FileCampaign(folder / "here", GOOD.rules(100), *tables(*sellers(GOOD, NUMBER)))
         self.folder, self.kept = self.campaign.folder, folder / "kept"
 
     def keep(self):

@@ -182,7 +182,7 @@ def test_the_participation_audit_finds_who_was_paid_too_little_and_names_no_cost
 
 def test_the_participation_audit_counts_quadratic_costs_where_the_rules_have_them(ask):
     """Epsilons below 1 cost less than linear ones: payments for them pass by the rules' own cost alone."""
-    rules = GOODS["two classes"].rules(30, budget=3.0)
+    rules = GOODS["two classes"].rules(100, budget=10.0)
     for shape in ("quadratic", "linear"):
         rules["costs"]["shape"] = shape
         write_rules(ask.folder / f"{shape}.toml", rules)

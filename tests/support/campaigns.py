@@ -24,9 +24,6 @@ age = { low = 18, high = 90 }
 column = "has bought"
 values = ["no", "yes"]
 """
-LABELS = ["bus", "car", "train"]
-THREE = MARKET.replace('["no", "yes"]', '["bus", "car", "train"]')
-FEATURES = ("age", "yearly income")
 HEADER = ["yearly income", "seller", "age", "has bought"]
 
 
@@ -54,15 +51,3 @@ def make_campaign(folder, sellers=60, market=MARKET, seed=0):
     rows = list(zip(incomes.tolist(), ids, ages.tolist(), labels.tolist(), strict=True))
     write_rows(folder / "data.csv", HEADER, [rows[k] for k in rng.permutation(sellers)])
     return costs
-
-
-def read_rows(path):
-    """Read a CSV file that was written for people: texts that a spreadsheet would run have an apostrophe."""
-    with open(path, encoding="utf-8", newline="") as file:
-        return [{name: meant(cell) for name, cell in row.items()} for row in csv.DictReader(file)]
-
-
-def meant(cell):
-    """Return a cell without the apostrophe that makes it harmless."""
-    bare = cell.lstrip("'")
-    return cell[1:] if cell.startswith("'") and bare.lstrip()[:1] in tuple("=+-@") else cell

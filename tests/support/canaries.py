@@ -1,11 +1,6 @@
 """Look for values that must be nowhere: as text, and as the bytes of a double."""
 
-import io
-import logging
 import struct
-from contextlib import contextmanager
-
-from dpmarket.web.logs import log_to
 
 
 def forms_of(*values):
@@ -26,18 +21,3 @@ def found_in(content, canaries):
 
 def files_under(*folders):
     return [path for folder in folders for path in folder.rglob("*") if path.is_file()]
-
-
-@contextmanager
-def logging_to_text():
-    """Keep what is logged as text; the loggers are put back."""
-    names = ("", "dpmarket.web", "uvicorn", "uvicorn.error", "uvicorn.access")
-    before = {name: (logging.getLogger(name).handlers, logging.getLogger(name).level) for name in names}
-    stream = io.StringIO()
-    log_to(stream)
-    try:
-        yield stream
-    finally:
-        for name, (handlers, level) in before.items():
-            logging.getLogger(name).handlers = handlers
-            logging.getLogger(name).setLevel(level)

@@ -29,11 +29,6 @@ def new_database(address, like="template1"):
     return sa.make_url(address).set(database=name).render_as_string()
 
 
-def drop_database(server, address):
-    """Drop a database of a server, whoever uses it."""
-    _ask_server(server, f"DROP DATABASE {sa.make_url(address).database} WITH (FORCE)")
-
-
 def _ask_server(address, statement):
     engine = sa.create_engine(
         sa.make_url(address).set(drivername="postgresql+psycopg"), isolation_level="AUTOCOMMIT"

@@ -335,11 +335,7 @@ def _refuse_missing(columns: Sequence[str], there: Sequence[str], name: str) -> 
 
 def _read_csv(place: Source, mark: str, columns: Mapping[str, str], numbers: Sequence[str]) -> pl.DataFrame:
     """Return columns, by the name in the header of each, as texts; ``numbers`` as floats if all are such."""
-    options: dict[str, Any] = {
-        "columns": list(columns.values()),
-        "infer_schema": False,
-        "separator": mark,
-    }
+    options: dict[str, Any] = {"columns": list(columns.values()), "infer_schema": False, "separator": mark}
     floats = {columns[one]: pl.Float64 for one in numbers}
     names = {written: name for name, written in columns.items()}
     if mark == ",":  # else 1.234 may be a thousand

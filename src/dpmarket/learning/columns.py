@@ -322,7 +322,7 @@ def _numbers_of(values: Any) -> FloatArray:
     else:
         try:
             numbers = np.array([math.nan if _is_gap(value) else float(value) for value in values])
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise InvalidInput("expected numbers, found something else.") from None
     if bool(np.isinf(numbers).any()):
         raise InvalidInput("expected finite numbers, found infinite ones.")

@@ -81,9 +81,13 @@ def validated(estimator: Any, *arrays: Any, **options: Any) -> Any:
         raise InvalidInput("expected X and y without masked elements, which would count as they are.")
     try:
         found = validate_data(estimator, *arrays, **options)
-        return (_numbers(found[0]), *found[1:]) if isinstance(found, tuple) else _numbers(found)
+        made = (_numbers(found[0]), *found[1:]) if isinstance(found, tuple) else _numbers(found)
     except (ValueError, TypeError, OverflowError) as error:
         safe = without_values(error)
+    else:
+        if options.get("y_numeric") and made[1].dtype.kind not in "fiub":
+            raise InvalidInput("expected y to hold numbers only, found something else.")
+        return made
     raise safe from None
 
 

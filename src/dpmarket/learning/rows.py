@@ -239,7 +239,9 @@ def _rough_lengths(x: FloatArray, mask: BoolArray, bound: float) -> FloatArray:
             lengths = np.sqrt(np.einsum("ij,ij->i", x, x))
         else:
             squares = x * x
-            lengths = np.sqrt(squares @ (~mask).astype(np.float64)) + np.abs(x) @ mask.astype(np.float64)
+            # Not by a product of matrices, which rounds a row differently among other rows.
+            joint = np.einsum("ij,j->i", squares, (~mask).astype(np.float64))
+            lengths = np.sqrt(joint) + np.einsum("ij,j->i", np.abs(x), mask.astype(np.float64))
             if bound < 1.0:
                 lengths = np.maximum(lengths, np.sqrt(squares.sum(axis=1)) / bound)
     return np.asarray(np.where(np.isnan(lengths), np.inf, lengths))

@@ -35,13 +35,7 @@ from dpmarket.mechanisms.exact import groups_of
 from dpmarket.mechanisms.groups import Coverage, Group, check_coverage, check_membership
 from dpmarket.mechanisms.objective import AnyObjective
 from dpmarket.mechanisms.outcome import Outcome, decided
-from dpmarket.mechanisms.price_schedule import (
-    CostBins,
-    PricedMarket,
-    PriceSchedule,
-    price_market,
-    quote_each,
-)
+from dpmarket.mechanisms.price_schedule import CostBins, PricedMarket, PriceSchedule, price_market, quote_each
 from dpmarket.mechanisms.water_filling import check_terms
 
 PARTS = 16
@@ -291,11 +285,8 @@ def weight_for_budget(
     while gap(high) < -tolerance and high - low >= 0.1 * tolerance and len(gaps) < _SEARCHES:
         width = high - low
         aim = low + width * gap(low) / (gap(low) - gap(high)) + 0.3 * tolerance
-        at = (
-            0.5 * (low + high)
-            if len(gaps) % 4 == 0
-            else min(max(aim, low + 0.02 * width), high - 0.02 * width)
-        )
+        inner = min(max(aim, low + 0.02 * width), high - 0.02 * width)
+        at = inner if len(gaps) % 4 else 0.5 * (low + high)
         low, high = (low, at) if gap(at) <= 0.0 else (at, high)
     return math.exp(high)
 

@@ -303,11 +303,8 @@ class Payer:
         held = ramps.hold(entry, own, levels).weights
 
         def missing(distance: FloatArray, rows: IntArray) -> tuple[FloatArray, FloatArray]:
-            of, before, after, level = entry, own, new, levels
-            if rows.size < entry.size:
-                of, before, after, level = of[rows], before[rows], after[rows], level[rows]
+            of, before, after, level = entry[rows], own[rows], new[rows], levels[rows] + distance
             piece = table.piece(of, distance)
-            level = level + distance
             given, kept = ramps.hold(of, before, level), ramps.hold(of, after, level)
             supplied = table.supplies[piece] + table.slopes[piece] * (distance - table.distances[piece])
             slope = table.slopes[piece] - given.slopes + kept.slopes

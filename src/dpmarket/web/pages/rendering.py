@@ -13,8 +13,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from dpmarket.campaign.acts import shown_id
-from dpmarket.web.pages.brand import brand_of
-from dpmarket.web.pages.static import static_path
+from dpmarket.web.pages.brand import brand_of, static_path
 from dpmarket.web.pages.texts import Texts, languages, other_languages, texts_for
 
 LANGUAGE = "__Host-language"

@@ -6,9 +6,9 @@ from fastapi import APIRouter, Request, Response
 
 from dpmarket.certificates import receipt_page, verify
 from dpmarket.web.auth import TheService
-from dpmarket.web.limits import Rate
 from dpmarket.web.pages.forms import Sent, number_in
 from dpmarket.web.pages.rendering import page, whole_page
+from dpmarket.web.service import Rate
 
 router = APIRouter(include_in_schema=False)
 _RATE = Rate(20, 60.0)
