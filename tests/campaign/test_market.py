@@ -326,6 +326,17 @@ def test_a_lifetime_limit_counts_over_live_and_file_campaigns_and_library_models
     balanced(market)
 
 
+def test_a_distance_too_small_for_an_epsilon_is_charged_its_delta(market):
+    models = account.MarketAccount(market, limit=1.0, delta_limit=2.5e-5)
+    for _ in range(2):
+        models.charge(["ann", "bob"], mus=[1e-5, 0.0], delta=1e-5)
+    with pytest.raises(Infeasible, match="1 people"):
+        models.charge(["ann", "bob"], mus=[1e-5, 1e-5], delta=1e-5)
+    models.charge(["bob"], mus=[1e-5], delta=1e-5)
+    assert (models.left(["ann", "bob"]) == [1.0 - 2.0**-29, 1.0 - 2.0**-30]).all()
+    balanced(market)
+
+
 def test_ids_that_are_e_mail_addresses_are_one_however_they_are_written(live):
     assert len(live.invite("Zoé@Example.org", "ZOÉ@example.ORG")) == 1
     assert live.invite("zoe\u0301@example.org") == []

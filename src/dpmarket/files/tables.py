@@ -323,7 +323,7 @@ def _refuse_missing(columns: Sequence[str], there: Sequence[str], name: str) -> 
             else f"cannot find {_names(missing)} in {name}: none of its {len(there)} columns is expected. Is "
             "the header row missing?"
         )
-    twice = [column for column in columns if there.count(column) > 1]
+    twice = [column for column in dict.fromkeys(columns) if there.count(column) > 1]
     if twice:
         raise FileProblem(f"expected column {_names(twice)} once in {name}, found it more often.")
 

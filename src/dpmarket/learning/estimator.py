@@ -36,6 +36,7 @@ Budgets = ArrayLike | Mapping[Any, float] | None
 """Epsilons as ``fit`` takes them: by record, by owner, or the estimator's own."""
 MANY_ROWS = 2**53
 """Records of one person where their number does not matter."""
+_FOLDING = ("sklearn.model_selection.", "sklearn.calibration", "sklearn.ensemble.")
 
 
 @functools.cache
@@ -43,20 +44,35 @@ def _say_that_folds_spend() -> None:
     """Say it once: a cached call is not repeated in the same process."""
     warnings.warn(
         "Every fold of a cross-validation is a fit that spends everybody's epsilon once more, and its score "
-        "on private records is a release of its own. Cross-validate on public records, or pass an account "
-        "that keeps what is left.",
+        "on private records is a release of its own. Cross-validate on public records, or pass people and an "
+        "account that keeps what is left.",
         stacklevel=3,
     )
 
 
-def warn_of_folds() -> None:
-    """Say in the first cross-validation, whose folds share people, that every fold spends."""
+def _is_in_a_fold() -> bool:
+    """Whether scikit-learn fits this model to a part of the records."""
     frame: FrameType | None = sys._getframe()
     while frame is not None:
-        if frame.f_globals.get("__name__", "").startswith("sklearn.model_selection."):
-            _say_that_folds_spend()
-            return
+        if frame.f_globals.get("__name__", "").startswith(_FOLDING):
+            return True
         frame = frame.f_back
+    return False
+
+
+def warn_of_folds() -> None:
+    """Say in the first cross-validation, whose folds share people, that every fold spends."""
+    if _is_in_a_fold():
+        _say_that_folds_spend()
+
+
+def refuse_numbered_folds(account: PrivacyAccount | None, holding: Holding) -> None:
+    """Refuse to charge people by the positions of their records in a part of all records."""
+    if account is not None and holding.owners is None and _is_in_a_fold():
+        raise InvalidInput(
+            "expected people with an account in a cross-validation: every fold numbers its records anew, and "
+            "the account would charge others than their owners."
+        )
 
 
 class PrivateEstimator(BaseEstimator):  # type: ignore[misc]

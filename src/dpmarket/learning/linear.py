@@ -28,7 +28,7 @@ from dpmarket.arrays import FloatArray
 from dpmarket.errors import InvalidInput
 from dpmarket.learning.curvature import Split, release_hessian, split_epsilons
 from dpmarket.learning.descent import descend, gradient_clip
-from dpmarket.learning.estimator import MANY_ROWS, Budgets, PrivateEstimator
+from dpmarket.learning.estimator import MANY_ROWS, Budgets, PrivateEstimator, refuse_numbered_folds
 from dpmarket.learning.intervals import IntervalsMixin
 from dpmarket.learning.labels import numbers_of, read_classes
 from dpmarket.learning.messages import validated
@@ -194,6 +194,7 @@ class _PrivateLinearModel(IntervalsMixin, PrivateEstimator):
         rows = int(self.rows_per_person) if self.delta is None else MANY_ROWS
         reserve = float(self.numerical_epsilon) if self.delta is None else 0.0
         records, budgets = self._read(X, y, epsilons, people, rows, reserve)
+        refuse_numbered_folds(account, records.holding)
         loss, labels = self._read_labels(records.labels)
         records = replace(records, labels=labels)
         self._fit_records(records, loss, budgets, records.holding, source, account, intervals)

@@ -26,7 +26,7 @@ from dpmarket import checks
 from dpmarket.arrays import FloatArray
 from dpmarket.errors import InvalidInput
 from dpmarket.learning.descent import Pace, noisy_descent
-from dpmarket.learning.estimator import MANY_ROWS, Budgets, PrivateEstimator
+from dpmarket.learning.estimator import MANY_ROWS, Budgets, PrivateEstimator, refuse_numbered_folds
 from dpmarket.learning.labels import numbers_of, read_classes
 from dpmarket.learning.messages import validated
 from dpmarket.learning.torch_gradients import Network, PersonGradients, TorchLoss, refuse_unusable
@@ -157,6 +157,7 @@ class _PrivateTorchModel(PrivateEstimator):
     ) -> None:  # fmt: skip
         pace, source = self._settings()
         records, budgets = self._read(X, y, epsilons, people, MANY_ROWS, 0.0, allow_nd=True)
+        refuse_numbered_folds(account, records.holding)
         labels, outputs = self._read_labels(records.labels)
         x, holding = records.features, records.holding
         network, loss = Network(copy.deepcopy(self.module)), self._loss()
