@@ -173,8 +173,7 @@ def _points(distribution: CostDistribution, top: float) -> FloatArray:
         points = np.concatenate((points, jumps - side, jumps, jumps + side))
     points = np.unique(points)
     # Points that differ in their last digits only would make slopes of rounding errors.
-    apart = np.diff(points) > 1e-13 * (top - low)
-    kept = points[np.concatenate(([True], apart))]
+    kept = points[np.diff(points, prepend=-math.inf) > 1e-13 * (top - low)]
     kept[-1] = top
     return np.asarray(kept)
 

@@ -83,13 +83,8 @@ class CrossPrices:
     def to_dict(self) -> dict[str, Any]:
         """Return the salt and every part's prices as plain data: what is certified."""
         parts = zip(self.payment_weights, self.schedules, strict=True)
-        return {
-            "salt": self.salt.hex(),
-            "prices": [
-                {"payment_weight": weight, "schedules": [schedule.to_dict() for schedule in schedules]}
-                for weight, schedules in parts
-            ],
-        }
+        prices = [{"payment_weight": w, "schedules": [s.to_dict() for s in each]} for w, each in parts]
+        return {"salt": self.salt.hex(), "prices": prices}
 
 
 class CrossPricedMechanism:

@@ -142,8 +142,7 @@ class Replacement:
 
 def _restarted(running: FloatArray, values: FloatArray, heads: IntArray, entry: IntArray) -> FloatArray:
     """Let running sums start anew at each entry's head."""
-    found: FloatArray = running - (running[heads] - values[heads])[entry]
-    return found
+    return np.asarray(running - (running[heads] - values[heads])[entry])
 
 
 def largest_increase(market: Market, tables: Sequence[VirtualCost]) -> float:

@@ -175,8 +175,7 @@ class EpsilonCost:
 
     def __repr__(self) -> str:
         n = self.shares.size - 1
-        chords = f"{n} chord{'s' if n > 1 else ''}"
-        return f"EpsilonCost({self.shape}, {chords}, largest epsilon {self.max_epsilon:.4g})"
+        return f"EpsilonCost({self.shape}, {n} chord{'s' * (n > 1)}, largest epsilon {self.max_epsilon:.4g})"
 
 
 def _epsilon_knots(most: float, shape: Shape, tolerance: float) -> FloatArray:

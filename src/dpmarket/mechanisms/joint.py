@@ -365,22 +365,12 @@ class _Choice:
         for k in marks:
             self._try(k, origin)
         self._halve()
-        self.index = min(self.tried, key=self.value_at)
+        index = min(self.tried, key=self.value_at)
+        self.best: Solution = self.tried[index]
+        self.total, self.value = float(self.entries[index]), self.value_at(index)
         if near is None and self.starts:
-            again = [self._solve(self.index, start) for start in (self.best.coefficients, *self.starts)]
+            again = [self._solve(index, start) for start in (self.best.coefficients, *self.starts)]
             self.starts = _distinct(again)
-
-    @property
-    def best(self) -> Solution:
-        return self.tried[self.index]
-
-    @property
-    def total(self) -> float:
-        return float(self.entries[self.index])
-
-    @property
-    def value(self) -> float:
-        return self.value_at(self.index)
 
     def value_at(self, k: int) -> float:
         return self.tried[k].value + self.market.mechanism.sigma / float(self.entries[k])

@@ -501,14 +501,12 @@ class Markets:
         Everybody in a group sells the same: so much that groups meet their quotas, or all the same.
         """
         offered, n = prices[self.membership], prices.size
-        accepting = np.array(
-            [np.bincount(self.membership, self.counts * (c <= offered), n) for c in self.costs]
-        )
+        taking = np.array([np.bincount(self.membership, self.counts * (c <= offered), n) for c in self.costs])
         sizes, shares = np.bincount(self.membership, self.counts, n), np.array([g.share for g in self.groups])
         if not quotas:
-            accepting, sizes = accepting.sum(axis=1, keepdims=True), sizes.sum(keepdims=True)
+            taking, sizes = taking.sum(axis=1, keepdims=True), sizes.sum(keepdims=True)
             prices, shares = prices[:1], np.ones(1)
-        mean, least, most = accepting.mean(axis=0), accepting.min(axis=0), accepting.max(axis=0)
+        mean, least, most = taking.mean(axis=0), taking.min(axis=0), taking.max(axis=0)
         caps = np.array(weight_caps(shares.tolist(), sizes.tolist(), objective.weight_cap, math.inf))
         money = budget - 0.5 * self.unit * float(mean.sum())
         if (least < 1e-9).any() or (least * caps < shares * (1.0 - 1e-9)).any() or money <= 0.0:

@@ -193,8 +193,7 @@ def inner_values(stratum: Stratum, ramps: Ramps, levels: FloatArray, move: Move 
     held = dual.sum(axis=1)
     if move is not None:
         held += ramps.hold_at(move[1], levels).squares - ramps.hold_at(move[0], levels).squares
-    found: FloatArray = 2.0 * ramps.pull * (levels + ramps.base) * stratum.quota - held
-    return found
+    return np.asarray(2.0 * ramps.pull * (levels + ramps.base) * stratum.quota - held)
 
 
 def _least_inner_values(stratum: Stratum, ramps: Ramps) -> FloatArray:
@@ -204,8 +203,7 @@ def _least_inner_values(stratum: Stratum, ramps: Ramps) -> FloatArray:
     rest = np.maximum(stratum.quota - most * stratum.counts[at], 0.0)
     cost = most * stratum.sums[at] + rest * stratum.excess[np.minimum(at, stratum.excess.size - 1)]
     cost = cost * ramps.steepness[0] + ramps.base * stratum.quota
-    found: FloatArray = 2.0 * ramps.pull * cost + stratum.quota**2 / stratum.size
-    return found * (1.0 - 1e-12)
+    return np.asarray(2.0 * ramps.pull * cost + stratum.quota**2 / stratum.size) * (1.0 - 1e-12)
 
 
 def _reached(stratum: Stratum, ramps: Ramps, levels: FloatArray) -> tuple[FloatArray, IntArray, IntArray]:
@@ -375,23 +373,22 @@ class Market:
         ``start`` are levels to start from; ``mover`` is a seller of a stratum with another virtual cost.
         """
         ramps = [self.ramps(stratum, entries) for stratum in self.strata]
+        moves = [mover[1] if mover is not None and mover[0] == k else None for k in range(len(ramps))]
         if self.is_soft:
-            return self._settle_together(ramps, start, mover)
+            return self._settle_together(ramps, start, moves)
         levels, inner = [], np.zeros(entries.size)
-        for k, (stratum, own) in enumerate(zip(self.strata, ramps, strict=True)):
-            move = mover[1] if mover is not None and mover[0] == k else None
+        for k, (stratum, own, move) in enumerate(zip(self.strata, ramps, moves, strict=True)):
             levels.append(find_levels(stratum, own, None if start is None else start[k], move))
             found = inner_values(stratum, own, levels[k], move)
             inner += found if move is not None else np.maximum(found, _least_inner_values(stratum, own))
         return levels, inner
 
     def _settle_together(
-        self, ramps: Sequence[Ramps], start: Sequence[FloatArray] | None, mover: tuple[int, Move] | None
+        self, ramps: Sequence[Ramps], start: Sequence[FloatArray] | None, moves: Sequence[Move | None]
     ) -> tuple[list[FloatArray], FloatArray]:
         """Return levels and K with soft quotas; the common level is counted from the lowest base."""
         d, pull = self.elasticity, ramps[0].pull
         lowest = min(own.base for own in ramps)
-        moves = [mover[1] if mover is not None and mover[0] == k else None for k in range(len(ramps))]
         levels = [np.zeros(pull.size) for _ in ramps] if start is None else [each.copy() for each in start]
 
         def respond(common: FloatArray, rows: IntArray) -> list[tuple[FloatArray, FloatArray]]:
@@ -426,7 +423,7 @@ class Market:
             inner += inner_values(stratum, own, level, move)
             if d > 0.0:
                 inner -= (pull * (common - (level + own.base - lowest))) ** 2 / d
-        if mover is None:
+        if not any(moves):
             inner = np.maximum(inner, (2.0 * pull * lowest + 1.0 / self.sellers) * (1.0 - 1e-12))
         return [*levels[: len(ramps)], common], inner
 
@@ -458,8 +455,7 @@ class Market:
                 self._leaves += [(first, middle), (middle, last)]
 
     def _evaluate(self, indices: Sequence[int], guesses: Sequence[Entry | None]) -> None:
-        for index, entry in zip(indices, self._solve(self.menu[list(indices)], guesses), strict=True):
-            self._found[index] = entry
+        self._found.update(zip(indices, self._solve(self.menu[list(indices)], guesses), strict=True))
 
     def _solve(self, entries: FloatArray, guesses: Sequence[Entry | None]) -> list[Entry]:
         known = [guess.levels for guess in guesses if guess is not None]

@@ -26,13 +26,12 @@ from .release import add_up, is_covered
 from .verdicts import Broken, Check, Part, failed, judged, skipped
 
 VALUES = ("epsilon", "payment", "used", "weight")
-Line = Part
 _MOST_REPORTS = 1 << 30
 _MOST_LINE = 4 << 10  # bytes of the openings for one seller
 _ROOM = 1.0 + 1e-9
 
 
-def leaf_of(line: Line, salt: str) -> bytes:
+def leaf_of(line: Part, salt: str) -> bytes:
     """Return the commitment to a line."""
     places = int(line["part"]), int(line["group"])
     state = struct.pack(">4dBHH", *(line[value] for value in VALUES), line["withdrew"], *places)
@@ -59,21 +58,21 @@ def commitments_check(body: Part, leaves: bytes | None) -> Check:
     return judged(name, same, str(count) if same else "do not lead to the root")
 
 
-def is_agreed(public: Public, line: Line) -> bool | None:
+def is_agreed(public: Public, line: Part) -> bool | None:
     """Whether the seller agreed to the certificate's rules; None: there are none."""
     if public.rules is None and line["rules"] is None:
         return None
     return bool(line["rules"] == public.rules)
 
 
-def is_within(public: Public, line: Line) -> bool:
+def is_within(public: Public, line: Part) -> bool:
     """Whether no more was used than the epsilon that was sold, and nothing of sellers who withdrew."""
     if line["withdrew"]:
         return bool(line["used"] == line["weight"] == 0.0)
     return bool(line["used"] <= line["epsilon"])
 
 
-LINE_CHECKS: dict[str, Callable[[Public, Line], bool | None]] = {
+LINE_CHECKS: dict[str, Callable[[Public, Part], bool | None]] = {
     "epsilon used": lambda public, line: is_covered(public.release, line),
     "privacy budget": is_within,
     "agreed rules": is_agreed,
@@ -120,7 +119,7 @@ def _climbs(body: Part, leaf: bytes, index: float, path: Sequence[str]) -> bool:
     return not siblings and node.hex() == body["root"]
 
 
-def _shown(public: Public, line: Line) -> str:
+def _shown(public: Public, line: Part) -> str:
     """Return a line as its seller reads it."""
     groups, money = public.body["market"]["groups"], public.body["money"]
     units, payment = public.market.units, int(line["payment"])
@@ -134,7 +133,7 @@ def _shown(public: Public, line: Line) -> str:
     return text + (", withdrawn: nothing of it is owed" if line["withdrew"] else "")
 
 
-def _fits_totals(public: Public, line: Line) -> bool:
+def _fits_totals(public: Public, line: Part) -> bool:
     totals = public.totals
     if line["withdrew"]:
         return bool(totals["withdrawn"] >= 1)
@@ -143,7 +142,7 @@ def _fits_totals(public: Public, line: Line) -> bool:
     return bought and within and bool(line["weight"] <= public.body["release"]["weight_total"])
 
 
-def _quote(public: Public, line: Line, cost: float | None) -> Check:
+def _quote(public: Public, line: Part, cost: float | None) -> Check:
     name = "quote at your cost"
     if cost is None:
         return skipped(name)
@@ -184,7 +183,7 @@ def _lines(opened: Part) -> list[dict[str, Any]]:
     return [dict(zip(names, row, strict=True)) for row in zip(*map(opened.get, names), strict=True)]
 
 
-def _of_lines(public: Public, lines: Sequence[Line], name: str) -> Check:
+def _of_lines(public: Public, lines: Sequence[Part], name: str) -> Check:
     parts = {
         "epsilon used": ("epsilon", "weight", "used"), "payment": ("epsilon", "payment", "part", "group"),
     }.get(name)  # fmt: skip
@@ -196,7 +195,7 @@ def _of_lines(public: Public, lines: Sequence[Line], name: str) -> Check:
     return judged(name, False not in found, of="every ")
 
 
-def _totals(lines: Sequence[Line], *, exact_used: bool) -> dict[str, float]:
+def _totals(lines: Sequence[Part], *, exact_used: bool) -> dict[str, float]:
     stayed = [line for line in lines if not line["withdrew"]]
     epsilon, payment, used = (exact_sum([line[name] for line in stayed]) for name in VALUES[:3])
     return {
@@ -210,7 +209,7 @@ def _totals(lines: Sequence[Line], *, exact_used: bool) -> dict[str, float]:
     }
 
 
-def _keeps_bounds(public: Public, lines: Sequence[Line]) -> bool:
+def _keeps_bounds(public: Public, lines: Sequence[Part]) -> bool:
     """Whether a market that all reports decided together keeps its total, caps and quotas."""
     groups, objective = public.market.found["groups"], public.market.found["objective"]
     shares: list[list[float]] = [[] for _ in groups]
@@ -232,7 +231,7 @@ def _keeps_bounds(public: Public, lines: Sequence[Line]) -> bool:
     return good
 
 
-def _reports_checks(public: Public, lines: Sequence[Line], secrets: Part, data: bytes) -> list[Check]:
+def _reports_checks(public: Public, lines: Sequence[Part], secrets: Part, data: bytes) -> list[Check]:
     """Return every check that needs the reported costs, a CSV file of id and cost with a header."""
     costs = _costs(data)
     if costs.keys() != {line["id"] for line in lines}:

@@ -86,8 +86,7 @@ class Market:
 
     def is_sold(self, epsilon: float) -> bool:
         """Whether so much may be bought."""
-        table = self.table
-        return bool(table["shares"] is None or epsilon <= table["epsilons"][-1] * (1.0 + float(_CLOSE)))
+        return self.table["shares"] is None or epsilon <= self.table["epsilons"][-1] * (1.0 + float(_CLOSE))
 
     def amount(self, epsilon: float, column: str = "costs") -> Fraction:
         """Return the cost function of an epsilon, or its share of the release, by the announced table."""
