@@ -21,7 +21,7 @@ from dpmarket.campaign.certificate import certify_campaign
 from dpmarket.campaign.database import Market
 from dpmarket.campaign.file_quotes import few, quote_file
 from dpmarket.campaign.file_records import FileRecords, digests_of
-from dpmarket.campaign.file_reports import normal_ids
+from dpmarket.campaign.file_reports import normal_ids, people_in_file
 from dpmarket.campaign.participations import count, of
 from dpmarket.campaign.partitions import CHANNEL, filed_people, people_in, refuse_channel, rest_of
 from dpmarket.campaign.place import Place, Source, campaign_named, place_of, refuse_changed
@@ -35,7 +35,6 @@ from dpmarket.errors import FileProblem, MarketRefusal
 from dpmarket.files import (
     column_names,
     read_table,
-    refuse,
     refuse_existing,
     refuse_same,
     refuse_unwritable,
@@ -62,10 +61,7 @@ def withdraw_sellers(rules_path: Source, ids: Sequence[str], *, database: str | 
 def withdraw_absent(rules_path: Source, data: Source, *, database: str | None = None) -> int:
     """Take out everybody who was quoted something but has no row in a data file; return how many."""
     place = place_of(rules_path, database)
-    column = place.rules.sellers.id_column
-    table = read_table(data, [column], [column])
-    ids, problems = normal_ids(table, column)
-    refuse(table, data, problems)
+    ids = people_in_file(data, place.rules.sellers.id_column)
     with place.campaign() as (market, found):
         there = set(digests_of(market.key, ids))
         absent = [name for digest, name in _people(market, found, "accepted").items() if digest not in there]

@@ -61,7 +61,7 @@ from dpmarket.campaign.rules.rules_file import Rules
 from dpmarket.campaign.training import Sellers
 from dpmarket.campaign.transaction import campaign_of
 from dpmarket.errors import FileProblem, Infeasible, MarketRefusal
-from dpmarket.files import numbers_of, read_table, refuse, refuse_existing
+from dpmarket.files import numbers_of, read_table, refuse_existing
 from dpmarket.mechanisms.cross_pricing import CrossPricedMechanism, split
 from dpmarket.mechanisms.outcome import whole_units
 from dpmarket.mechanisms.price_schedule import PriceSchedule, quote_each
@@ -196,14 +196,6 @@ def write_quotes(
         }
     ).with_columns(currency=pl.lit(rules.money.currency)).write_parquet(target, compression="lz4")
     return QuotesFile(target, int((amounts > 0).sum()), int(amounts.sum()), sha256_of(target))
-
-
-def people_in_file(path: Path, column: str) -> pl.Series:
-    """Return the people of a file, in the order of their first rows; other problems are reported later."""
-    table = read_table(path, [column], [column])
-    ids, problems = normal_ids(table, column)
-    refuse(table, path, problems)
-    return ids.unique(maintain_order=True)
 
 
 def records_in(path: Path, people: list[str], rules: Rules) -> Records:

@@ -73,6 +73,14 @@ def normal_ids(table: pl.DataFrame, column: str) -> tuple[pl.Series, list[Column
     return pl.Series(column, found, dtype=pl.String), problems
 
 
+def people_in_file(source: Source, column: str) -> pl.Series:
+    """Return the people of a file, in the order of their first rows; other problems are reported later."""
+    table = read_table(source, [column], [column])
+    ids, problems = normal_ids(table, column)
+    refuse(table, source, problems)
+    return ids.unique(maintain_order=True)
+
+
 def repeated_ids(ids: pl.Series, column: str, rows_each: int = 1) -> list[ColumnProblem]:
     """Find ids that stand in more rows than they may."""
     hashes = np.sort(ids.hash().to_numpy())

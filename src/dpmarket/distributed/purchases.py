@@ -14,6 +14,7 @@ from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.campaign import file_parts
 from dpmarket.campaign.file_campaign import Training, handed_out, raised_l2
 from dpmarket.campaign.file_records import absent_rows
+from dpmarket.campaign.file_reports import people_in_file
 from dpmarket.campaign.partitions import CHANNEL
 from dpmarket.campaign.place import Source, place_of
 from dpmarket.campaign.quoting import decided_of
@@ -116,7 +117,7 @@ class FarFiles:
     def read(self, sellers: Sellers) -> FarFiles:
         """Let workers read the rows of these sellers, or refuse the files."""
         column = self._rules.sellers.id_column
-        listed: list[pl.Series] = self._paths.get(file_parts.people_in_file, column=column)
+        listed: list[pl.Series] = self._paths.get(people_in_file, column=column)
         together = pl.concat(listed)
         strangers = together.len() - together.is_in(list(self._quoted)).sum()
         if strangers:
@@ -145,8 +146,7 @@ class FarFiles:
 
     def train(self, estimator: Any, encoder: Any, epsilons: FloatArray) -> None:
         """Fit an estimator on the encoded records."""
-        own = split_by(epsilons, self._sizes)
-        names = list(self._rules.features)
+        own, names = split_by(epsilons, self._sizes), list(self._rules.features)
         tables = self._records.map(file_parts.encoded, own, encoder=encoder, names=names)
         train_parts(estimator, tables, epsilons, Holding(None, epsilons.size, None), None)
 
