@@ -73,7 +73,8 @@ def test_the_documentation_stays_short():
     assert sum(len(text.split()) for text in (readme, *texts)) <= 40_000
     assert sum(text.startswith("---\nnosearch: true") for text in texts) == 3
     assert len(readme.splitlines()) <= 120
-    assert len((ROOT / "CHANGELOG.md").read_text(encoding="utf-8").splitlines()) <= 60
+    newest = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").partition("\n## 0.2.0 ")[0]
+    assert len(newest.splitlines()) <= 60
 
 
 def readme_row(words):

@@ -132,7 +132,7 @@ def test_canonical_json_is_that_of_rfc_8785():
 
 def test_papers_that_must_not_be_certified_are_refused():
     outcome, rules = market("offline")
-    fitted = model(outcome)
+    fitted, in_groups = model(outcome), market("groups")[0]
     refused = {
         "repeatable noise": lambda: certify(outcome, model(outcome, noise_source=SeededNoise(0)), rules),
         "classes from the data": lambda: certify(outcome, model(outcome, classes=None), rules),
@@ -145,6 +145,13 @@ def test_papers_that_must_not_be_certified_are_refused():
         "no table": lambda: certify(outcome, fitted, {**rules, "groups": None}),
         "ids twice": lambda: certify(outcome, fitted, rules, seller_ids=[0, *range(M - 1)]),
         "half an id": lambda: certify(outcome, fitted, rules, seller_ids=["\ud800", *range(M - 1)]),
+        "no groups": lambda: certify(in_groups, model(in_groups), market("groups")[1]),
+        "a group before the first": lambda: certify(
+            in_groups,
+            model(in_groups),
+            market("groups")[1],
+            groups=np.arange(M) % 2 - (in_groups.payments == 0),
+        ),
         "a long currency": lambda: certify(outcome, fitted, rules, currency="000 EUR"),
     }
     for name, act in refused.items():

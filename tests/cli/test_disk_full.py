@@ -42,7 +42,7 @@ def state_of(folder):
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("DPMARKET_STATE", str(tmp_path / "state"))
-    make_campaign(tmp_path, 3000)
+    make_campaign(tmp_path, 1000)
     return tmp_path
 
 

@@ -87,6 +87,16 @@ def test_a_person_in_two_partitions_is_refused(kind, table, client):
         fit(MODELS["logistic"](rows_per_person=2, epsilon=1.0), parts, FEATURES, "two", people="who")
 
 
+def test_a_person_in_two_partitions_is_refused_also_where_one_names_people_by_other_numbers(table, client):
+    halves = [
+        table[: N // 2].assign(who=np.arange(N // 2)),
+        table[N // 2 :].assign(who=np.arange(N // 2) * 1.0),
+    ]
+    with pytest.raises(InvalidInput, match="in one partition"):
+        fit(MODELS["logistic"](epsilon=1.0), dd.from_map(lambda k: halves[k], [0, 1]),
+            FEATURES, "two", people="who")  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("model", "options", "words"),
     [

@@ -337,7 +337,8 @@ def test_every_answer_forbids_caching_sniffing_framing_and_foreign_scripts(world
         assert "frame-ancestors 'none'" in policy
         assert "unsafe" not in policy
         assert "access-control-allow-origin" not in answer.headers
-        assert "server" not in answer.headers
+        assert answer.headers["cross-origin-opener-policy"] == "same-origin"
+        assert not {"server", "strict-transport-security"} & set(answer.headers)  # this one has no TLS
 
 
 def test_asking_too_often_is_answered_with_429_and_a_time_to_wait(world):

@@ -56,10 +56,7 @@ class Operated(Service):
     def kill(self):
         """End both processes at once, as a power cut does."""
         self.is_up = False
-        self.http.close()
-        for process in (self._worker, self._serving):
-            process.signal(signal.SIGKILL)
-            process.wait(-signal.SIGKILL)
+        super().kill()
 
     def end(self):
         """End both processes by SIGTERM; return what they left behind."""

@@ -104,7 +104,20 @@ def forecast_found(lines):
     return Forecast("accuracy", tuple(predictions), 0.5, 0.9)
 
 
-@pytest.mark.parametrize("good", GOODS)
+# The others are forecast by the same code.
+QUICK = (
+    "two classes",
+    "softmax, categories",
+    "delta",
+    "delta, torch",
+    "quantile regression",
+    "several statistics",
+)
+
+
+@pytest.mark.parametrize(
+    "good", [pytest.param(good, marks=() if good in QUICK else pytest.mark.slow) for good in GOODS]
+)
 def test_everything_that_rules_ask_for_is_forecast_and_more_money_is_better(good, tmp_path):
     public = public_table(tmp_path, good)
     found = forecast_rules(rules(good), public, budgets=[10.0, 4_000.0], campaigns=4)

@@ -214,31 +214,6 @@ def test_members_read_german(tmp_path):
         assert_german(paymaster.see("/m/money"))
 
 
-def test_a_link_chooses_the_language_and_leads_back(shop):
-    reader = seller_of(shop, shop.open(), "en-GB")
-    page = reader.see("/s/consent")
-    link, other = [link for link in page.links if link.startswith("/language/")]
-    assert (link, other) == ("/language/de?back=/s/consent", "/language/fr?back=/s/consent")
-    answer = shop.request("GET", link, headers=reader.headers)
-    assert (answer.status_code, answer.headers["location"]) == (303, "/s/consent")
-    assert "__Host-language=de" in answer.headers["set-cookie"]
-    reader.headers["Cookie"] += "; __Host-language=de"
-    assert_german(page := reader.see("/s/consent"))
-    assert page.heading == "Was die Teilnahme bedeutet"
-    reader.headers["Cookie"] = reader.headers["Cookie"].replace("language=de", "language=xx")
-    assert reader.see("/s/consent").heading == "What taking part means"
-
-
-@pytest.mark.parametrize(
-    "back",
-    ["//elsewhere.test/", "https://elsewhere.test", "/\\elsewhere.test", "", "s", "/s?x=1", "/%0d%0aX"],
-)
-def test_a_language_leads_to_no_other_place(shop, back):
-    answer = shop.request("GET", "/language/de", params={"back": back})
-    assert (answer.status_code, answer.headers["location"]) == (303, "/")
-    assert shop.request("GET", "/language/xx").status_code == 404
-
-
 def test_who_agreed_in_german_agreed_to_the_german_text(shop):
     campaign = shop.open()
     seller = shop.seller(campaign)

@@ -2,11 +2,9 @@
 
 import pytest
 
-from support.readers import Reader, seller_of
+from support.readers import seller_of
 
 pytestmark = pytest.mark.slow  # tests/outside has what decides in `make test`
-
-MOST = 60_000
 
 
 def taken(reader, *, until="record"):
@@ -28,22 +26,6 @@ def test_where_nothing_is_bought_at_a_cost_it_is_said(shop):
     page = taken(reader, until="choose")
     page = reader.press(page, "/s/choose", 1, amount="1000.5")
     assert page.heading == "There is no offer for you"
-
-
-def test_pressing_a_button_twice_does_its_act_once(shop):
-    reader = seller_of(shop, shop.open())
-    page = taken(reader, until="choose")
-    for _ in range(2):
-        assert reader.press(page, "/s/choose").heading == "Your offer"
-    offer = reader.see("/s")
-    for _ in range(2):
-        assert reader.press(offer, "/s/accept").path == "/s/record"
-    form = reader.see("/s/record")
-    for _ in range(2):
-        sent = reader.press(form, "/s/deliver", f0="40", f1="20000", f2="yes")
-        assert sent.path == "/s/payee"
-    told = reader.see("/s/history").text
-    assert told.count("You accepted your offer.") == told.count("Your answers came, and were sealed.") == 1
 
 
 def test_what_was_done_in_one_tab_is_refused_in_the_other_and_changes_nothing(shop):
@@ -71,12 +53,3 @@ def test_leaving_says_its_exact_effect_and_has_it(shop):
     assert reader.press(page, "/s/withdraw").heading == "You have left"
     assert "no further invitations" in reader.see("/s/withdraw").text
     shop.check()
-
-
-@pytest.mark.parametrize("language", ["en-GB", "xx", "", "en;q=0.5, *", "\u2603".encode().decode("latin-1")])
-def test_any_language_that_is_asked_for_gets_a_page(shop, language):
-    reader = Reader(shop)
-    reader.headers["Accept-Language"] = language.encode("latin-1")
-    page = reader.see("/i/" + "x" * 43)
-    assert page.status == 200
-    assert '<html lang="en">' in page.html

@@ -11,10 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from dpmarket.web.client import Client
 from dpmarket.web.settings import read_settings
 from support.commands import run
-from support.shop import RECORD, RULES
 
 pytestmark = pytest.mark.slow  # tests/outside has what decides in `make test`
 
@@ -37,15 +35,6 @@ def start(folder, *arguments, **environment):
     raise AssertionError((folder.parent / "log").read_text())
 
 
-def stop(process, number=signal.SIGTERM):
-    process.send_signal(number)
-    try:
-        return process.wait(90)
-    finally:
-        process.kill()
-        process.stdout.close()
-
-
 def children_of(pid):
     with open(f"/proc/{pid}/task/{pid}/children") as file:
         found = [int(one) for one in file.read().split()]
@@ -66,66 +55,15 @@ def until(look, seconds=90.0):
 
 
 @pytest.fixture
-def members(tmp_path, monkeypatch):
-    """A service that is set up; the tokens of its members."""
+def folder(tmp_path, monkeypatch):
+    """The folder of a service that is set up."""
     folder = tmp_path / "hospital"
     monkeypatch.setenv("DPMARKET_STATE", str(folder / "state"))
-    made = {
-        "operator": json.loads(run("init", "--service", folder, "--name", "An operator", "--json").stdout)
-    }
-    for role in ("buyer", "paymaster"):
-        text = run("member", "add", folder, f"A {role}", role, "--json").stdout
-        made[role] = json.loads(text)
-    return folder, {role: one["token"] for role, one in made.items()}
+    run("init", "--service", folder, "--name", "An operator", "--json")
+    return folder
 
 
-def put_ahead(path, seconds):
-    """Put a clock ahead; whoever reads it at that moment reads one of two whole numbers."""
-    aside = path.with_suffix(".new")
-    aside.write_text(str(seconds))
-    aside.replace(path)
-
-
-def test_a_service_trains_by_itself_and_stops_on_a_signal(members):
-    folder, tokens = members
-    clock = folder.parent / "clock"
-    put_ahead(clock, 0)
-    process, url = start(folder, DPMARKET_TESTING="true", DPMARKET_CLOCK_FILE=str(clock))
-    try:
-        (worker,) = until(lambda: children_of(process.pid))
-        callers = {role: Client(url, token) for role, token in tokens.items()}
-        now = datetime.now(UTC)
-        times = [(now + timedelta(seconds=seconds)).isoformat() for seconds in (-1, 600, 600)]
-        rules = {**RULES, "campaign": {"name": "spring", "mechanism": "online"}}
-        campaign = callers["buyer"].draft(rules, *times)
-        callers["paymaster"].act("fund", campaign, amount=10_000)
-        callers["buyer"].act("open", campaign, confirmed=True)
-        (invited,) = callers["operator"].invite(campaign, ["a"])
-        seller = Client(url, invited["token"])
-        seller.consent()
-        seller.act("reserve")
-        seller.act("choose", cost=2.0)
-        seller.act("accept")
-        seller.deliver(RECORD)
-        assert callers["buyer"].campaign(campaign)["state"] == "open"
-        put_ahead(clock, 600)
-        until(lambda: callers["buyer"].campaign(campaign)["state"] == "released")
-        assert seller.get("/me/events")[-1]["kind"] == "spent"
-        for client in (*callers.values(), seller):
-            client.close()
-        assert stop(process) == 0
-        until(lambda: not os.path.exists(f"/proc/{worker}"), 30.0)
-    finally:
-        process.kill()
-    log = (folder.parent / "log").read_text()
-    lines = [json.loads(line) for line in log.splitlines()]
-    assert {"serving", "stopping", "job"} <= {line.get("event") for line in lines}
-    assert not any(token in log for token in (*tokens.values(), invited["token"]))
-
-
-@pytest.mark.slow
-def test_a_worker_that_dies_is_followed_by_another_and_none_outlives_its_service(members):
-    folder, _ = members
+def test_a_worker_that_dies_is_followed_by_another_and_none_outlives_its_service(folder):
     process, _ = start(folder)
     try:
         (first,) = until(lambda: children_of(process.pid))
@@ -139,40 +77,9 @@ def test_a_worker_that_dies_is_followed_by_another_and_none_outlives_its_service
         process.kill()
 
 
-def test_there_is_one_service_in_a_folder_and_one_is_needed(tmp_path, members):
-    folder, _ = members
-    assert "already" in run("init", "--service", folder, code=1).stderr
-    assert "init --service" in run("serve", tmp_path, code=1).stderr
-    assert "init --service" in run("member", "add", tmp_path, "x", "buyer", code=1).stderr
-    assert "roles" in run("member", "add", folder, "x", "king", code=1).stderr
-    for path in (folder, folder / "keys", folder / "settings.toml", folder / "data" / "market.db"):
-        assert path.stat().st_mode & 0o077 == 0
-
-
-def test_a_port_that_is_taken_is_told_in_one_line(members):
-    import socket
-
-    folder, _ = members
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
-        done = subprocess.run(
-            [*ENTRY, "serve", str(folder), "--port", str(port), "--no-worker"],
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
-    assert done.returncode == 1
-    assert done.stderr.splitlines() == [
-        f"dpmarket: cannot listen on 127.0.0.1:{port}: Address already in use."
-    ]
-
-
 def test_the_environment_goes_over_the_file_and_a_wrong_setting_is_named_without_its_value(
-    members, monkeypatch
+    folder, monkeypatch
 ):
-    folder, _ = members
     assert read_settings(folder).port == 8000
     monkeypatch.setenv("DPMARKET_PORT", "8123")
     monkeypatch.setenv("DPMARKET_DATABASE_URL", "postgresql://market@db/market")

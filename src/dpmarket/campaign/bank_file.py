@@ -5,12 +5,13 @@ A file campaign knows payees by their ids, never their bank details: the payer h
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import string
 import unicodedata
 import xml.etree.ElementTree as ET
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 
@@ -138,6 +139,22 @@ def _add(node: ET.Element, path: str, text: str) -> ET.Element:
         node = last if shared and last is not None else ET.SubElement(node, name)
     node.text = text
     return node
+
+
+def bank_format(
+    payer: BankAccount, accounts: Mapping[str, BankAccount], day: date
+) -> Callable[[Sequence[Payment], str, int], bytes]:
+    """Return what writes payments, their currency and its minor units as a pain.001 file.
+
+    Its identity follows from the references: a bank knows the same file, of a restored market as well.
+    """
+
+    def write(payments: Sequence[Payment], currency: str, minor_units: int) -> bytes:
+        references = " ".join(sorted(one.reference for one in payments))
+        identity = hashlib.sha256(references.encode()).hexdigest()[:32]
+        return bank_file(payments, accounts, payer, identity, day, currency=currency, minor_units=minor_units)
+
+    return write
 
 
 def money(cents: int) -> str:

@@ -156,9 +156,7 @@ def _release(made: Released) -> dict[str, Any]:
 
 
 def write_receipts_folder(
-    certificate: Certificate,
-    folder: str | os.PathLike[str],
-    progress: StageProgress = silent,
+    certificate: Certificate, folder: str | os.PathLike[str], progress: StageProgress = silent
 ) -> int:
     """Write one receipt per seller, and an index of which file is whose, into a new folder; return how many.
 

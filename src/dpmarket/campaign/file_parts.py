@@ -311,8 +311,11 @@ def quote_parts(
             os.rename(aside, target)
             market.run(enter_quotes_files, OWNER, campaign.id, quotes, canonical(offer), digest)
         except BaseException:
-            for one in (aside, target):
-                shutil.rmtree(one, ignore_errors=True)
+            shutil.rmtree(aside, ignore_errors=True)
+            with market.look() as c:
+                is_entered = bool(files_of(c, campaign.id))
+            if not is_entered:  # else nothing could write the same files again
+                shutil.rmtree(target, ignore_errors=True)
             raise
         with market.look() as c:
             state = campaign_of(c, campaign.id).state

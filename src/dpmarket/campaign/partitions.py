@@ -73,10 +73,7 @@ def read_files(files: Sequence[QuotesFile]) -> list[pl.DataFrame]:
     """Return the tables of files, or refuse one that is not there as it was written."""
     wrong = changed_file(files)
     if wrong is not None:
-        raise FileProblem(
-            f"cannot use {wrong}: it is not there as it was written. Put back the folder of quotes, or "
-            "write it again with the same 'dpmarket quote'."
-        )
+        raise FileProblem(f"cannot use {wrong}: it is not there as it was written. Put it back from a copy.")
     return [pl.read_parquet(one.path) for one in files]
 
 

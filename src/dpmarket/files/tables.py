@@ -328,18 +328,14 @@ def _refuse_missing(columns: Sequence[str], there: Sequence[str], name: str) -> 
             else f"cannot find {_names(missing)} in {name}: none of its {len(there)} columns is expected. Is "
             "the header row missing?"
         )
-    twice = [column for column in columns if there.count(column) > 1]
+    twice = [column for column in dict.fromkeys(columns) if there.count(column) > 1]
     if twice:
         raise FileProblem(f"expected column {_names(twice)} once in {name}, found it more often.")
 
 
 def _read_csv(place: Source, mark: str, columns: Mapping[str, str], numbers: Sequence[str]) -> pl.DataFrame:
     """Return columns, by the name in the header of each, as texts; ``numbers`` as floats if all are such."""
-    options: dict[str, Any] = {
-        "columns": list(columns.values()),
-        "infer_schema": False,
-        "separator": mark,
-    }
+    options: dict[str, Any] = {"columns": list(columns.values()), "infer_schema": False, "separator": mark}
     floats = {columns[one]: pl.Float64 for one in numbers}
     names = {written: name for name, written in columns.items()}
     if mark == ",":  # else 1.234 may be a thousand

@@ -9,15 +9,17 @@ import copy
 import functools
 import sys
 import warnings
+from collections.abc import Mapping
 from types import FrameType
 from typing import Any, Self
 
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin  # type: ignore[import-untyped]
 from sklearn.utils.validation import check_is_fitted  # type: ignore[import-untyped]
 
 from dpmarket.arrays import FloatArray
 from dpmarket.errors import InvalidInput
-from dpmarket.learning.messages import validated
+from dpmarket.learning.messages import refuse_arguments, validated
 from dpmarket.learning.people import (
     Holding,
     named_columns,
@@ -30,6 +32,8 @@ from dpmarket.learning.training import Records
 from dpmarket.privacy.account import PrivacyAccount
 from dpmarket.privacy.noise import NoiseSource, SeededNoise
 
+Budgets = ArrayLike | Mapping[Any, float] | None
+"""Epsilons as ``fit`` takes them: by record, by owner, or the estimator's own."""
 MANY_ROWS = 2**53
 """Records of one person where their number does not matter."""
 _FOLDING = ("sklearn.model_selection.", "sklearn.calibration", "sklearn.ensemble.")
@@ -82,6 +86,17 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     def _declared(self) -> bool:
         """Tell whether nothing public was read from the labels."""
         return True
+
+    def _fit(self, *given: Any) -> None:
+        raise NotImplementedError
+
+    def _fitted(self, unknown: Mapping[str, Any], *given: Any) -> Self:
+        """Fit a copy with these arguments, and take over what it has learnt."""
+        refuse_arguments("fit", unknown)
+        fitted = self._unfitted()
+        fitted._fit(*given)
+        self.__dict__ = fitted.__dict__
+        return self
 
     def _unfitted(self) -> Self:
         """Return a copy to fit: nothing of an earlier fit stays, and all of it if this one is refused."""

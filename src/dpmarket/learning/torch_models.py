@@ -10,7 +10,7 @@ torch is trusted for one thing only, see :mod:`dpmarket.learning.torch_gradients
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self
@@ -26,9 +26,9 @@ from dpmarket import checks
 from dpmarket.arrays import FloatArray
 from dpmarket.errors import InvalidInput
 from dpmarket.learning.descent import Pace, noisy_descent
-from dpmarket.learning.estimator import MANY_ROWS, PrivateEstimator, refuse_numbered_folds
+from dpmarket.learning.estimator import MANY_ROWS, Budgets, PrivateEstimator, refuse_numbered_folds
 from dpmarket.learning.labels import numbers_of, read_classes
-from dpmarket.learning.messages import refuse_arguments, validated
+from dpmarket.learning.messages import validated
 from dpmarket.learning.torch_gradients import Network, PersonGradients, TorchLoss, refuse_unusable
 from dpmarket.learning.training import train_by_descent
 from dpmarket.privacy.account import PrivacyAccount
@@ -115,7 +115,7 @@ class _PrivateTorchModel(PrivateEstimator):
         self,
         X: Any,
         y: Any,
-        epsilons: ArrayLike | Mapping[Any, float] | None = None,
+        epsilons: Budgets = None,
         people: ArrayLike | None = None,
         account: PrivacyAccount | None = None,
         progress: Progress | None = None,
@@ -149,21 +149,12 @@ class _PrivateTorchModel(PrivateEstimator):
         EntropyUnavailable
             If the operating system gives no random bits.
         """
-        refuse_arguments("fit", unknown)
-        fitted = self._unfitted()
-        fitted._fit(X, y, epsilons, people, account, progress)
-        self.__dict__ = fitted.__dict__
-        return self
+        return self._fitted(unknown, X, y, epsilons, people, account, progress)
 
     def _fit(
-        self,
-        X: Any,
-        y: Any,
-        epsilons: ArrayLike | Mapping[Any, float] | None,
-        people: ArrayLike | None,
-        account: PrivacyAccount | None,
+        self, X: Any, y: Any, epsilons: Budgets, people: ArrayLike | None, account: PrivacyAccount | None,
         progress: Progress | None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         pace, source = self._settings()
         records, budgets = self._read(X, y, epsilons, people, MANY_ROWS, 0.0, allow_nd=True)
         refuse_numbered_folds(account, records.holding)

@@ -52,6 +52,7 @@ _LEAST_SALT, _SALT = 16, 32  # bytes
 # measured, as schedules respond, by about this.
 _FEEDBACK = 0.6
 _SEARCHES = 80
+_HIGHEST = 200.0  # logarithm of a payment weight: beyond it rounding up to minor units is all that is paid
 
 
 @dataclass(frozen=True, eq=False)
@@ -271,7 +272,7 @@ def weight_for_budget(
 
     low = high = math.log(start)  # spends too much, and not too much
     stride = math.log(4.0)
-    while gap(high) > 0.0 and len(gaps) < _SEARCHES:
+    while gap(high) > 0.0 and high < _HIGHEST:
         low, high, stride = high, high + stride, 1.5 * stride
     while gap(low) <= 0.0 and len(gaps) < _SEARCHES:
         if gap(low) >= -tolerance or (low < high and gap(low) - gap(high) < 1e-9):

@@ -122,9 +122,7 @@ def inline_svg(figure: Figure, name: str, title: str, description: str) -> str:
     content = content.replace("xlink:href", "href")
     content = re.sub(r"#[0-9a-fA-F]{6}\b", _page_colour, content)
     content = re.sub(
-        r"font: ([\d.]+)px [^;\"]+",
-        r"font-size: \1px",
-        re.sub(r"font-family: [^;\"]+;?", "", content),
+        r"font: ([\d.]+)px [^;\"]+", r"font-size: \1px", re.sub(r"font-family: [^;\"]+;?", "", content)
     )
     content = re.sub(r"\n\s*", "\n", content).strip()
     words = html.escape(f"{title}. {description}", quote=True)

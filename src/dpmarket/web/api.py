@@ -7,7 +7,6 @@ computed outside of the transaction.
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from pydantic import AfterValidator, AwareDatetime, Field, StringConstraints
 from dpmarket.campaign import hooks, jobs, mail, views  # noqa: F401  some have acts to serve
 from dpmarket.campaign.access import Member, list_members
 from dpmarket.campaign.acts import ACTS, Act, Caller, Id, shown_id
-from dpmarket.campaign.bank_file import BankAccount, Payment, bank_file
+from dpmarket.campaign.bank_file import BankAccount, Payment, bank_format
 from dpmarket.campaign.consent import ConsentPage
 from dpmarket.campaign.opening import draft_of, opening_of
 from dpmarket.campaign.oversight import Deed, deeds_after
@@ -488,19 +487,6 @@ def make_bank_file(payout: PayoutId, body: BankFile, caller: AnyCaller, service:
         raise MarketRefusal("invalid", "Expected every payee once.")
     write = bank_format(payer, accounts, body.day)
     return Response(payout_file(service, caller, payout, write), media_type=_XML)
-
-
-def bank_format(payer: BankAccount, accounts: Mapping[str, BankAccount], day: date) -> PayoutFormat:
-    """Return what writes a payout as a pain.001 file."""
-
-    def write(payments: Sequence[Payment], currency: str, minor_units: int) -> bytes:
-        # By the references in this file: a bank knows the same file, of a restored market as well, by this.
-        lines = " ".join(sorted(one.reference for one in payments))
-        identity = hashlib.sha256(lines.encode()).hexdigest()[:32]
-        given = (payments, accounts, payer, identity, day)
-        return bank_file(*given, currency=currency, minor_units=minor_units)
-
-    return write
 
 
 def payout_file(service: Service, caller: Caller, payout: int, write: PayoutFormat) -> bytes:

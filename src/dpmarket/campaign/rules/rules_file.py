@@ -202,7 +202,7 @@ class GroupTable(NamedTable):
 
 
 class Objective(Table):
-    """What the buyer wants. Fixed before anybody reports: an objective tuned to reports makes lying pay."""
+    """What the buyer wants. Fixed before anybody reports: tuned to reports, it makes misreporting pay."""
 
     payment_weight: float | None = key(
         None,

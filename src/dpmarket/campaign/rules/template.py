@@ -91,28 +91,33 @@ def sample_template(
         )
     }  # fmt: skip
     table = read_table(sample)
-    declared, words = _declared_by(table, sample, used)
+    declared, words = declared_by(table, sample, used)
     found = _outcome_of(table, sample, named)
     for column, known in found.items():
         named |= known
         shown = known.get("label.values", list(known.values()))
         words[column] = f"what is predicted: {' or '.join(map(str, shown))}"
+    predicted = _predicted(named)
+    if predicted and not found and not {"label.values", "target.low", "target.high"} & named.keys():
+        words[predicted] = "what is predicted: the sample does not show its labels or bounds; set them"
     return rules_template(named, declared), words
 
 
+def _predicted(named: Mapping[str, Any]) -> str | None:
+    """Return the column of the target or the label; None for statistics."""
+    if any(path.startswith("statistics.") for path in named):
+        return None
+    target: str | None = named.get("target.column")
+    return target or named.get("label.column", Label.model_fields["column"].default)
+
+
 def declared_by(
-    sample: str | os.PathLike[str], left_out: set[Any]
+    table: pl.DataFrame, sample: str | os.PathLike[str], left_out: set[Any]
 ) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
     """Return declarations for the columns of a public sample, and what each column was taken for.
 
     Columns of texts most of which differ, such as ids and names, are left out.
     """
-    return _declared_by(read_table(sample), sample, left_out)
-
-
-def _declared_by(
-    table: pl.DataFrame, sample: str | os.PathLike[str], left_out: set[Any]
-) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
     from dpmarket.learning.tables import declared_from
 
     read = {name: _as_meant(table, name, sample) for name in table.columns if name not in left_out}

@@ -8,14 +8,14 @@ import polars as pl
 from fastapi import APIRouter, Response
 
 from dpmarket.campaign import views
-from dpmarket.campaign.bank_file import BankAccount, read_accounts
+from dpmarket.campaign.bank_file import BankAccount, bank_format, read_accounts
 from dpmarket.campaign.oversight import list_entries
 from dpmarket.campaign.payout_files import FORMATS
 from dpmarket.campaign.rules.amounts import money_text
 from dpmarket.campaign.transaction import nothing
 from dpmarket.errors import FileProblem, InvalidInput, MarketRefusal
 from dpmarket.files.formulas import csv_text
-from dpmarket.web.api import PayoutId, bank_format, lines_of, payout_file
+from dpmarket.web.api import PayoutId, lines_of, payout_file
 from dpmarket.web.pages.forms import Sent
 from dpmarket.web.pages.member import HOME, Visited
 from dpmarket.web.pages.rendering import attached, see
