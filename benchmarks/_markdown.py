@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 from _results import Table
@@ -23,17 +23,13 @@ def write_tables(file: str, tables: Iterable[Table]) -> None:
     print(f"Written: docs/tables/{target.name}")
 
 
-def markdown_rows(head: Sequence[str], rows: Iterable[Sequence[str]], mark: str = "---") -> list[str]:
-    """Return the lines of a table whose cells are Markdown; the mark aligns all columns but the first."""
-    marks = ["---", *[mark] * (len(head) - 1)]
-    return [f"| {' | '.join(line)} |" for line in (head, marks, *rows)]
-
-
 def markdown_table(table: Table) -> list[str]:
     """Return the lines of a table with its title and its note, and an empty line after it."""
     head, *rows = ([escaped(cell) for cell in line] for line in table.shown())
+    marks = ["---", *["---:"] * (len(head) - 1)]
+    lines = [f"| {' | '.join(line)} |" for line in (head, marks, *rows)]
     note = [escaped(table.note), ""] if table.note else []
-    return [f"**{escaped(table.title)}**", "", *markdown_rows(head, rows, "---:"), "", *note]
+    return [f"**{escaped(table.title)}**", "", *lines, "", *note]
 
 
 def escaped(text: str) -> str:

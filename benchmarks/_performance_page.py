@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from _markdown import escaped, markdown_rows, markdown_table
+from _markdown import escaped, markdown_table
 from _results import Result, results
 from dpmarket.files import write_bytes
 
@@ -37,10 +37,9 @@ nosearch: true
 
 Written by `make bench` from what the scripts in `benchmarks/` measured; do not edit.
 
-Seconds say little about another machine. Each script therefore times a peer in the same run: a sort, a pass
-over the array, another library. A **ratio** is our time divided by the peer's unless the table says
-otherwise, and an aim is a bound on such a ratio, or on memory; an aim that is not met is marked *missed*. Of
-several runs the shortest counts: it is the one that the machine disturbed least."""
+Each script times a peer in the same run: a sort, a pass over the array, another library. A **ratio** is our
+time divided by the peer's unless the table says otherwise; an aim bounds it, or memory, and one that is not
+met is marked *missed*. Of several runs the shortest counts."""
 
 
 def scripts() -> list[str]:
@@ -58,8 +57,7 @@ def performance_page(found: Mapping[str, Result], before: str = "") -> str:
         if name not in QUALITY:
             lines += _section(name, found.get(name), before)
     lines += ["", "## Not about speed", ""]
-    rows = [[f"`{name}`", _summary(name), f"[]({page})"] for name, page in QUALITY.items()]
-    lines += markdown_rows(["script", "what it measures", "where the result is"], rows)
+    lines += [f"- `{name}`: []({page})" for name, page in QUALITY.items()]
     return "\n".join(lines) + "\n"
 
 
@@ -71,8 +69,7 @@ def _section(name: str, result: Result | None, before: str = "") -> list[str]:
         if measured:
             return [*lines, measured[0].rstrip("\n")]
         return [*lines, f"Not measured yet: run `python benchmarks/{name}`."]
-    versions = ", ".join(f"{library} {number}" for library, number in result.versions.items())
-    machine = f"{result.processor}, {result.cores} cores; {versions}"
+    machine = f"{result.processor}, {result.cores} cores"
     lines += [f"Measured on {result.date} in {result.seconds:,.0f} s: {escaped(machine)}.", ""]
     for table in result.tables:
         lines += markdown_table(table)

@@ -13,8 +13,6 @@ from dpmarket.datasets import (
     breast_cancer,
     german_health,
     health_insurance,
-    logistic,
-    separable,
     standard_bounds,
 )
 from dpmarket.learning import PublicScaler
@@ -44,8 +42,6 @@ SETS: dict[str, Callable[[], PublicData]] = {
     "affairs": affairs,
     "German health": lambda: _one_record_each(german_health()),
     "health insurance": lambda: _some(health_insurance()),
-    "separable": lambda: separable(2_000, 10, np.random.default_rng(1), margin=0.2),
-    "logistic": lambda: logistic(8_000, 40, np.random.default_rng(2), offset=0.5),
 }
 COMMON = ("0.1", "0.3", "1", "3", "10")
 MIXTURES = {

@@ -7,10 +7,9 @@ import numpy as np
 from scipy import stats
 
 from _results import Table, at_most, measure, tell
-from _timing import best_seconds, compare
+from _timing import compare
 from dpmarket.costs import CostDistribution, Uniform
 from dpmarket.mechanisms.cross_pricing import CrossPricedMechanism
-from dpmarket.mechanisms.epsilon_cost import EpsilonCost
 from dpmarket.mechanisms.exact import OfflineMechanism
 from dpmarket.mechanisms.objective import Objective, PaperObjective
 from dpmarket.mechanisms.plan import plan
@@ -21,10 +20,8 @@ MANY = 3_000_000
 LARGEST = 10_000_000
 SALTS = 20
 MARKETS = {
-    "uniform, two knots": (UNIFORM, PaperObjective(1.0, 1.0, 1e-3), 1.5),
     "uniform, cap 3": (UNIFORM, PaperObjective(1.0, 1.0, 1e-3, weight_cap=3.0), 1.5),
     "uniform, most sell": (UNIFORM, PaperObjective(1.0, 1.0, 1e-7), 1.5),
-    "uniform, squared error": (UNIFORM, Objective.for_model(31, 1e-7), 1.5),
     "log-normal": (LOG_NORMAL, PaperObjective(1.0, 1.0, 1e-3), 3.0),
     "log-normal, cap 3": (LOG_NORMAL, PaperObjective(1.0, 1.0, 1e-3, weight_cap=3.0), 3.0),
 }
@@ -48,24 +45,6 @@ def against_argsort():
         rows,
         "Nothing is compiled: the first run in a process takes as long as the others.",
     )
-
-
-def small_markets():
-    rows = []
-    tables = {
-        "linear": EpsilonCost.identity(5.0),
-        "quadratic": EpsilonCost.identity(5.0, "quadratic"),
-        "delta": EpsilonCost.of_delta(1e-5, 5.0),
-    }
-    for name, table in tables.items():
-        for m in (20, 1000):
-            objective = Objective.for_model(10, 1e-3, weight_cap=3.0)
-            mechanism = OfflineMechanism(UNIFORM, objective, epsilon_cost=table)
-            costs = UNIFORM.sample(m, np.random.default_rng(0))
-            run = best_seconds(lambda c=costs, k=mechanism: k.run(c), 3)
-            answer = best_seconds(lambda c=costs, k=mechanism: k.respond(c, 0, 1.5), 3)
-            rows.append([f"{name}, {m:,} sellers", f"{run * 1e3:,.0f} ms", f"{answer * 1e3:,.0f} ms"])
-    yield Table("Small markets with convex tables", ["market", "run", "respond"], rows)
 
 
 def memory():
@@ -120,4 +99,4 @@ def budgets():
 
 
 if __name__ == "__main__":
-    measure(__file__, against_argsort, small_markets, memory, budgets)
+    measure(__file__, against_argsort, memory, budgets)

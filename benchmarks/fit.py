@@ -2,14 +2,11 @@
 
 Both get the same float64 rows of norm at most 1, dense or, for a table with categories, sparse. The private
 fit includes validation, weights from epsilons, noise, the proof and the release. Times are processor times,
-which other programs disturb least. The first fit of a new process is reported apart.
+which other programs disturb least.
 """
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import Iterator
 
@@ -19,18 +16,6 @@ from sklearn.linear_model import LogisticRegression
 from _results import Table, at_most, measure, tell
 from _timing import compare
 from dpmarket.learning import Categories, Numbers, PrivateLogisticRegression, PublicEncoder
-
-FIRST = """
-import time
-start = time.process_time()
-import numpy as np
-from dpmarket.learning import PrivateLogisticRegression
-rng = np.random.default_rng(0)
-x = rng.uniform(-0.2, 0.2, (20_000, 10))
-imported = time.process_time()
-PrivateLogisticRegression((0, 1), epsilon=1.0, numerical_epsilon=1e-9).fit(x, (x[:, 0] > 0).astype(int))
-print(time.process_time() - imported)
-"""
 
 
 def records(count: int, n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -89,19 +74,5 @@ def fits() -> Iterator[Table]:
     )
 
 
-def first_fit() -> Iterator[Table]:
-    with tempfile.TemporaryDirectory() as folder:
-        environment = {"NUMBA_CACHE_DIR": folder, "PATH": "", "PYTHONPATH": ":".join(sys.path)}
-        seconds = [
-            float(subprocess.check_output([sys.executable, "-c", FIRST], env=environment, text=True))
-            for _ in range(2)
-        ]
-    yield Table(
-        "First fit of a process that needs pairs of floats, processor time",
-        ["kernels", "fit"],
-        [["compiled", f"{seconds[0]:.1f} s"], ["from the cache", f"{seconds[1]:.1f} s"]],
-    )
-
-
 if __name__ == "__main__":
-    measure(__file__, fits, first_fit)
+    measure(__file__, fits)

@@ -37,7 +37,7 @@ COSTS = {
 BUDGETS = {"low": 1.5, "high": 6.0}  # money per seller
 RULES = (
     "no quotas", "hard quotas", "soft quotas", "one posted price", "posted price per group",
-    "no quotas, re-weighted", "one posted price, re-weighted",
+    "no quotas, re-weighted",
 )  # fmt: skip
 
 
@@ -208,11 +208,11 @@ class Setting:
                 epsilons[of], payments[of] = schedule.quote(costs[sellers[of]])
             epsilons *= self.money() / payments.sum()
             yield name, epsilons
-            if name in ("no quotas", "one posted price"):
+            if name == "no quotas":
                 yield f"{name}, re-weighted", rebalanced(epsilons, group, shares)
 
     def scores(self) -> tuple[Plan, dict[str, np.ndarray]]:
-        """Return the plan, and for each rule overall and worst log loss and error of every split."""
+        """Return the plan, and for each rule the log loss of every split, overall and of the worst group."""
         blind, found = self.plans()
         prices, x, y = self.schedules(blind, found), self.scaled(), self.positive()
         rest = self.pilot()[1]
@@ -227,30 +227,14 @@ class Setting:
                 model = PrivateLogisticRegression(classes=(False, True), noise_source=SeededNoise(split))
                 model.fit(x[sellers], y[sellers], epsilons=epsilons)
                 right = model.predict_proba(x[test])[np.arange(test.size), y[test].astype(int)]
-                losses, errors = -np.log(np.maximum(right, 1e-12)), right < 0.5
-                of = self.population.group[test]
-                by_group = np.array([[losses[of == g].mean(), errors[of == g].mean()] for g in (0, 1)])
-                scores[name].append([*(shares @ by_group), *by_group.max(axis=0)])
+                losses, of = -np.log(np.maximum(right, 1e-12)), self.population.group[test]
+                by_group = np.array([losses[of == g].mean() for g in (0, 1)])
+                scores[name].append([shares @ by_group, by_group.max()])
         return found, {name: np.array(each) for name, each in scores.items()}
-
-
-SCORES = ("Log loss", "Error", "Log loss of the worst group", "Error of the worst group")
 
 
 def named(setting: Setting) -> str:
     return f"{setting.population.name}; {setting.costs}, {setting.budget}"
-
-
-def score_tables(results: list[tuple[Setting, Plan, dict[str, np.ndarray]]]) -> Iterator[Table]:
-    """Return the means of each score, of all rules in all settings."""
-    for k, title in enumerate(SCORES):
-        rows = [
-            [named(setting), *(f"{scores[rule][:, k].mean():.3f}" for rule in RULES)]
-            for setting, _, scores in results
-        ]
-        yield Table(
-            f"{title} at equal money, mean of {SPLITS} splits", ["groups; costs, budget", *RULES], rows
-        )
 
 
 def difference(first: np.ndarray, second: np.ndarray) -> str:
@@ -259,47 +243,35 @@ def difference(first: np.ndarray, second: np.ndarray) -> str:
     return f"{gaps.mean():+.3f} ({gaps.std(ddof=1) / math.sqrt(gaps.size):.3f})"
 
 
-def difference_table(results: list[tuple[Setting, Plan, dict[str, np.ndarray]]]) -> Table:
-    """Return what quotas change, overall and for the worst group, with standard errors."""
-    pairs = (("hard quotas", "no quotas"), ("soft quotas", "no quotas"), ("hard quotas", "one posted price"))
-    rows = [
-        [named(setting), *(difference(scores[a][:, k], scores[b][:, k]) for a, b in pairs for k in (0, 2))]
-        for setting, _, scores in results
-    ]
-    head = ["hard - none", "worst group", "soft - none", "worst group", "hard - one price", "worst group"]
-    return Table(
-        "Paired differences of log loss (standard error); below 0 quotas are better",
-        ["groups; costs, budget", *head],
-        rows,
-        "Of the first setting with a high budget the worst group's log loss is "
-        f"{first_gain(results):.0%} lower with hard quotas than with one posted price.",
-    )
+Results = list[tuple[Setting, Plan, dict[str, np.ndarray]]]
 
 
-def first_gain(results: list[tuple[Setting, Plan, dict[str, np.ndarray]]]) -> float:
-    """Return by how much hard quotas lower the worst log loss in the first setting with much money."""
-    scores = next(scores for setting, _, scores in results if setting.budget == "high")
-    return float(1.0 - scores["hard quotas"][:, 2].mean() / scores["one posted price"][:, 2].mean())
-
-
-def prediction_table(results: list[tuple[Setting, Plan, dict[str, np.ndarray]]]) -> Table:
-    """Return what the plan says of hard quotas, from the pilot, and what came of them."""
+def difference_table(results: Results) -> Table:
+    """Return what quotas change in log loss, with standard errors, and what the plan said of hard quotas."""
     rows, right = [], 0
     for setting, found, scores in results:
-        effect, measured = found.quota_effect or 0.0, scores["hard quotas"][:, 0] - scores["no quotas"][:, 0]
-        is_right = (effect < 0.0) == (measured.mean() < 0.0)
-        right += is_right
-        rows.append(
-            [named(setting), f"{found.group_difference or 0.0:.4f}", "gain" if effect < 0.0 else "cost",
-             f"{effect:+.0%}", difference(scores["hard quotas"][:, 0], scores["no quotas"][:, 0]),
-             "yes" if is_right else "no"]
-        )  # fmt: skip
+        hard, soft, without = (scores[f"{kind} quotas"][:, 0] for kind in ("hard", "soft", "no"))
+        effect = found.quota_effect or 0.0
+        right += bool((effect < 0.0) == ((hard - without).mean() < 0.0))
+        rows.append([named(setting), difference(hard, without), difference(soft, without), f"{effect:+.0%}"])
     return Table(
-        "Does a plan foresee whether hard quotas gain or cost?",
-        ["groups; costs, budget", "D", "plan says", "expected error", "log loss", "right"],
+        "Paired differences of log loss (standard error), below 0 where quotas are better, "
+        "and the change of expected error that the plan foresees",
+        ["groups; costs, budget", "hard - none", "soft - none", "plan for hard"],
         rows,
-        f"Right in {right} of {len(rows)} settings.",
+        f"Whether hard quotas gain or cost was foreseen in {right} of {len(rows)} settings.",
     )
+
+
+def worst_group_table(results: Results) -> Table:
+    """Return the mean log loss of the worst group, of all rules, with much money."""
+    rows = [
+        [named(setting), *(f"{scores[rule][:, 1].mean():.3f}" for rule in RULES)]
+        for setting, _, scores in results
+        if setting.budget == "high"
+    ]
+    title = f"Log loss of the worst group at equal money, high budget, mean of {SPLITS} splits"
+    return Table(title, ["groups; costs, budget", *RULES], rows)
 
 
 def tables() -> Iterator[Table]:
@@ -312,8 +284,7 @@ def tables() -> Iterator[Table]:
                 results.append((setting, *setting.scores()))
                 print(named(setting), "done", flush=True)
     yield difference_table(results)
-    yield prediction_table(results)
-    yield from score_tables(results)
+    yield worst_group_table(results)
 
 
 if __name__ == "__main__":

@@ -86,10 +86,3 @@ def test_lengths_must_agree():
     checks.same_length("a", [1], "b", [2])
     with pytest.raises(InvalidInput, match="a and b to have the same length, got 1 and 2"):
         checks.same_length("a", [1], "b", [2, 3])
-
-
-@pytest.mark.parametrize("values", [["b", "a", "b", "c", "b"], [3, 1, 3, 2, 3]])
-def test_what_stands_twice_is_counted_wherever_it_stands(values):
-    checks.all_different("ids", np.array(values[:2]))
-    with pytest.raises(InvalidInput, match="expected ids to be all different, found 2 repeated"):
-        checks.all_different("ids", np.array(values))

@@ -136,14 +136,6 @@ def same_length(name: str, values: Sized, other_name: str, others: Sized) -> Non
         )
 
 
-def all_different(name: str, values: np.ndarray[Any, Any]) -> None:
-    """Refuse a vector of numbers or texts in which one stands twice."""
-    ordered = np.sort(values)  # much faster than numpy's unique
-    repeated = int(np.count_nonzero(ordered[1:] == ordered[:-1]))
-    if repeated:
-        raise InvalidInput(f"expected {name} to be all different, found {repeated} repeated.")
-
-
 def _scalar(name: str, value: object, expected: str) -> float:
     if isinstance(value, bool | np.bool_ | str | bytes | complex) or value is None:
         raise InvalidInput(f"expected {name} to be {expected}, got {_kind(value)}.")

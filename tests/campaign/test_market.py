@@ -226,6 +226,30 @@ def test_clearing_that_finds_nothing_to_buy_never_hangs(market, clock, problem):
     balanced(market)
 
 
+def test_everybody_is_decided_about_again_if_a_seller_withdraws_while_a_campaign_clears(market, clock):
+    """Else a certificate would lack one of the sellers whose reports decided."""
+    live = Live(market, "offline", escrow=10_000)
+    who = [live.join(f"p{k}") for k in range(3)]
+    for me in who:
+        live.act(quoting.report, me, 2.0)
+    decided = []
+
+    def decide(frozen):
+        if not decided:
+            live.act(sellers.withdraw, who[0])
+        decided.append(len(frozen.people))
+        return half_price(frozen)
+
+    clock.now = CLOSES
+    live.work(campaigns.end_reports)
+    assert quoting.clear_campaign(market, live.campaign, decide) == "offered"
+    assert decided == [3, 2]
+    assert [live.state(one) for one in who] == ["withdrawn", "quoted", "quoted"]
+    with market.look() as c:
+        assert quoting.decided_of(c, live.campaign).height == 2
+    balanced(market)
+
+
 def test_a_buyer_who_would_buy_noise_must_confirm(market):
     plan = campaigns.Draft(name="x", channel="file", mechanism="offline", rules={})
     campaign = market.run(campaigns.draft, OWNER, plan)
@@ -268,6 +292,17 @@ def test_a_lifetime_limit_counts_over_live_and_file_campaigns_and_library_models
     assert other.consent(me) == "waiting"
     live.market.run(sellers.withdraw_people, OWNER, live.campaign, ["person 0"])
     assert other.act(line.reserve, me).state == "reserved"
+    balanced(market)
+
+
+def test_a_distance_too_small_for_an_epsilon_is_charged_its_delta(market):
+    models = account.MarketAccount(market, limit=1.0, delta_limit=2.5e-5)
+    for _ in range(2):
+        models.charge(["ann", "bob"], mus=[1e-5, 0.0], delta=1e-5)
+    with pytest.raises(Infeasible, match="1 people"):
+        models.charge(["ann", "bob"], mus=[1e-5, 1e-5], delta=1e-5)
+    models.charge(["bob"], mus=[1e-5], delta=1e-5)
+    assert (models.left(["ann", "bob"]) == [1.0 - 2.0**-29, 1.0 - 2.0**-30]).all()
     balanced(market)
 
 

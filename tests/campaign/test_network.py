@@ -134,6 +134,25 @@ def test_a_module_that_mentions_no_mark_is_not_imported(tmp_path, monkeypatch):
         made_by("torch:silent_module:make", found, 2, 2)
 
 
+def test_looking_for_a_module_imports_no_package_around_it(tmp_path, monkeypatch):
+    (tmp_path / "silent_package").mkdir()
+    for name in ("__init__", "models"):
+        (tmp_path / "silent_package" / f"{name}.py").write_text("raise SystemExit\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(FileProblem, match="SHA-256"):
+        made_by("torch:silent_package.models:make", "0" * 64, 2, 2)
+    for absent in ("silent_package.absent", "silent_package.models.absent"):
+        with pytest.raises(FileProblem, match="cannot find"):
+            made_by(f"torch:{absent}:make", "0" * 64, 2, 2)
+
+
+def test_a_module_whose_digest_would_not_cover_all_of_it_is_refused(tmp_path, monkeypatch):
+    (tmp_path / "long_module.py").write_bytes(b"#" * ((16 << 20) + 1))
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(FileProblem, match="bytes"):
+        made_by("torch:long_module:make", "0" * 64, 2, 2)
+
+
 def test_settings_that_no_estimator_has_are_refused_before_noise():
     with pytest.raises(InvalidInput, match="speed"):
         released(rules(model="torch:support.networks:wrong"))

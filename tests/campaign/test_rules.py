@@ -87,10 +87,9 @@ def test_nothing_in_a_record_raises_an_error(content, name):
         assert encoding.decode_records(rules, [one]).owners.tolist() == [0]
 
 
-def test_values_outside_are_clipped_and_named_or_refused():
+def test_values_outside_are_clipped_or_refused():
     rules = check_rules(GOODS["categories"].rules())
     row = {"age": 91, "job": "nothing known", "town": "town 1", "bought": "no"}
-    assert encoding.outside_columns(rules, row) == ["age", "job"]
     found = encoding.decode_records(rules, [encoding.encode_record(rules, row)])
     assert found.columns["age"].tolist() == [90.0]
     strict = check_rules(GOODS["categories"].rules() | {"training": {"outside_bounds": "refuse"}})
@@ -204,3 +203,10 @@ def test_a_delta_allows_as_many_people_as_a_tenth_of_one_may_fail():
 
 def test_money_is_written_with_its_currency():
     assert money_text(123456, 100, "EUR") == "1,234.56 EUR"
+
+
+def test_categories_and_labels_with_blanks_around_them_are_refused():
+    """Cells are compared without the blanks around them, so that such a category would match nobody."""
+    job = {"job": {"categories": ["baker", "smith "], "other": True}}
+    assert "no blanks around them" in refusals(features=job)
+    assert "no blanks around them" in refusals(label={"column": "label", "values": ["no", " yes"]})

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 import sqlalchemy as sa
 
-from campaign.live import CLOSES, METHODS, decoded
+from campaign.live import CLOSES, METHODS, RULES, Live, decoded
 from dpmarket.campaign import campaigns, jobs, line, quoting, schema, sellers, training, unseal, worker
 from dpmarket.campaign.acts import OWNER, Caller
 from dpmarket.campaign.log import canonical
@@ -56,6 +56,19 @@ def test_nobody_holds_more_than_a_lifetime_limit(live):
     assert live.act(sellers.undo, me) == "waiting"
     with live.market.writing() as c:
         c.execute(schema.person.update().values(epsilon_spent=0))
+
+
+def test_people_are_invited_without_a_group_only_if_a_screening_question_leads_to_one(market):
+    """Else nobody could decide about them: no group's table prices them."""
+    rules = {**RULES, "groups": {"city": {"quota": 2}, "country": {"quota": 2}}}
+    question = {"question": "Do you drive?", "answers": ["yes", "no"]}
+    groups = {"groups": {"yes": "city", "no": "country"}}
+    sorting = Live(market, name="sorting", rules={**rules, "screening": [question | groups]})
+    assert sorting.invite("a")
+    other = Live(market, name="other", rules={**rules, "screening": [question | {"accept": ["yes"]}]})
+    with pytest.raises(MarketRefusal, match="say which one"):
+        other.invite("a")
+    assert other.invite("a", group="city")
 
 
 def test_declining_before_consent_can_be_undone_to_the_invitation(live):

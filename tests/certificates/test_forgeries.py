@@ -282,6 +282,8 @@ FORGERIES = [
     ("an unknown statistic", STATISTICS, "layout",
      statistic(question=lambda q: {**q, "kind": "mode"})),
     ("bounds in no order", ("mean",), "public numbers", statistic(question=lambda q: {**q, "low": 11.0})),
+    ("a vector without a component", ("vector-mean",), "public numbers",
+     statistic(question=lambda q: {**q, "names": []}, numerators=["1"])),
     ("a candidate beyond the last", ("quantile",), "public numbers", statistic(numerators=["99", "1", "2"])),
     # money
     ("unpaid", ALL, "payment", line(payment=0)),

@@ -11,12 +11,14 @@ import dpmarket as dpm
 from dpmarket.certificates import Money, Sellers, certify, make_certificate, receipt_page, verify
 from dpmarket.certificates.canonical import canonical
 from dpmarket.errors import DpmarketError, InvalidInput, NotCertifiable
+from dpmarket.mechanisms.groups import Group
 from dpmarket.privacy import SeededNoise
 from support import forging
 from support.certificates import (
     COSTS,
     HONEST,
     IDS,
+    OBJECTIVE,
     M,
     cross_priced,
     failing,
@@ -64,6 +66,21 @@ def test_the_page_and_the_verifier_say_the_same_of_every_stored_receipt():
         found = [(check.name, check.verdict) for check in verify(first, receipt=receipt, cost=cost).checks]
         assert found == page
         assert {name for name, verdict in page if verdict == "FAILS"} <= {"quote at your cost"}
+
+
+@pytest.mark.parametrize("coverage", [0.0, 0.5, 5.0])
+def test_soft_quotas_are_stated_and_only_then_may_shares_differ(coverage):
+    groups = [Group("town", 0.7, dpm.VirtualCost.of(dpm.Uniform(1, 5))),
+              Group("country", 0.3, dpm.VirtualCost.of(dpm.Uniform(0.5, 6)))]  # fmt: skip
+    mechanism = dpm.OfflineMechanism(None, OBJECTIVE, groups=groups, coverage=coverage)
+    members = np.arange(M) % 2
+    outcome = mechanism.run(COSTS, members)
+    made = certify(outcome, model(outcome), mechanism.rules(), seller_ids=IDS, groups=members)
+    assert failing(verify(made, openings=made.openings())) == set()
+    papers = papers_of(made)
+    assert papers.market["coverage"] == coverage
+    papers.market["coverage"] = "hard"
+    assert failing(verify(papers.certificate(), openings=papers.openings())) == {"caps and quotas"}
 
 
 def test_a_cross_priced_certificate_is_followed_from_the_reports_to_every_quote():
@@ -115,7 +132,7 @@ def test_canonical_json_is_that_of_rfc_8785():
 
 def test_papers_that_must_not_be_certified_are_refused():
     outcome, rules = market("offline")
-    fitted = model(outcome)
+    fitted, in_groups = model(outcome), market("groups")[0]
     refused = {
         "repeatable noise": lambda: certify(outcome, model(outcome, noise_source=SeededNoise(0)), rules),
         "classes from the data": lambda: certify(outcome, model(outcome, classes=None), rules),
@@ -128,6 +145,13 @@ def test_papers_that_must_not_be_certified_are_refused():
         "no table": lambda: certify(outcome, fitted, {**rules, "groups": None}),
         "ids twice": lambda: certify(outcome, fitted, rules, seller_ids=[0, *range(M - 1)]),
         "half an id": lambda: certify(outcome, fitted, rules, seller_ids=["\ud800", *range(M - 1)]),
+        "no groups": lambda: certify(in_groups, model(in_groups), market("groups")[1]),
+        "a group before the first": lambda: certify(
+            in_groups,
+            model(in_groups),
+            market("groups")[1],
+            groups=np.arange(M) % 2 - (in_groups.payments == 0),
+        ),
         "a long currency": lambda: certify(outcome, fitted, rules, currency="000 EUR"),
     }
     for name, act in refused.items():

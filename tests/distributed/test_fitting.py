@@ -77,10 +77,23 @@ def test_people_with_several_records_have_the_weights_of_one_machine(table, clie
     assert (account.spent(model.people_) == model.epsilons_).all()
 
 
-def test_a_person_in_two_partitions_is_refused(table, client):
+@pytest.mark.parametrize("kind", [int, float])
+def test_a_person_in_two_partitions_is_refused(kind, table, client):
+    """A column of whole numbers becomes one of floats where a partition once had a gap."""
     own = table.assign(who=np.arange(N) % 300)
+    first, second = own[:300], own[300:].assign(who=np.arange(300).astype(kind))
+    parts = dd.from_delayed([delayed(first), delayed(second)], meta=first, verify_meta=False)
     with pytest.raises(InvalidInput, match="in one partition"):
-        fit(MODELS["logistic"](rows_per_person=2, epsilon=1.0), dd.from_pandas(own, npartitions=2),
+        fit(MODELS["logistic"](rows_per_person=2, epsilon=1.0), parts, FEATURES, "two", people="who")
+
+
+def test_a_person_in_two_partitions_is_refused_also_where_one_names_people_by_other_numbers(table, client):
+    halves = [
+        table[: N // 2].assign(who=np.arange(N // 2)),
+        table[N // 2 :].assign(who=np.arange(N // 2) * 1.0),
+    ]
+    with pytest.raises(InvalidInput, match="in one partition"):
+        fit(MODELS["logistic"](epsilon=1.0), dd.from_map(lambda k: halves[k], [0, 1]),
             FEATURES, "two", people="who")  # fmt: skip
 
 
@@ -132,6 +145,18 @@ def test_several_statistics_over_partitions_are_those_of_one_machine(table, clie
     several = statistics.SeveralStatistics(parts)
     fit(several, dd.from_pandas(table, npartitions=4), columns, epsilons="epsilon")
     assert several.releases_ == local.releases_
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_statistics_charge_people_by_their_names(several, table, client):
+    names = [f"person {k}" for k in range(N)]
+    account, mean = Account(1.5), statistics.PrivateMean(-5, 5, epsilon=1.0)
+    asked = statistics.SeveralStatistics({"mean": mean}, epsilon=1.0) if several else mean
+    columns = {"mean": "number"} if several else "number"
+    parts = dd.from_pandas(table.assign(who=names), npartitions=2)
+    fit(asked, parts, columns, people="who", account=account)
+    assert (account.spent(names) == asked.epsilons_).all()
+    assert (account.left(range(N)) == 1.5).all()
 
 
 def test_a_worker_killed_in_a_pass_changes_nothing(table, client):

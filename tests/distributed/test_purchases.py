@@ -6,9 +6,11 @@ import polars as pl
 import pytest
 
 from dpmarket.campaign.checks import books, findings
+from dpmarket.campaign.database import Market
 from dpmarket.campaign.file_campaign import certify_file, statement_of, train_file, withdraw_sellers
 from dpmarket.campaign.file_payouts import enter_payout_file, write_payout
 from dpmarket.campaign.file_quotes import quote_file
+from dpmarket.campaign.partitions import enter_quotes_files
 from dpmarket.campaign.place import place_of
 from dpmarket.campaign.repair import repair
 from dpmarket.distributed.purchases import quote_files, train_files
@@ -110,6 +112,25 @@ def test_the_same_reports_have_the_same_quotes_and_others_are_refused(make):
         campaign.buy("reports/[01].parquet", "elsewhere")
     with pytest.raises(MarketRefusal, match="with --dask"):
         train_file(campaign.rules, campaign / "data.csv", campaign / "model.json")
+
+
+def test_quotes_that_were_entered_stay_where_an_interruption_comes_after_it(make, monkeypatch):
+    campaign, run = make(), Market.run
+
+    def interrupted(market, function, *args, **options):
+        done = run(market, function, *args, **options)
+        if function is enter_quotes_files:
+            raise KeyboardInterrupt
+        return done
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Market, "run", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            campaign.buy()
+    told = campaign.buy()
+    assert not told.is_new
+    assert told.total_payment == sum(row["payment_minor_units"] for row in campaign.quotes().values())
+    assert campaign.books() == []
 
 
 def test_an_id_in_two_files_is_refused_and_nothing_is_entered(make):

@@ -7,7 +7,7 @@ import pytest
 
 from dpmarket import FileProblem
 from dpmarket.campaign.rules.columns import columns_by_type, feature_fields, read_codes
-from dpmarket.campaign.rules.template import declared_by
+from dpmarket.campaign.rules.template import declared_by, sample_template
 from dpmarket.files import read_table, refuse
 from dpmarket.progress import told_of_reading
 from support import spreadsheets
@@ -72,7 +72,7 @@ def test_a_sample_tells_what_its_columns_are(tmp_path):
         for k in range(30)
     ]
     path = put(tmp_path, "sample.csv", "id;weight;since;smoker;ward;code\n" + "\n".join(rows))
-    declared, words = declared_by(path, set())
+    declared, words = declared_by(read_table(path), path, set())
     assert set(declared) == {"weight", "since", "smoker", "ward", "code"}  # ids all differ
     assert "left out" in words["id"]
     assert declared["weight"]["low"] > 50
@@ -81,4 +81,27 @@ def test_a_sample_tells_what_its_columns_are(tmp_path):
     assert declared["code"]["categories"] == ["00123", "01123"]  # no number begins with 0
     path.write_text(path.read_text().replace("75,5", "1.075,5"))
     with pytest.raises(FileProblem, match=r"'weight': a separator of thousands.*line 17"):
-        declared_by(path, set())
+        declared_by(read_table(path), path, set())
+
+
+def test_categories_of_a_sample_have_no_blanks_around_them_and_other_dates_are_left_out(tmp_path):
+    sports = ("often ", " often", "never")
+    rows = [f"{k},{sports[k % 3]},{k % 12 + 1}/{k % 28 + 1}/{2000 + k % 7}, " for k in range(120)]
+    path = put(tmp_path, "sample.csv", "id,sport,joined,nothing\n" + "\n".join(rows))
+    declared, words = declared_by(read_table(path), path, {"id"})
+    assert declared["sport"]["categories"] == ["never", "often"]
+    assert set(declared) == {"sport"}
+    assert "month first" in words["joined"]
+
+
+def test_a_sample_without_labels_says_that_they_are_to_be_set(tmp_path):
+    path = put(
+        tmp_path, "sample.csv", "age,left\n" + "\n".join(f"{20 + k},{'x' * (k % 2)}" for k in range(40))
+    )
+    _, words = sample_template(path, {"label.column": "left", "sellers.expected": 40})
+    assert "set them" in words["left"]
+    _, words = sample_template(path, {"label.column": "left", "label.values": ["no", "x"]})
+    assert "left" not in words
+    path.write_text("age,age\n1,2\n")
+    with pytest.raises(FileProblem, match="expected column 'age' once"):
+        sample_template(path)

@@ -1,11 +1,14 @@
 """Inputs built to mislead the estimator: each once harmed a promise, or left it half-written."""
 
+from contextlib import nullcontext
+
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
 
 from dpmarket import InvalidInput, PrivateLogisticRegression, PublicScaler
+from dpmarket.learning import PrivateBinomialRegression, PrivateLinearRegression, PrivateQuantileRegressor
 from dpmarket.privacy import Release, SeededNoise
 
 RECORDS = 60
@@ -33,6 +36,24 @@ def test_two_people_with_similar_names_are_never_taken_for_one(twins):
         fitted = model(rows_per_person=2).fit(x, y, epsilons=epsilons, people=people)
         released.append(fitted.coef_grid_.tolist())
     assert released[0] == released[1]
+
+
+@pytest.mark.parametrize("delta", [None, 1e-3])
+def test_records_of_people_without_a_budget_are_not_read_where_nobody_else_has_any(delta):
+    x, y = data()
+    for first in (0.1, np.nan):
+        x[0, 0] = first
+        with pytest.raises(InvalidInput, match="record of somebody"):
+            model(rows_per_person=RECORDS, delta=delta).fit(x, y, {"ann": 0.0, "bob": 1.0}, ["ann"] * RECORDS)
+
+
+def test_how_many_records_somebody_with_too_small_a_budget_has_does_not_matter():
+    x, y = data()
+    budgets = dict.fromkeys(range(RECORDS - 5), 1.0) | {"ann": 1e-7}
+    for people in ([*range(RECORDS - 5), *["ann"] * 5], [*range(RECORDS - 5), *range(5)]):
+        refused = "ann" not in people
+        with pytest.raises(InvalidInput, match="records of one person") if refused else nullcontext():
+            model().fit(x, y, budgets, people)
 
 
 def test_texts_that_numpy_cannot_tell_apart_are_refused():
@@ -93,6 +114,15 @@ def test_no_message_of_any_method_quotes_a_record():
             call()
         assert "secret" not in str(refusal.value)
         assert "0.123" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("y", [["secret"] * 40, np.array(["1.5", "secret"] * 20)], ids=["list", "array"])
+def test_no_message_about_labels_that_are_no_numbers_quotes_one(y):
+    x = np.zeros((40, 1))
+    for kind in (PrivateLinearRegression, PrivateQuantileRegressor, PrivateBinomialRegression):
+        with pytest.raises(InvalidInput, match="expected y to hold numbers only") as refusal:
+            kind(epsilon=1.0).fit(x, y)
+        assert "secret" not in str(refusal.value)
 
 
 FRAMES = {

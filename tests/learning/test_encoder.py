@@ -239,6 +239,11 @@ def test_no_message_quotes_a_value():
     assert caught.value.__context__ is None or caught.value.__suppress_context__
 
 
+def test_a_number_beyond_floats_is_refused_like_any_other_value():
+    with pytest.raises(InvalidInput, match="column 'age': expected numbers"):
+        PublicEncoder({"age": {"low": 0, "high": 99}}).fit_transform({"age": [10**400]})
+
+
 def test_a_yes_or_no_column_reads_words_and_refuses_other_texts():
     rows = PublicEncoder({"a": YesNo()}, sparse_output=False).fit_transform(
         {"a": ["yes", "NO", "ja", "False", "1", "0"]}

@@ -12,6 +12,7 @@ from scipy.sparse import csr_matrix
 from dpmarket.errors import InvalidInput
 from dpmarket.learning import PublicScaler, Rows
 from dpmarket.learning.rows import clipping_scales, rounding_scales
+from dpmarket.privacy.noise_norm import NoiseNorm
 
 
 def exact_square(row):
@@ -56,6 +57,17 @@ def test_rows_at_the_edge_are_judged_exactly(kind):
     assert rounding_scales(as_rows(kind(x[~longer]))).size == 0
     for scales in (rounding_scales, clipping_scales):
         assert ((scales(as_rows(kind(x))) < 1.0) == longer).all()
+
+
+def test_by_how_much_a_row_is_clipped_follows_from_that_row_alone():
+    """Products of matrices round the rows at the end of a block differently."""
+    rng = np.random.default_rng(0)
+    for n in (17, 33, 100):
+        x = rng.normal(size=(401, n))
+        norm = NoiseNorm([k % 2 == 1 for k in range(n)], 0.9)
+        together = clipping_scales(as_rows(x), norm)
+        for first in (1, 2, 3, 200, 400):
+            assert (clipping_scales(as_rows(x[first:]), norm) == together[first:]).all()
 
 
 def test_long_rows_without_weight_do_not_matter():

@@ -15,12 +15,14 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from dpmarket.errors import InvalidInput
 from dpmarket.learning import (
+    PrivateLinearRegression,
     PrivateLogisticRegression,
     PublicEncoder,
     PublicScaler,
     estimator,
     make_private_pipeline,
 )
+from dpmarket.privacy import Account
 from dpmarket.privacy.noise import SeededNoise
 
 SECURE = PrivateLogisticRegression(epsilon=100.0, clip=True)
@@ -99,6 +101,20 @@ def test_a_cross_validation_says_once_that_every_fold_spends():
         cross_validate(model, x, y, cv=4)
     assert len(said) == 1
     assert "Every fold" in str(said[0].message)
+
+
+def test_an_account_in_a_cross_validation_charges_the_people_of_each_fold():
+    x, y = np.random.default_rng(0).uniform(-0.5, 0.5, (200, 2)), np.arange(200) % 2
+    account = Account(9.0)
+    same = {"X": x, "y": y, "cv": 4, "error_score": "raise"}
+    for model in (PrivateLogisticRegression((0, 1), epsilon=1.0), PrivateLinearRegression(epsilon=1.0)):
+        with pytest.raises(InvalidInput, match="expected people with an account"):
+            cross_validate(model, **same, params={"account": account})
+        assert not account.spent(range(200)).any()
+    people = np.array([f"p{k}" for k in range(200)])
+    model = PrivateLogisticRegression(classes=(0, 1), epsilon=1.0)
+    cross_validate(model, **same, params={"account": account, "people": people})
+    np.testing.assert_allclose(account.spent(people), 3.0, rtol=1e-5)
 
 
 @pytest.mark.parametrize("frame", [pandas.DataFrame, polars.DataFrame])

@@ -35,7 +35,7 @@ def records(count=400, seed=0):
 
 def classifier(**settings):
     common = {"classes": ("other", "same"), "delta": 1e-4, "steps": 6, "noise_source": SeededNoise(1)}
-    return dpm.PrivateTorchClassifier(network(), **{**common, **settings})
+    return dpm.PrivateTorchClassifier(**{"module": network(), **common, **settings})
 
 
 # --- privacy -------------------------------------------------------------------------------------
@@ -277,6 +277,39 @@ class Branching(torch.nn.Module):
 
     def forward(self, x):
         return self.layer(x) if x.sum() > 0 else self.layer(-x)
+
+
+class Remembering(torch.nn.Module):
+    """A module that stores its records and moves with the number of its calls."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer, self.calls, self.seen = Linear(3, 2), 0, []
+
+    def forward(self, x):
+        self.calls += 1
+        self.last = x
+        self.seen.append(x)
+        return self.layer(x) / self.calls
+
+
+def test_nothing_that_a_module_remembers_moves_others_or_is_released():
+    """A person with many records takes many batches, which a module could count."""
+    x, y, _ = records()
+    module, budgets = Remembering(), dict.fromkeys(range(400), 1.0)
+
+    def fitted(more):
+        people = np.concatenate([np.arange(400), np.zeros(more, dtype=int)])
+        rows, labels = x[people], y[people]
+        return classifier(module=module).fit(rows, labels, epsilons=budgets, people=people)
+
+    once, often = fitted(0), fitted(6)
+    assert once.description_ == often.description_
+    often.predict(x)
+    for used in (module, often.module_):
+        assert used.calls == 0
+        assert used.seen == []
+        assert not hasattr(used, "last")
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,23 @@ def test_rounding_up_to_cents_is_within_the_budget():
     assert outcome.total_payment < 58.0
 
 
+@pytest.mark.parametrize("coverage", ["hard", 0.05])
+def test_a_budget_below_what_rounding_up_costs_is_refused_in_one_sentence(coverage):
+    """With so low a cap nearly everybody sells, and is paid a whole unit at any payment weight."""
+    groups = [
+        Group("low", 0.7, VirtualCost.of(Uniform(0, 1))),
+        Group("high", 0.3, VirtualCost.of(Uniform(1, 5))),
+    ]
+    objective, table = Objective.for_model(10, weight_cap=1.0), EpsilonCost.identity(5.0)
+    mechanism = CrossPricedMechanism(
+        None, objective, 2.0, epsilon_cost=table, groups=groups, coverage=coverage, minor_unit=0.1
+    )
+    costs = np.concatenate([Uniform(0, 1).sample(70, np.random.default_rng(1)),
+                            ANNOUNCED.sample(30, np.random.default_rng(2))])  # fmt: skip
+    with pytest.raises(Infeasible, match="raise it"):
+        mechanism.run(range(100), costs, np.repeat([0, 1], [70, 30]), salt=SALT)
+
+
 def test_the_objective_is_close_to_the_exact_optimum():
     objective = Objective.for_model(10, weight_cap=3.0)
     costs = ANNOUNCED.sample(1000, np.random.default_rng(5))

@@ -18,11 +18,11 @@ from dpmarket.campaign import schema
 from dpmarket.campaign.acts import OWNER, id_of
 from dpmarket.campaign.consent import add_consent
 from dpmarket.campaign.hooks import enter_hooks
-from dpmarket.campaign.retention import forget
-from dpmarket.campaign.worker import work
+from dpmarket.campaign.worker import forget, work
 from dpmarket.errors import MarketRefusal
 from dpmarket.web.client import Refused
 from dpmarket.web.methods import methods_of
+from dpmarket.web.webhooks import is_public
 from support.readers import member_of, seller_of
 from support.shop import SOLD, open_shop
 
@@ -150,6 +150,28 @@ def test_a_webhook_goes_to_no_private_address_and_not_in_clear(shop, listener, h
     for url in ("file:///etc/passwd", "gopher://x/", "https://a b/", "//x"):
         with pytest.raises(Refused, match="not what was asked"):
             operator.post("/add_webhook", {"url": url})
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["https://[x/", "https://host:port/", "https://host:99999/", f"https://{'a' * 70}.org/", "https://a..b"],
+)
+def test_an_address_that_is_none_fails_and_is_not_tried_for_ever(shop, url):
+    made = shop.members["operator"].post("/add_webhook", {"url": url})
+    try:
+        shop.open()
+        assert told(shop) == ["failed"]
+    finally:
+        shop.members["operator"].post("/end_webhook", {"webhook": made["id"]})
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["fec0::1", "fd00::1", "::7f00:1", "::ffff:0:7f00:1", "64:ff9b::7f00:1", "64:ff9b:1::7f00:1", "::1"],
+)
+def test_local_addresses_and_ways_to_other_ones_are_not_public(address):
+    assert not is_public(address)
+    assert is_public("2a00:1450:4001:80b::200e")
 
 
 def test_an_address_that_is_gone_is_told_nothing_more(shop, listener, hook):

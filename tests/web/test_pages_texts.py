@@ -13,8 +13,7 @@ from dpmarket.errors import MarketRefusal
 from dpmarket.web.pages import texts
 from dpmarket.web.pages.forms import number_in
 from dpmarket.web.pages.member import amount_in
-from dpmarket.web.pages.menu import choices_of
-from dpmarket.web.pages.situations import SITUATIONS, situation_of
+from dpmarket.web.pages.standing import SITUATIONS, choices_of, situation_of
 from support.readers import member_of, seller_of
 from support.shop import RULES, SOLD
 

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from dpmarket.campaign import schema
 from dpmarket.campaign.access import grant as add_role
 from dpmarket.campaign.acts import OWNER, id_of
+from dpmarket.campaign.certificate import certify_campaign
 from dpmarket.campaign.panel import signature
 from support.readers import Reader, member_of
 from support.shop import RULES
@@ -168,6 +169,28 @@ def test_a_full_group_is_answered_at_once_and_a_place_that_is_freed_is_given_aga
     assert came(shop, campaign, "p-4")[1].heading == "What taking part means"  # the other group
     first[0][0].press(first[0][0].see("/s/withdraw"), "/s/withdraw")
     sold(*came(shop, campaign, "p-5", CITY))
+    shop.check()
+
+
+def test_a_seller_who_takes_no_back_chooses_again_or_is_certified_as_left_once_the_group_is_full(shop):
+    campaign = opened_panel(shop)
+    people = [came(shop, campaign, f"p-{k}", CITY) for k in range(2)]
+    for place, (reader, page) in enumerate(people):
+        page = reader.press(reader.press(page, "/s/consent"), "/s/reserve")
+        page = reader.press(reader.press(page, "/s/choose"), "/s/decline")
+        people[place] = reader, reader.press(reader.see("/s"), "/s/undo")
+    reader, page = people[0]
+    page = reader.press(reader.press(page, "/s/reserve"), "/s/choose")
+    assert reader.press(page, "/s/accept").path == "/s/record"
+    people[1][0].press(people[1][1], "/s/decline")
+    sold(*came(shop, campaign, "p-2", CITY))
+    assert people[1][0].press(people[1][0].see("/s"), "/s/undo").heading == "All places are taken"
+    reader.press(reader.see("/s/record"), "/s/deliver", f0="40", f1="20000", f2="yes")
+    shop.clock.pass_(days=10)
+    shop.work()
+    lines = certify_campaign(shop.market, id_of(campaign)).lines
+    assert sorted(lines.withdrew.tolist()) == [False, False, True]
+    assert (lines.values[~lines.withdrew, 2] > 0).all()
     shop.check()
 
 

@@ -147,7 +147,7 @@ def test_answers_do_not_wait_for_more_to_send():
 
 def test_only_a_test_on_loopback_can_shift_the_clock(tmp_path):
     from dpmarket.errors import FileProblem
-    from dpmarket.web.clocks import clock_of
+    from dpmarket.web.folder import clock_of
     from dpmarket.web.settings import Settings
 
     file = tmp_path / "clock"

@@ -147,8 +147,7 @@ def _grid_cost(claim: Claim) -> Any:
     noise = outputs * l2 * constants["ones"]
     noise += total * constants["curvature_1"] * mpmath.mpf(constants["row_bound"]) * constants["largest_sum"]
     bend = min(
-        constants["relative_third"] * n * constants["rank"] * row,
-        constants["third"] * total * row**3 / l2,
+        constants["relative_third"] * n * constants["rank"] * row, constants["third"] * total * row**3 / l2
     )
     slope = mpmath.mpf(claim.noise_rate) / 2 * noise + mpmath.sqrt(n) * bend
     return outputs * n * mpmath.log((grid + 2 * rho) / (grid - 2 * rho)) + 2 * rho * slope

@@ -78,7 +78,7 @@ class MarketAccount:
             Ids, each once.
         epsilons, mus
             What each is charged: epsilon, or a distance of Gaussian differential privacy, which is charged
-            as the epsilon that it has at ``delta``.
+            as the epsilon that it has at ``delta``, and at least one unit of 2**-30.
         delta
             Charged to everybody who is charged an epsilon above 0.
 
@@ -93,7 +93,10 @@ class MarketAccount:
             raise InvalidInput("expected epsilons or mus: one of them is charged at a time.")
         if mus is not None:
             checks.strictly_between("delta", delta, 0.0, 1.0)
-            epsilons = gaussian_epsilons(checks.non_negative_vector("mus", mus), delta)
+            distances = checks.non_negative_vector("mus", mus)
+            # At least a unit: a distance that costs no epsilon at this delta costs the delta.
+            least = np.where(distances > 0.0, 1.0 / EPSILON_UNITS, 0.0)
+            epsilons = np.maximum(gaussian_epsilons(distances, delta), least)
         amounts = checks.non_negative_vector("epsilons", epsilons)
         checks.same_length("epsilons", amounts, "people", people)
         if not all(isinstance(one, str) for one in people):

@@ -41,7 +41,7 @@ from dpmarket.mechanisms.cross_pricing import split
 from dpmarket.mechanisms.price_schedule import PriceSchedule
 from dpmarket.progress import StageProgress, silent
 
-LEFT = ("declined", "expired", "lapsed", "withdrawn")
+LEFT = ("declined", "expired", "lapsed", "withdrawn", "screened_out")
 """States of people who were quoted and left before the release."""
 
 
@@ -156,9 +156,7 @@ def _release(made: Released) -> dict[str, Any]:
 
 
 def write_receipts_folder(
-    certificate: Certificate,
-    folder: str | os.PathLike[str],
-    progress: StageProgress = silent,
+    certificate: Certificate, folder: str | os.PathLike[str], progress: StageProgress = silent
 ) -> int:
     """Write one receipt per seller, and an index of which file is whose, into a new folder; return how many.
 

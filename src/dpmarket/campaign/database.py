@@ -74,12 +74,7 @@ class Market:
         return self.engine.dialect.name == "sqlite"
 
     def run(
-        self,
-        act: Callable[..., Any],
-        caller: Caller,
-        *args: Any,
-        key: str | None = None,
-        **options: Any,
+        self, act: Callable[..., Any], caller: Caller, *args: Any, key: str | None = None, **options: Any
     ) -> Any:
         """Call an act in one transaction, which others see whole or not at all; return its answer.
 

@@ -127,13 +127,7 @@ def public_prices(rules: Rules) -> Prices | None:
 
 
 def many_files(pattern: str | os.PathLike[str]) -> list[Path]:
-    """Return the Parquet files of a pattern, or of a folder, by name.
-
-    Raises
-    ------
-    FileProblem
-        There are none, or some have another ending.
-    """
+    """Return the Parquet files of a pattern, or of a folder, by name; refuses files with another ending."""
     text = os.fspath(pattern)
     found = sorted(map(Path, glob.glob(os.path.join(text, "*.parquet") if os.path.isdir(text) else text)))
     if not found or any(one.suffix != ".parquet" for one in found):
@@ -311,8 +305,11 @@ def quote_parts(
             os.rename(aside, target)
             market.run(enter_quotes_files, OWNER, campaign.id, quotes, canonical(offer), digest)
         except BaseException:
-            for one in (aside, target):
-                shutil.rmtree(one, ignore_errors=True)
+            shutil.rmtree(aside, ignore_errors=True)
+            with market.look() as c:
+                is_entered = bool(files_of(c, campaign.id))
+            if not is_entered:  # else nothing could write the same files again
+                shutil.rmtree(target, ignore_errors=True)
             raise
         with market.look() as c:
             state = campaign_of(c, campaign.id).state

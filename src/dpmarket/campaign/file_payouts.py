@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from datetime import date
 
@@ -11,7 +10,7 @@ import sqlalchemy as sa
 
 from dpmarket.campaign import schema
 from dpmarket.campaign.acts import OWNER
-from dpmarket.campaign.bank_file import BankAccount, Payment, bank_file, read_accounts
+from dpmarket.campaign.bank_file import BankAccount, Payment, bank_format, read_accounts
 from dpmarket.campaign.database import Market
 from dpmarket.campaign.payouts import (
     Payout,
@@ -106,8 +105,8 @@ def write_payout(
         write_table(output, table, overwrite=overwrite)
     else:
         payments = [Payment(*row) for row in lines.select(REFERENCE, "name", "payment").iter_rows()]
-        identity = hashlib.sha256("\n".join(lines.get_column(REFERENCE)).encode()).hexdigest()[:32]
-        content = bank_file(payments, accounts, bank.payer, identity, bank.day)
+        write = bank_format(bank.payer, accounts, bank.day)
+        content = write(payments, found.currency, found.minor_units)
         private_bytes(output, content, overwrite=overwrite)
     return PayoutFile(made, found.minor_units, found.currency)
 

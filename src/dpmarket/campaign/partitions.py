@@ -73,21 +73,12 @@ def read_files(files: Sequence[QuotesFile]) -> list[pl.DataFrame]:
     """Return the tables of files, or refuse one that is not there as it was written."""
     wrong = changed_file(files)
     if wrong is not None:
-        raise FileProblem(
-            f"cannot use {wrong}: it is not there as it was written. Put back the folder of quotes, or "
-            "write it again with the same 'dpmarket quote'."
-        )
+        raise FileProblem(f"cannot use {wrong}: it is not there as it was written. Put it back from a copy.")
     return [pl.read_parquet(one.path) for one in files]
 
 
 def people_in(c: sa.Connection, found: Campaign) -> pl.DataFrame:
-    """Return everybody of a campaign's files who has no row, by digest, as ``decided_of`` returns rows.
-
-    Raises
-    ------
-    FileProblem
-        A file is missing or was changed.
-    """
+    """Return everybody of a campaign's files who has no row, by digest, as ``decided_of`` returns rows."""
     columns = {"name": pl.nth(0), "epsilon": pl.col("epsilon"), "payment": pl.col("payment_minor_units")}
     tables = [table.select(**columns) for table in read_files(files_of(c, found.id))]
     table = pl.concat(tables) if tables else pl.DataFrame(schema=_COLUMNS)
@@ -213,13 +204,7 @@ def void_rest(tx: Tx, found: Campaign) -> None:
 
 
 def refuse_limit(*, is_there: bool) -> None:
-    """Refuse a lifetime limit beside a campaign over many files, whose sellers have no accounts.
-
-    Raises
-    ------
-    MarketRefusal
-        There is one.
-    """
+    """Refuse a lifetime limit beside a campaign over many files, whose sellers have no accounts."""
     if is_there:
         raise MarketRefusal(
             "limit",
@@ -248,13 +233,7 @@ def filed_people(c: sa.Connection, campaign: int) -> pl.DataFrame | None:
 
 
 def refuse_channel(found: Campaign, channel: str) -> None:
-    """Refuse to train a campaign over many files from one file, and the other way round.
-
-    Raises
-    ------
-    MarketRefusal
-        Says what to do.
-    """
+    """Refuse to train a campaign over many files from one file, and the other way round."""
     if found.channel != channel:
         how = (
             "over many files: train it with --dask"

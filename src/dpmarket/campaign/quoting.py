@@ -28,7 +28,7 @@ from dpmarket.campaign.campaigns import end_campaign, hold_quotes, sellers_rules
 from dpmarket.campaign.database import Market
 from dpmarket.campaign.line import refuse_outside
 from dpmarket.campaign.log import canonical, digest_of
-from dpmarket.campaign.participations import end_all, forget_sealed, hold_all, leave, of
+from dpmarket.campaign.participations import count, end_all, forget_sealed, hold_all, leave, of
 from dpmarket.campaign.partitions import filed_people
 from dpmarket.campaign.seal import Opener, seal
 from dpmarket.campaign.sellers import put_sealed
@@ -192,7 +192,8 @@ def clear_campaign(market: Market, campaign: int, decide: Decide) -> str:
     if operator is not None:
         table = pl.DataFrame({"participation": who, "cost": costs})
         body = seal(bytes(operator), table.write_csv().encode(), "costs", str(campaign))
-    return str(market.run(clear, WORKER, campaign, who, decision, body))
+    state = str(market.run(clear, WORKER, campaign, who, decision, body))
+    return clear_campaign(market, campaign, decide) if state == "clearing" else state
 
 
 @act("worker")
@@ -214,8 +215,9 @@ def clear(
 ) -> str:
     """Enter what was decided about participations: hold all quotes, or none and a debt; return the state.
 
-    Sellers who withdrew meanwhile have no quote, and nobody else's changes. ``costs`` are the reports, sealed
-    to the operator's key for an auditor.
+    If one of them withdrew meanwhile, nothing is entered, and the campaign is still ``clearing``: a decision
+    is certified with everybody whom it was about. ``costs`` are the reports, sealed to the operator's key for
+    an auditor.
     """
     found = lock_campaign(tx, campaign)
     if found.state != "clearing":
@@ -228,6 +230,8 @@ def clear(
         tx, "staged_quotes", "id", pl.DataFrame({"id": ids, "epsilon": epsilons, "payment": amounts})
     )
     reported = of(campaign, "reported")
+    if count(tx.c, sa.and_(reported, _own.id.in_(sa.select(staged.c.id)))) < len(who):
+        return "clearing"
     quotes = {"epsilon": staged.c.epsilon, "payment": staged.c.payment}
     tx.set(schema.participation, sa.and_(reported, _own.id == staged.c.id), **quotes)
     if costs is not None:

@@ -77,7 +77,8 @@ def invite(
     known = sa.select(account.name).where(account.campaign == campaign, account.name == pool)
     require(tx.c.scalar(known), "invalid", "This campaign has no such group.")
     rules = rules_of(found)
-    sorts = group is not None or bool(rules.get("screening")) or not rules.get("groups")
+    asked = any(question.get("groups") for question in rules.get("screening", ()))
+    sorts = group is not None or asked or not rules.get("groups")
     require(sorts, "invalid", "This campaign has groups: say which one these people belong to.")
     made = []
     for digest in sorted(named):

@@ -31,9 +31,10 @@ def describe_market(rules: Mapping[str, Any]) -> dict[str, Any]:
     ----------
     rules
         ``rules()`` of a mechanism, or a campaign's: ``mechanism``; ``groups`` or one ``virtual_cost``;
-        ``objective``; ``epsilon_cost``; ``delta``; ``budget``; ``schedules`` (one per group) or ``prices``
-        (of each part ``payment_weight`` and ``schedules``); of cross-priced markets ``salt`` and, where it is
-        bound to the sellers, ``sellers`` and ``nonce``. Other keys are left out.
+        ``objective``; ``epsilon_cost``; ``delta``; ``budget``; ``coverage`` of quotas (left out: hard);
+        ``schedules`` (one per group) or ``prices`` (of each part ``payment_weight`` and ``schedules``); of
+        cross-priced markets ``salt`` and, where it is bound to the sellers, ``sellers`` and ``nonce``. Other
+        keys are left out.
 
     Returns
     -------
@@ -55,6 +56,7 @@ def describe_market(rules: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "mechanism": rules["mechanism"],
         "groups": list(groups),
+        **({"coverage": rules["coverage"]} if "coverage" in rules else {}),
         "objective": rules.get("objective"),
         "epsilon_cost": rules["epsilon_cost"],
         "delta": rules.get("delta", 0.0),

@@ -20,6 +20,7 @@ from dpmarket.certificates.description import (
 )
 from dpmarket.errors import InvalidInput, NotCertifiable
 from dpmarket.mechanisms.cross_pricing import split as split_ids
+from dpmarket.mechanisms.groups import check_membership
 from dpmarket.mechanisms.outcome import Outcome, whole_units
 from dpmarket.statistics import SeveralStatistics
 
@@ -80,7 +81,8 @@ def certify(
         epsilons, an epsilon was exceeded, alone or with what was spent before, or a seller who withdrew was
         trained on.
     InvalidInput
-        If an id is nobody's, or there are not as many features as the model has.
+        If an id is nobody's, a seller's group is missing or none of the market's, or there are not as many
+        features as the model has.
 
     Notes
     -----
@@ -126,7 +128,7 @@ def certify(
         weights=weights,
         withdrew=_named("withdrawn", names, dict.fromkeys(withdrawn, 1.0)) > 0.0,
         parts=None if salt is None else split_ids(ids, salt),
-        groups=groups,
+        groups=check_membership(groups, len(ids), len(described["groups"])),
     )
     return make_certificate(sellers, described, release, Money(minor_units, currency))
 

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of a table.")]
 QuietFlag = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing unless something is wrong.")]
 RulesOption = Annotated[
-    Path,
-    typer.Option("--rules", "-m", help="The rules file; its database lies beside it, as .db."),
+    Path, typer.Option("--rules", "-m", help="The rules file; its database lies beside it, as .db.")
 ]
 DatabaseOption = Annotated[
     str | None,
@@ -123,15 +122,11 @@ DISTRIBUTION_HELP = (
 CostsOption = Annotated[
     str, typer.Option("--costs", help="How costs per unit of epsilon are distributed. " + DISTRIBUTION_HELP)
 ]
-SellersOption = Annotated[int, typer.Option(help="How many sellers will report.")]
 PaymentWeightOption = Annotated[
     float, typer.Option(help="Error units per unit of money (the paper's gamma): higher buys less.")
 ]
-ConcentrationOption = Annotated[float, typer.Option(help="Price of uneven weights (the paper's mu).")]
-NoiseOption = Annotated[float, typer.Option(help="Price of noise (the paper's sigma).")]
 WeightCapOption = Annotated[
-    float | None,
-    typer.Option(help="No record weighs more than this many times the average (the paper's k)."),
+    float | None, typer.Option(help="No record weighs more than this many times the average (the paper's k).")
 ]
 MaxMeanEpsilonOption = Annotated[
     float | None, typer.Option(help="Upper bound of the mean epsilon over all sellers (the paper's L).")

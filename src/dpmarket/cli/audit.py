@@ -104,8 +104,7 @@ def privacy(
         ),
     ],
     l2: Annotated[
-        float | None,
-        typer.Option(help="The model's ridge penalty; left out: what the estimator suggests."),
+        float | None, typer.Option(help="The model's ridge penalty; left out: what the estimator suggests.")
     ] = None,
     intercept: Annotated[
         bool, typer.Option("--intercept/--no-intercept", help="Whether the model has a constant.")

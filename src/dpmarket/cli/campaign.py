@@ -7,15 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dpmarket.cli.arguments import (
-    RULES,
-    DaskOption,
-    OfCampaign,
-    Spoken,
-    Written,
-    WrittenOfCampaign,
-    together,
-)
+from dpmarket.cli.arguments import RULES, DaskOption, OfCampaign, Spoken, Written, WrittenOfCampaign, together
 
 if TYPE_CHECKING:
     from dpmarket.campaign.file_campaign import Training
@@ -93,8 +85,7 @@ def _setting(text: str) -> tuple[str, Any]:
 def quote(
     given: WrittenOfCampaign,
     reports: Annotated[
-        Path,
-        typer.Argument(help="CSV or Parquet file with seller ids and reported costs; - for stdin."),
+        Path, typer.Argument(help="CSV or Parquet file with seller ids and reported costs; - for stdin.")
     ],
     output: Annotated[
         Path | None,
@@ -104,8 +95,7 @@ def quote(
         bool, typer.Option("--dry-run", help="Say what would be quoted; enter and write nothing.")
     ] = False,
     yes: Annotated[
-        bool,
-        typer.Option("--yes", help="Buy although the result will probably be no better than a guess."),
+        bool, typer.Option("--yes", help="Buy although the result will probably be no better than a guess.")
     ] = False,
     not_quoted: Annotated[
         Path | None,
@@ -338,10 +328,7 @@ def withdraw(
 @together
 def train(
     given: WrittenOfCampaign,
-    data: Annotated[
-        Path,
-        typer.Argument(help="CSV or Parquet file with ids and records; - for stdin."),
-    ],
+    data: Annotated[Path, typer.Argument(help="CSV or Parquet file with ids and records; - for stdin.")],
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Write what is released to this .json file; - for stdout.")
     ],

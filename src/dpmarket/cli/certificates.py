@@ -115,8 +115,7 @@ def receipts(
     page: Annotated[
         Path | None,
         typer.Option(
-            "--page",
-            help="Write the page on which sellers check their receipts in a browser, an .html file.",
+            "--page", help="Write the page on which sellers check their receipts in a browser, an .html file."
         ),
     ] = None,
 ) -> None:
@@ -194,8 +193,7 @@ def verify(
         ),
     ] = None,
     openings: Annotated[
-        Path | None,
-        typer.Option("--openings", help="The buyer's openings: checks every line."),
+        Path | None, typer.Option("--openings", help="The buyer's openings: checks every line.")
     ] = None,
     commitment: Annotated[
         Path | None,

@@ -14,8 +14,7 @@ app = typer.Typer(help="What privacy costs people: show a distribution, fit one 
 
 @app.command(epilog='Example: dpmarket costs show "uniform(1, 5)"')
 def show(
-    distribution: Annotated[str, typer.Argument(help=DISTRIBUTION_HELP)],
-    as_json: JsonFlag = False,
+    distribution: Annotated[str, typer.Argument(help=DISTRIBUTION_HELP)], as_json: JsonFlag = False
 ) -> None:
     """Show costs and virtual costs of a distribution at its quantiles, and where it was ironed."""
     import math
@@ -66,8 +65,7 @@ def fit(
     low: Annotated[float | None, typer.Option(help="Lowest possible cost, if known.")] = None,
     high: Annotated[float | None, typer.Option(help="Highest possible cost, if known.")] = None,
     output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="Write the best distribution to this .json file."),
+        Path | None, typer.Option("--output", "-o", help="Write the best distribution to this .json file.")
     ] = None,
     as_json: JsonFlag = False,
     force: ForceFlag = False,

@@ -8,13 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dpmarket.cli.arguments import (
-    OfCampaign,
-    OfMarket,
-    Spoken,
-    WrittenOfCampaign,
-    together,
-)
+from dpmarket.cli.arguments import OfCampaign, OfMarket, Spoken, WrittenOfCampaign, together
 
 if TYPE_CHECKING:
     from dpmarket.campaign.file_payouts import Bank
@@ -197,8 +191,7 @@ def repair(
 
 @together
 def backup(
-    given: OfMarket,
-    target: Annotated[Path, typer.Argument(help="The new file for the copy.")],
+    given: OfMarket, target: Annotated[Path, typer.Argument(help="The new file for the copy.")]
 ) -> None:
     """Copy the database while it is in use. Private keys and the log are not in the copy."""
     from dpmarket.campaign.backup import back_up
@@ -212,8 +205,7 @@ def backup(
 
 @together
 def restore(
-    given: OfMarket,
-    source: Annotated[Path, typer.Argument(help="The copy that 'dpmarket backup' wrote.")],
+    given: OfMarket, source: Annotated[Path, typer.Argument(help="The copy that 'dpmarket backup' wrote.")]
 ) -> None:
     """Put a backup back where there is no database, enter what it lacks from the log, and check it."""
     from dpmarket.campaign.backup import restore as put_back

@@ -53,8 +53,7 @@ def plan(
         typer.Option(help="With which payments stay within the budget; left out: they meet it on average."),
     ] = None,
     shape: Annotated[
-        Shape,
-        typer.Option(help="Cost of epsilon to a seller: linear (the paper) or quadratic (zCDP)."),
+        Shape, typer.Option(help="Cost of epsilon to a seller: linear (the paper) or quadratic (zCDP).")
     ] = Shape.linear,
     max_epsilon: Annotated[
         float | None, typer.Option(help="Nobody sells more; needed for quadratic costs and a delta.")

@@ -29,11 +29,7 @@ class Voice:
     output: str = ""
 
     def tell(
-        self,
-        title: str,
-        rows: Sequence[Sequence[str]],
-        data: Mapping[str, Any],
-        note: str | None = None,
+        self, title: str, rows: Sequence[Sequence[str]], data: Mapping[str, Any], note: str | None = None
     ) -> None:
         """Say what was done: rows for people, data for machines."""
         from dpmarket.files import to_json

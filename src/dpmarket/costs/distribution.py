@@ -133,9 +133,7 @@ class CostDistribution:
         return {"kind": "scipy", "name": family.name, "parameters": parameters, "low": low, "high": top}
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, CostDistribution):
-            return NotImplemented
-        return self.to_dict() == other.to_dict()
+        return isinstance(other, CostDistribution) and self.to_dict() == other.to_dict()
 
     def __hash__(self) -> int:
         return hash(self.support)

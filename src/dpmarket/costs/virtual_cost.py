@@ -120,20 +120,11 @@ class VirtualCost:
 
     def __call__(self, costs: Costs) -> Costs:
         """Return the virtual cost, elementwise; infinite above the reserve price."""
-        return pointwise(self._at, checks.numbers, "costs", costs)
 
-    def _at(self, costs: FloatArray) -> FloatArray:
-        if self.knots.size == 2:
-            low, high = float(self.knots[0]), float(self.knots[1])
-            found = np.clip(costs, low, high)
-            found -= low
-            found *= float(self.slopes[0])
-            found += float(self.values[0])
-            found[costs == high] = self.values[1]
-        else:
-            found = np.interp(costs, self.knots, self.values)
-        found[costs > self.reserve_price] = math.inf
-        return np.asarray(found)
+        def at(c: FloatArray) -> FloatArray:
+            return np.where(c > self.reserve_price, math.inf, np.interp(c, self.knots, self.values))
+
+        return pointwise(at, checks.numbers, "costs", costs)
 
     def inverse(self, values: Costs) -> Costs:
         """Return the highest cost whose virtual cost is at most this, elementwise; NaN if there is none."""
@@ -160,9 +151,7 @@ class VirtualCost:
         return cls(data["knots"], data["values"])
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, VirtualCost):
-            return NotImplemented
-        return np.array_equal(self.knots, other.knots) and np.array_equal(self.values, other.values)
+        return isinstance(other, VirtualCost) and self.to_dict() == other.to_dict()
 
     def __hash__(self) -> int:
         return hash((self.knots.tobytes(), self.values.tobytes()))
@@ -200,12 +189,9 @@ def _reserve_price(distribution: CostDistribution, wanted: float | None) -> floa
                 f"got {wanted!r}."
             )
         return wanted
-    if math.isfinite(high):
-        # Density that vanishes at the top makes the virtual cost infinite there.
-        mean_density = 1.0 / (high - low)
-        density = float(distribution.pdf(high * (1.0 - 1e-12)))
-        if density > 1e-3 * mean_density:
-            return high
+    # Density that vanishes at the top makes the virtual cost infinite there.
+    if math.isfinite(high) and float(distribution.pdf(high * (1.0 - 1e-12))) > 1e-3 / (high - low):
+        return high
     return min(float(distribution.quantile(RESERVE_QUANTILE)), high)
 
 

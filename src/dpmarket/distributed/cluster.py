@@ -115,30 +115,28 @@ def connected(where: str) -> Iterator[Client]:
 
 
 def client_of_caller() -> Client:
-    """Return the client that the caller's program has, or refuse.
-
-    Raises
-    ------
-    InvalidInput
-        There is none.
-    """
+    """Return the client that the caller's program has, or refuse."""
     try:
         return default_client()
     except ValueError:
         raise InvalidInput("expected a Dask cluster: make a distributed.Client first.") from None
 
 
-def shared_ids(hashes: Callable[[int], Parts]) -> int:
-    """Return how many ids stand in more than one part, or twice in one, by their sorted hashes under a key.
+def shared_ids(parts: Parts, ids: Callable[[Any], Any]) -> int:
+    """Return how many of the ids of a part's value stand in two places, by their sorted hashes under a key.
 
     What collides by chance does not collide under a second key.
     """
     found = 0
     for _ in range(2):
-        found = hashes(secrets.randbits(60)).repeated()
+        found = parts.map(_hashes, ids=ids, key=secrets.randbits(60)).repeated()
         if not found:
             break
     return found
+
+
+def _hashes(part: Any, ids: Callable[[Any], Any], key: int) -> pl.Series:
+    return pl.Series(list(map(str, ids(part))), dtype=pl.String).hash(key).sort()
 
 
 def _between(hashes: pl.Series, ends: Any) -> Any:

@@ -5,17 +5,17 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from itertools import chain
+from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-import polars as pl
 from sklearn.base import RegressorMixin  # type: ignore[import-untyped]
 
 from dpmarket import checks
 from dpmarket.arrays import FloatArray, IntArray
-from dpmarket.distributed.cluster import Parts, client_of_caller, shared_ids
+from dpmarket.distributed.cluster import Parts, client_of_caller
 from dpmarket.distributed.samples import PartedColumn
-from dpmarket.distributed.sums import PartedRecords, getattr_of
+from dpmarket.distributed.sums import PartedRecords
 from dpmarket.errors import InvalidInput
 from dpmarket.learning.messages import validated
 from dpmarket.learning.people import Holding
@@ -26,6 +26,19 @@ from dpmarket.statistics.statistic import Statistic
 
 Fitted = TypeVar("Fitted")
 _FITTED = ("classes_", "n_features_in_", "feature_names_in_")
+
+
+class _Named(NamedTuple):
+    """An account that knows people by their names, for statistics that know them by their positions."""
+
+    account: PrivacyAccount
+    holding: Holding
+
+    def charge(self, people: Sequence[Any], *amounts: Any, **more: Any) -> None:
+        self.account.charge([self.holding.names()[place] for place in people], *amounts, **more)
+
+    def left(self, people: Sequence[Any]) -> FloatArray:
+        return self.account.left([self.holding.names()[place] for place in people])
 
 
 class Owned(NamedTuple):
@@ -105,24 +118,26 @@ def fit(
     limit = getattr(estimator, "rows_per_person", 1) if getattr(estimator, "delta", None) is None else 2**53
     if isinstance(estimator, SeveralStatistics):
         limit = min(one.rows_per_person for one in estimator.statistics.values())
+    reserve: Any = estimator.numerical_epsilon if getattr(estimator, "delta", 0.0) is None else 0.0  # type: ignore[attr-defined]
     names = {"epsilons": epsilons, "people": people, "common": getattr(estimator, "epsilon", None)}
     frames = Parts(client, client.compute(list(ddf.to_delayed())))
-    owned = frames.map(_owned, **names, limit=int(limit))
-    budgets: list[FloatArray] = owned.get(getattr_of, name="epsilons")
+    owned = frames.map(_owned, **names, limit=int(limit), reserve=float(reserve))
+    budgets: list[FloatArray] = owned.get(attrgetter("epsilons"))
     sizes = [own.size for own in budgets]
     if not sum(sizes):
         raise InvalidInput("expected at least one record, found none in all partitions.")
     promised, holding = np.concatenate(budgets), Holding(None, sum(sizes), None)
     if people is not None:
-        if shared_ids(lambda key: owned.map(_hashes, key=key)):
+        every = tuple(chain.from_iterable(owned.get(attrgetter("names"))))
+        if len(set(every)) < len(every):
             raise InvalidInput(
                 "expected all records of a person in one partition; some people have records in two: "
                 "shuffle by that column first."
             )
-        every = tuple(chain.from_iterable(owned.get(getattr_of, name="names")))
         holding = Holding(None, len(every), every)
     if isinstance(estimator, Statistic | SeveralStatistics):
-        _release(estimator, owned, sizes, columns, promised, account)
+        charged = None if account is None else _Named(account, holding)
+        _release(estimator, owned, sizes, columns, promised, charged)
         estimator.people_ = holding.people
         return estimator
     if target is None:
@@ -132,7 +147,9 @@ def fit(
     return estimator
 
 
-def _owned(frame: Any, epsilons: str | None, people: str | None, common: float | None, limit: int) -> Owned:
+def _owned(
+    frame: Any, epsilons: str | None, people: str | None, common: float | None, limit: int, reserve: float
+) -> Owned:
     """Return a partition's rows with their owners, in the order in which these first appear."""
     for name in (epsilons, people):
         if name is not None and name not in frame.columns:
@@ -150,13 +167,9 @@ def _owned(frame: Any, epsilons: str | None, people: str | None, common: float |
     own[owners] = budgets
     if not np.array_equal(own[owners], budgets):
         raise InvalidInput("expected one epsilon for each person; somebody's records have different ones.")
-    if len(names) and int(np.bincount(owners)[own > 0.0].max(initial=0)) > limit:
+    if len(names) and int(np.bincount(owners)[own > reserve].max(initial=0)) > limit:
         raise InvalidInput(f"expected at most rows_per_person = {limit} records of one person, found more.")
     return Owned(frame, owners, own, list(names))
-
-
-def _hashes(own: Owned, key: int) -> pl.Series:
-    return pl.Series([str(name) for name in own.names or ()], dtype=pl.String).hash(key).sort()
 
 
 def _named(columns: Any, frame: Any) -> Any:
@@ -198,21 +211,17 @@ def train_parts(
     bare = copy.copy(fitted)
     bare.noise_source = None  # workers read records, and draw nothing
     read = tables.map(_read, estimator=bare)
-    found = read.get(_facts)
+    found = read.get(lambda one: None if one is None else one[1:])
     loss, facts = next((one for one in found if one is not None), (None, dict[str, Any]()))
     if loss is None:
         raise InvalidInput("expected at least one record of somebody with an epsilon above 0.")
     for name, value in facts.items():
         setattr(fitted, name, value)
     filled = [k for k, one in enumerate(found) if one is not None]
-    parts = Parts(read.client, [read.futures[k] for k in filled]).map(_records)
-    records = PartedRecords(parts, filled, tables.get(_people), facts["n_features_in_"])
+    parts = Parts(read.client, [read.futures[k] for k in filled]).map(itemgetter(0))
+    records = PartedRecords(parts, filled, tables.get(lambda own: int(own[3].size)), facts["n_features_in_"])
     fitted._fit_records(records, loss, promised, holding, source, account)
     estimator.__dict__ = fitted.__dict__
-
-
-def _people(own: tuple[Any, ...]) -> int:
-    return int(own[3].size)
 
 
 def _read(own: tuple[Any, Any, IntArray, FloatArray], estimator: Any) -> Any:
@@ -230,12 +239,3 @@ def _read(own: tuple[Any, Any, IntArray, FloatArray], estimator: Any) -> Any:
     loss, labels = fitted._read_labels(y)
     facts = {name: getattr(fitted, name) for name in _FITTED if hasattr(fitted, name)}
     return Records(x, labels, kept, Holding(owners, epsilons.size, None)), loss, facts
-
-
-def _facts(own: Any) -> Any:
-    return None if own is None else own[1:]
-
-
-def _records(own: Any) -> Records:
-    found: Records = own[0]
-    return found

@@ -24,6 +24,7 @@ from dpmarket.campaign.training import Result, Sellers
 from dpmarket.distributed.cluster import Parts, connected
 from dpmarket.distributed.fitting import train_parts
 from dpmarket.distributed.samples import PartedColumn
+from dpmarket.distributed.sums import split_by
 from dpmarket.errors import FileProblem
 from dpmarket.learning.people import Holding
 from dpmarket.progress import StageProgress, silent
@@ -144,7 +145,7 @@ class FarFiles:
 
     def train(self, estimator: Any, encoder: Any, epsilons: FloatArray) -> None:
         """Fit an estimator on the encoded records."""
-        own = np.split(epsilons, np.cumsum(self._sizes)[:-1])
+        own = split_by(epsilons, self._sizes)
         names = list(self._rules.features)
         tables = self._records.map(file_parts.encoded, own, encoder=encoder, names=names)
         train_parts(estimator, tables, epsilons, Holding(None, epsilons.size, None), None)

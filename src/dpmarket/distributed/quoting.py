@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import secrets
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
-import polars as pl
 
 from dpmarket import checks
 from dpmarket.arrays import FloatArray
@@ -82,13 +82,9 @@ def _parts(ddf: Any) -> Parts:
 
 
 def _refuse_shared(parts: Parts, seller: str) -> None:
-    shared = shared_ids(lambda key: parts.map(_hashes, seller=seller, key=key))
+    shared = shared_ids(parts, itemgetter(seller))
     if shared:
         raise InvalidInput(f"expected one row for each seller; {shared} ids stand in two.")
-
-
-def _hashes(frame: Any, seller: str, key: int) -> pl.Series:
-    return pl.Series(list(map(str, frame[seller])), dtype=pl.String).hash(key).sort()
 
 
 def _histograms(

@@ -5,13 +5,14 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
 from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.distributed.cluster import Parts
-from dpmarket.distributed.sums import getattr_of, split_by
+from dpmarket.distributed.sums import split_by
 from dpmarket.statistics.sample import WeightedSample, whole_weights
 from dpmarket.statistics.statistic import Prepared, Statistic
 
@@ -44,7 +45,7 @@ class PartedColumn:
         bare.noise_source = None  # workers read records, and draw nothing
         pieces = split_by(weights, self.sizes)
         parts = self.parts.map(_prepared, pieces, statistic=bare, exponent=exponent)
-        outside = sum(parts.get(getattr_of, name="outside"))
+        outside = sum(parts.get(attrgetter("outside")))
         width = max(parts.get(_width))
         none = np.zeros(0, dtype=np.int64)
         numbers: Any = PartedNumbers(parts, width)

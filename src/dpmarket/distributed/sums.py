@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter, methodcaller
 from typing import Any
 
 import numpy as np
@@ -55,7 +56,7 @@ class PartedRecords:
     def sums(self, release: Release, person_weights: FloatArray, *, clip: bool) -> PartedSums:
         """Return the loss's sums over these records; rows longer than 1 are shortened with ``clip``."""
         sums = self.parts.map(_sums, self._pieces(person_weights), release=release, clip=clip)
-        counts = sums.get(_count)
+        counts = sums.get(attrgetter("count"))
         filled = [one for one, count in zip(sums.futures, counts, strict=True) if count]
         return PartedSums(
             Parts(sums.client, filled), release.loss, sum(counts), release.norm.n_coefficients,
@@ -75,16 +76,8 @@ def _sums(records: Records, weights: FloatArray, release: Release, *, clip: bool
     return found
 
 
-def _count(sums: LocalSums) -> int:
-    return sums.count
-
-
 def _people(records: Records, whole: IntArray, constant: float | None) -> Any:
     return records.people(whole, constant)
-
-
-def _call(local: Any, name: str, arguments: tuple[Any, ...]) -> Any:
-    return getattr(local, name)(*arguments)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,12 +91,12 @@ class PartedSums:
     row_bound: float
 
     def _each(self, name: str, *arguments: Any) -> list[Any]:
-        return self.parts.get(_call, name=name, arguments=arguments)
+        return self.parts.get(methodcaller(name, *arguments))
 
     @cached_property
     def total(self) -> float:
         """The sum of the weights, rounded up."""
-        totals = self.parts.get(getattr_of, name="total")
+        totals = self.parts.get(attrgetter("total"))
         return float(sum(totals) * (1.0 + len(totals) * 2.0**-52))
 
     def gradient(self, w: FloatArray) -> FloatArray:
@@ -146,11 +139,6 @@ class PartedSums:
         return Errors(self.loss, count, self.n_coefficients, self.total, self.row_bound)
 
 
-def getattr_of(value: Any, name: str) -> Any:
-    """Return an attribute of a part."""
-    return getattr(value, name)
-
-
 def _sample(sums: LocalSums, share: float) -> Rows:
     return sums.rows.sample(max(1, round(share * sums.count)))
 
@@ -165,5 +153,5 @@ class PartedPeople:
 
     def whole_gradient(self, loss: Loss, w: FloatArray, clip: float) -> FloatArray:
         """Return the sum of all whole gradients, exactly."""
-        found = self.parts.get(_call, name="whole_gradient", arguments=(loss, w, clip))
+        found = self.parts.get(methodcaller("whole_gradient", loss, w, clip))
         return np.asarray(np.sum(found, axis=0))

@@ -279,13 +279,7 @@ _KINDS: tuple[tuple[type[Any], tuple[str, ...]], ...] = (
 
 
 def column_from(name: str, declared: Any) -> Column:
-    """Return a column from a declaration: a column already, or the plain data of ``to_dict``.
-
-    Raises
-    ------
-    InvalidInput
-        For anything else, with the column's name.
-    """
+    """Return a column from a declaration: a column already, or the plain data of ``to_dict``."""
     if isinstance(declared, Numbers | Dates | Categories | YesNo):
         return declared
     if isinstance(declared, Mapping):
@@ -322,7 +316,7 @@ def _numbers_of(values: Any) -> FloatArray:
     else:
         try:
             numbers = np.array([math.nan if _is_gap(value) else float(value) for value in values])
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise InvalidInput("expected numbers, found something else.") from None
     if bool(np.isinf(numbers).any()):
         raise InvalidInput("expected finite numbers, found infinite ones.")

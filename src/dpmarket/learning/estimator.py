@@ -9,15 +9,17 @@ import copy
 import functools
 import sys
 import warnings
+from collections.abc import Mapping
 from types import FrameType
 from typing import Any, Self
 
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin  # type: ignore[import-untyped]
 from sklearn.utils.validation import check_is_fitted  # type: ignore[import-untyped]
 
 from dpmarket.arrays import FloatArray
 from dpmarket.errors import InvalidInput
-from dpmarket.learning.messages import validated
+from dpmarket.learning.messages import refuse_arguments, validated
 from dpmarket.learning.people import (
     Holding,
     named_columns,
@@ -30,8 +32,11 @@ from dpmarket.learning.training import Records
 from dpmarket.privacy.account import PrivacyAccount
 from dpmarket.privacy.noise import NoiseSource, SeededNoise
 
+Budgets = ArrayLike | Mapping[Any, float] | None
+"""Epsilons as ``fit`` takes them: by record, by owner, or the estimator's own."""
 MANY_ROWS = 2**53
 """Records of one person where their number does not matter."""
+_FOLDING = ("sklearn.model_selection.", "sklearn.calibration", "sklearn.ensemble.")
 
 
 @functools.cache
@@ -39,20 +44,35 @@ def _say_that_folds_spend() -> None:
     """Say it once: a cached call is not repeated in the same process."""
     warnings.warn(
         "Every fold of a cross-validation is a fit that spends everybody's epsilon once more, and its score "
-        "on private records is a release of its own. Cross-validate on public records, or pass an account "
-        "that keeps what is left.",
+        "on private records is a release of its own. Cross-validate on public records, or pass people and an "
+        "account that keeps what is left.",
         stacklevel=3,
     )
 
 
-def warn_of_folds() -> None:
-    """Say in the first cross-validation, whose folds share people, that every fold spends."""
+def _is_in_a_fold() -> bool:
+    """Whether scikit-learn fits this model to a part of the records."""
     frame: FrameType | None = sys._getframe()
     while frame is not None:
-        if frame.f_globals.get("__name__", "").startswith("sklearn.model_selection."):
-            _say_that_folds_spend()
-            return
+        if frame.f_globals.get("__name__", "").startswith(_FOLDING):
+            return True
         frame = frame.f_back
+    return False
+
+
+def warn_of_folds() -> None:
+    """Say in the first cross-validation, whose folds share people, that every fold spends."""
+    if _is_in_a_fold():
+        _say_that_folds_spend()
+
+
+def refuse_numbered_folds(account: PrivacyAccount | None, holding: Holding) -> None:
+    """Refuse to charge people by the positions of their records in a part of all records."""
+    if account is not None and holding.owners is None and _is_in_a_fold():
+        raise InvalidInput(
+            "expected people with an account in a cross-validation: every fold numbers its records anew, and "
+            "the account would charge others than their owners."
+        )
 
 
 class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
@@ -66,6 +86,17 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     def _declared(self) -> bool:
         """Tell whether nothing public was read from the labels."""
         return True
+
+    def _fit(self, *given: Any) -> None:
+        raise NotImplementedError
+
+    def _fitted(self, unknown: Mapping[str, Any], *given: Any) -> Self:
+        """Fit a copy with these arguments, and take over what it has learnt."""
+        refuse_arguments("fit", unknown)
+        fitted = self._unfitted()
+        fitted._fit(*given)
+        self.__dict__ = fitted.__dict__
+        return self
 
     def _unfitted(self) -> Self:
         """Return a copy to fit: nothing of an earlier fit stays, and all of it if this one is refused."""
@@ -88,7 +119,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         if count is None:
             validated(self, X, y, accept_sparse="csr", **options)
             raise InvalidInput("expected as many labels as records.")
-        budgets, holding = read_budgets(self.epsilon, epsilons, people, count, rows)
+        budgets, holding = read_budgets(self.epsilon, epsilons, people, count, rows, reserve)
         X, y, kept = taking_part(X, y, budgets, holding, reserve)
         numeric = isinstance(self, RegressorMixin)
         x, y = validated(self, X, y, accept_sparse="csr", y_numeric=numeric, **options)

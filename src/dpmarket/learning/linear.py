@@ -13,7 +13,7 @@ is penalised like the others. With a ``delta`` rows may have any length.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, Self
 
@@ -28,10 +28,10 @@ from dpmarket.arrays import FloatArray
 from dpmarket.errors import InvalidInput
 from dpmarket.learning.curvature import Split, release_hessian, split_epsilons
 from dpmarket.learning.descent import descend, gradient_clip
-from dpmarket.learning.estimator import MANY_ROWS, PrivateEstimator
+from dpmarket.learning.estimator import MANY_ROWS, Budgets, PrivateEstimator, refuse_numbered_folds
 from dpmarket.learning.intervals import IntervalsMixin
 from dpmarket.learning.labels import numbers_of, read_classes
-from dpmarket.learning.messages import refuse_arguments, validated
+from dpmarket.learning.messages import validated
 from dpmarket.learning.people import Holding
 from dpmarket.learning.rows import Rows, clipping_scales
 from dpmarket.learning.spread import released
@@ -147,7 +147,7 @@ class _PrivateLinearModel(IntervalsMixin, PrivateEstimator):
         self,
         X: Any,
         y: Any,
-        epsilons: ArrayLike | Mapping[Any, float] | None = None,
+        epsilons: Budgets = None,
         people: ArrayLike | None = None,
         account: PrivacyAccount | None = None,
         intervals: float | None = None,
@@ -184,25 +184,17 @@ class _PrivateLinearModel(IntervalsMixin, PrivateEstimator):
         EntropyUnavailable
             If the operating system gives no random bits.
         """
-        refuse_arguments("fit", unknown)
-        fitted = self._unfitted()
-        fitted._fit(X, y, epsilons, people, account, intervals)
-        self.__dict__ = fitted.__dict__
-        return self
+        return self._fitted(unknown, X, y, epsilons, people, account, intervals)
 
     def _fit(
-        self,
-        X: Any,
-        y: Any,
-        epsilons: ArrayLike | Mapping[Any, float] | None,
-        people: ArrayLike | None,
-        account: PrivacyAccount | None,
+        self, X: Any, y: Any, epsilons: Budgets, people: ArrayLike | None, account: PrivacyAccount | None,
         intervals: float | None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         source = self._settings()
         rows = int(self.rows_per_person) if self.delta is None else MANY_ROWS
         reserve = float(self.numerical_epsilon) if self.delta is None else 0.0
         records, budgets = self._read(X, y, epsilons, people, rows, reserve)
+        refuse_numbered_folds(account, records.holding)
         loss, labels = self._read_labels(records.labels)
         records = replace(records, labels=labels)
         self._fit_records(records, loss, budgets, records.holding, source, account, intervals)

@@ -39,13 +39,7 @@ _WHY_NOT = {
 
 
 def refuse_arguments(where: str, arguments: Mapping[str, Any]) -> None:
-    """Refuse all of these arguments, with a reason where there is one.
-
-    Raises
-    ------
-    TypeError
-        If there are any, as Python would.
-    """
+    """Refuse all of these arguments, with a reason where there is one, by a TypeError as Python would."""
     for name in arguments:
         raise TypeError(_WHY_NOT.get(name, f"{where}() got an unexpected keyword argument {name!r}"))
 
@@ -81,9 +75,13 @@ def validated(estimator: Any, *arrays: Any, **options: Any) -> Any:
         raise InvalidInput("expected X and y without masked elements, which would count as they are.")
     try:
         found = validate_data(estimator, *arrays, **options)
-        return (_numbers(found[0]), *found[1:]) if isinstance(found, tuple) else _numbers(found)
+        made = (_numbers(found[0]), *found[1:]) if isinstance(found, tuple) else _numbers(found)
     except (ValueError, TypeError, OverflowError) as error:
         safe = without_values(error)
+    else:
+        if options.get("y_numeric") and made[1].dtype.kind not in "fiub":
+            raise InvalidInput("expected y to hold numbers only, found something else.")
+        return made
     raise safe from None
 
 

@@ -356,12 +356,7 @@ def _proved(objective: _Objective, w: FloatArray, solve: Solve, bound: float) ->
 
 
 def _correction(
-    objective: _Objective,
-    w: FloatArray,
-    solve: Solve,
-    gradient: FloatArray,
-    error: float,
-    bound: float,
+    objective: _Objective, w: FloatArray, solve: Solve, gradient: FloatArray, error: float, bound: float
 ) -> tuple[FloatArray, float]:
     """Solve ``H d = -g`` by preconditioned conjugate gradients; return d and the proved bound at w + d."""
     norm = float(np.linalg.norm(w)) * (1.0 + 1e-12)

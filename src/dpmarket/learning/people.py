@@ -40,13 +40,19 @@ class Holding:
 
 
 def read_budgets(
-    epsilon: float | None, epsilons: Any, people: Any, n_records: int, rows_per_person: int
+    epsilon: float | None,
+    epsilons: Any,
+    people: Any,
+    n_records: int,
+    rows_per_person: int,
+    reserve: float = 0.0,
 ) -> tuple[FloatArray, Holding]:
     """Return the budgets, one per person, and who holds which record.
 
     Without ``people`` every record is another person's. With them, budgets are a mapping from owner to
     epsilon, or an array per person that ``people`` counts into; an array as long as the records is refused,
-    because code that splits records into folds would split it as well.
+    because code that splits records into folds would split it as well. How many records somebody has matters
+    only with a budget above ``reserve``.
     """
     if people is None:
         return _per_record(epsilon, epsilons, n_records)
@@ -65,7 +71,7 @@ def read_budgets(
     else:
         budgets, count = _per_person(epsilons, n_records)
         holding = Holding(_numbered(owners, count), count, None)
-    _refuse_many_rows(holding, rows_per_person, budgets > 0.0)
+    _refuse_many_rows(holding, rows_per_person, budgets > reserve)
     return budgets, holding
 
 
@@ -76,10 +82,17 @@ def taking_part(
 
     ``reserve`` is set aside of every epsilon: people with no more than this have weight 0. Returned are
     records, labels, and the position of each among all that were given.
+
+    Raises
+    ------
+    InvalidInput
+        If all records are of people who will have weight 0, and others have none.
     """
     found = budgets > reserve
     present = found if holding.owners is None else found[holding.owners]
     kept = np.flatnonzero(present)
+    if not kept.size and found.any():
+        raise InvalidInput("expected a record of somebody with an epsilon that is not too small, found none.")
     if kept.size in (0, present.size):
         return X, y, np.arange(present.size)
     return _safe_indexing(X, kept), _safe_indexing(y, kept), kept
@@ -127,12 +140,7 @@ def refuse_other_index(X: Any, epsilons: Any, people: Any) -> None:
     """Refuse budgets, or owners, that carry another pandas index than the records.
 
     Arrays go by position, pandas by index: budgets sorted otherwise than the records would go to the wrong
-    people without a sign.
-
-    Raises
-    ------
-    InvalidInput
-        If they do. Budgets per person have an index of their own.
+    people without a sign. Budgets per person have an index of their own.
     """
     own = _index_of(X)
     if own is None:

@@ -143,12 +143,7 @@ def rounding_scales(rows: Rows, norm: NoiseNorm | None = None) -> FloatArray:
     """Return factors that shorten rows which are too long by rounding only, up to 4 units in the last place.
 
     Scaling a row to norm 1 in floats often ends a unit above; that is nobody's mistake. Empty if no row needs
-    one. The norm is Euclidean if none is given.
-
-    Raises
-    ------
-    InvalidInput
-        With the number of rows that take part and are longer than that. The message has no value.
+    one. The norm is Euclidean if none is given. Longer rows are refused by their number.
     """
     beyond = 0
     parts = []
@@ -169,12 +164,8 @@ def rounding_scales(rows: Rows, norm: NoiseNorm | None = None) -> FloatArray:
 def clipping_scales(rows: Rows, norm: NoiseNorm | None = None) -> FloatArray:
     """Return factors, one per record, that make every row at most 1 long: exactly 1 where it is already.
 
-    The factor of a row is a function of that row alone. Empty if no row needs one.
-
-    Raises
-    ------
-    InvalidInput
-        If a number in a row is above 1e150, so that the row's length leaves the range of floats.
+    The factor of a row is a function of that row alone. Empty if no row needs one. Numbers
+    above 1e150 are refused: a row of them is longer than floats can say.
     """
     return _of_all(rows, [scales_for(block.x, norm) for block in rows.active().blocks()])
 
@@ -239,7 +230,9 @@ def _rough_lengths(x: FloatArray, mask: BoolArray, bound: float) -> FloatArray:
             lengths = np.sqrt(np.einsum("ij,ij->i", x, x))
         else:
             squares = x * x
-            lengths = np.sqrt(squares @ (~mask).astype(np.float64)) + np.abs(x) @ mask.astype(np.float64)
+            # Not by a product of matrices, which rounds a row differently among other rows.
+            joint = np.einsum("ij,j->i", squares, (~mask).astype(np.float64))
+            lengths = np.sqrt(joint) + np.einsum("ij,j->i", np.abs(x), mask.astype(np.float64))
             if bound < 1.0:
                 lengths = np.maximum(lengths, np.sqrt(squares.sum(axis=1)) / bound)
     return np.asarray(np.where(np.isnan(lengths), np.inf, lengths))

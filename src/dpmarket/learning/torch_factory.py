@@ -1,18 +1,19 @@
 """Factories of torch models that rules and released models can name: ``torch:package.module:factory``.
 
 A buyer announces the name and the SHA-256 of the module's file; all who train or predict have that file.
-Only functions that are marked as factories are called, and only files that mention the mark are imported:
-rules and models are untrusted. The digest is that of the one file, not of what it imports, and not of
-torch.
+Only functions that are marked as factories are called, and only files that mention the mark are imported,
+with the packages that they are in: rules and models are untrusted. The digest is that of the one file, not of
+what it imports, and not of torch.
 """
 
 from __future__ import annotations
 
 import hashlib
 import importlib
-import importlib.util
 import re
+import sys
 from collections.abc import Callable
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -89,13 +90,28 @@ def made_by(name: str, code: str, features: int, outputs: int) -> dict[str, Any]
 
 
 def _source(module: str) -> bytes:
-    try:
-        spec = importlib.util.find_spec(module)
-    except (ImportError, ValueError):
-        spec = None
+    spec = _spec(module)
     if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
         raise FileProblem(
             f"cannot find the module {module}: install its package here, or put its folder on PYTHONPATH."
         )
     with Path(spec.origin).open("rb") as file:
-        return file.read(_LARGEST)
+        text = file.read(_LARGEST + 1)
+    if len(text) > _LARGEST:
+        raise FileProblem(f"expected the file of {module} to have at most {_LARGEST:,} bytes.")
+    return text
+
+
+def _spec(module: str) -> ModuleSpec | None:
+    """Return where a module is. importlib's own function imports the packages around it to find that out."""
+    spec, places, names = None, None, module.split(".")
+    for count in range(1, len(names) + 1):
+        if count > 1 and places is None:  # no package
+            return None
+        name = ".".join(names[:count])
+        found = (finder.find_spec(name, places) for finder in sys.meta_path)
+        spec = next((one for one in found if one is not None), None)
+        if spec is None:
+            return None
+        places = spec.submodule_search_locations
+    return spec

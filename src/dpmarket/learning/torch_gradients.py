@@ -2,11 +2,12 @@ r"""Whole gradients of people for any torch module: clipped, exact, and placed w
 
 torch is trusted for one thing: that the gradient of one record is a function of that record and of the
 weights **only**. The module makes that easy: it sees one record at a time (``torch.func.vmap``, under which
-a branch on data and a random layer are refused), in evaluation mode, without batch normalisation. A batched
-product may still round a row differently in another place or among more rows. So every person has a place
-that follows from the order of people alone, in tensors whose shapes do not depend on records: the k-th
-records of some people are one batch, in which somebody without a k-th record has zeros, whose gradient is
-dropped.
+a branch on data and a random layer are refused), in evaluation mode, without batch normalisation. Every
+batch runs through a copy of its own: what a module or a loss stores while it runs is seen by no other batch,
+and is not released. A batched product may still round a row differently in another place or among more rows.
+So every person has a place that follows from the order of people alone, in tensors whose shapes do not depend
+on records: the k-th records of some people are one batch, in which somebody without a k-th record has zeros,
+whose gradient is dropped.
 
 Everything after a record's gradient is exact: means and lengths in float64, whole cells, whole sums
 (:mod:`dpmarket.privacy.descent`). A gradient that is not a number counts as 0.
@@ -14,6 +15,7 @@ Everything after a record's gradient is exact: means and lengths in float64, who
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -78,10 +80,15 @@ class Network:
         self.load(weights)
         return self
 
+    def unused(self) -> torch.nn.Module:
+        """Return a copy of the module that shares its tensors, and nothing else that running it changes."""
+        return copy.deepcopy(self.module, {id(value): value for value in self._fixed.values()})
+
     def outputs(self, features: Any) -> FloatArray:
         """Return the module's outputs for records, shape (records, outputs)."""
+        module = self.unused()
         with torch.no_grad():
-            parts = [self.module(part) for part in self.inputs(features).split(_ROWS)]
+            parts = [module(part) for part in self.inputs(features).split(_ROWS)]
         return np.asarray(torch.cat(parts).double().reshape(features.shape[0], -1).numpy())
 
     def inputs(self, features: Any) -> torch.Tensor:
@@ -89,9 +96,9 @@ class Network:
         dense = features.toarray() if hasattr(features, "toarray") else np.array(features)
         return torch.as_tensor(dense).to(self.dtype)
 
-    def call(self, tensors: dict[str, torch.Tensor], features: torch.Tensor) -> Any:
-        """Return the module's outputs for features at these weights."""
-        return functional_call(self.module, {**self._fixed, **tensors}, (features,))
+    def call(self, module: torch.nn.Module, tensors: dict[str, torch.Tensor], features: torch.Tensor) -> Any:
+        """Return the outputs of a copy of the module for features at these weights."""
+        return functional_call(module, {**self._fixed, **tensors}, (features,))
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +129,7 @@ class PersonGradients:
 
     def __call__(self, weights: FloatArray) -> FloatArray:
         """Return ``sum_i A_i q_i``, exactly: whole numbers in float64, shape (weights,)."""
-        tensors, each = self.network.tensors(weights), self.each_record()
+        tensors = self.network.tensors(weights)
         total = np.zeros(weights.size)
         # People without a record also have a place: nobody's coming or going moves another.
         members = np.flatnonzero(self.whole > 0)
@@ -139,7 +146,7 @@ class PersonGradients:
                 x, y = self.features[rows], self.labels[rows]
                 x[~there], y[~there] = 0, 0
                 try:
-                    found = each(tensors, x, y)
+                    found = self.each_record()(tensors, x, y)
                 except Exception:  # somebody's module or loss, whose words may quote a record
                     raise InvalidInput(_FAILED) from None
                 flat = torch.cat([found[name].reshape(some.size, -1) for name in self.network.names], dim=1)
@@ -154,10 +161,11 @@ class PersonGradients:
         return shortened(means, (means * means).sum(axis=1), self.clip)
 
     def each_record(self) -> Callable[..., dict[str, torch.Tensor]]:
-        """Return the gradients of some records, each by itself."""
+        """Return the gradients of some records, each by itself: a function to be called once."""
+        module, loss = self.network.unused(), copy.deepcopy(self.loss)
 
         def one(tensors: dict[str, torch.Tensor], x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-            return self.loss(self.network.call(tensors, x[None]), y[None])
+            return loss(self.network.call(module, tensors, x[None]), y[None])
 
         gradients: Callable[..., dict[str, torch.Tensor]] = vmap(grad(one), in_dims=(None, 0, 0))
         return gradients
@@ -168,15 +176,12 @@ def refuse_unusable(
 ) -> None:
     """Try a module and its loss on two public records of zeros, and refuse what they cannot do.
 
-    Raises
-    ------
-    InvalidInput
-        With torch's own words, which can quote nothing private.
+    Torch's own words are repeated, which can quote nothing private.
     """
     zeros, labels = torch.zeros((2, *shape), dtype=network.dtype), torch.as_tensor([label, label])
     try:
         with torch.no_grad():
-            made = network.module(zeros[:1])
+            made = network.unused()(zeros[:1])
     except Exception as problem:  # whatever somebody's module raises
         raise InvalidInput(f"expected a module that takes rows of shape {shape}; {_said(problem)}") from None
     if not isinstance(made, torch.Tensor) or made.numel() != outputs or made.shape[:1] != (1,):

@@ -10,8 +10,9 @@ torch is trusted for one thing only, see :mod:`dpmarket.learning.torch_gradients
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -25,9 +26,9 @@ from dpmarket import checks
 from dpmarket.arrays import FloatArray
 from dpmarket.errors import InvalidInput
 from dpmarket.learning.descent import Pace, noisy_descent
-from dpmarket.learning.estimator import MANY_ROWS, PrivateEstimator
+from dpmarket.learning.estimator import MANY_ROWS, Budgets, PrivateEstimator, refuse_numbered_folds
 from dpmarket.learning.labels import numbers_of, read_classes
-from dpmarket.learning.messages import refuse_arguments, validated
+from dpmarket.learning.messages import validated
 from dpmarket.learning.torch_gradients import Network, PersonGradients, TorchLoss, refuse_unusable
 from dpmarket.learning.training import train_by_descent
 from dpmarket.privacy.account import PrivacyAccount
@@ -114,7 +115,7 @@ class _PrivateTorchModel(PrivateEstimator):
         self,
         X: Any,
         y: Any,
-        epsilons: ArrayLike | Mapping[Any, float] | None = None,
+        epsilons: Budgets = None,
         people: ArrayLike | None = None,
         account: PrivacyAccount | None = None,
         progress: Progress | None = None,
@@ -148,23 +149,15 @@ class _PrivateTorchModel(PrivateEstimator):
         EntropyUnavailable
             If the operating system gives no random bits.
         """
-        refuse_arguments("fit", unknown)
-        fitted = self._unfitted()
-        fitted._fit(X, y, epsilons, people, account, progress)
-        self.__dict__ = fitted.__dict__
-        return self
+        return self._fitted(unknown, X, y, epsilons, people, account, progress)
 
     def _fit(
-        self,
-        X: Any,
-        y: Any,
-        epsilons: ArrayLike | Mapping[Any, float] | None,
-        people: ArrayLike | None,
-        account: PrivacyAccount | None,
+        self, X: Any, y: Any, epsilons: Budgets, people: ArrayLike | None, account: PrivacyAccount | None,
         progress: Progress | None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         pace, source = self._settings()
         records, budgets = self._read(X, y, epsilons, people, MANY_ROWS, 0.0, allow_nd=True)
+        refuse_numbered_folds(account, records.holding)
         labels, outputs = self._read_labels(records.labels)
         x, holding = records.features, records.holding
         network, loss = Network(copy.deepcopy(self.module)), self._loss()
@@ -314,11 +307,17 @@ class PrivateTorchRegressor(RegressorMixin, _PrivateTorchModel):  # type: ignore
 
     def _loss(self) -> TorchLoss:
         chosen: Callable[..., torch.Tensor] = _huber if self.loss is None else self.loss
-        return lambda outputs, labels: chosen(outputs.reshape(labels.shape), labels)
+        return partial(_one_output, chosen)
 
     def predict(self, X: Any) -> FloatArray:
         """Return the predicted label of each record, shape (records,)."""
         return self._outputs(X)[:, 0] * float(self.scale) + float(self.center)
+
+
+def _one_output(
+    loss: Callable[..., torch.Tensor], outputs: torch.Tensor, labels: torch.Tensor
+) -> torch.Tensor:
+    return loss(outputs.reshape(labels.shape), labels)
 
 
 def _huber(outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:

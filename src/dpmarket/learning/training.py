@@ -177,10 +177,7 @@ class Descended:
 
 
 def train_by_descent(
-    descend: Callable[[Bits], FloatArray],
-    plan: tuple[Descent, IntArray],
-    source: NoiseSource,
-    charge: Charge,
+    descend: Callable[[Bits], FloatArray], plan: tuple[Descent, IntArray], source: NoiseSource, charge: Charge
 ) -> Descended:
     """Fit and release a model by noisy descent.
 

@@ -35,13 +35,7 @@ from dpmarket.mechanisms.exact import groups_of
 from dpmarket.mechanisms.groups import Coverage, Group, check_coverage, check_membership
 from dpmarket.mechanisms.objective import AnyObjective
 from dpmarket.mechanisms.outcome import Outcome, decided
-from dpmarket.mechanisms.price_schedule import (
-    CostBins,
-    PricedMarket,
-    PriceSchedule,
-    price_market,
-    quote_each,
-)
+from dpmarket.mechanisms.price_schedule import CostBins, PricedMarket, PriceSchedule, price_market, quote_each
 from dpmarket.mechanisms.water_filling import check_terms
 
 PARTS = 16
@@ -58,6 +52,7 @@ _LEAST_SALT, _SALT = 16, 32  # bytes
 # measured, as schedules respond, by about this.
 _FEEDBACK = 0.6
 _SEARCHES = 80
+_HIGHEST = 200.0  # logarithm of a payment weight: beyond it rounding up to minor units is all that is paid
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,6 +174,7 @@ class CrossPricedMechanism:
             "objective": self.objective.to_dict(),
             "epsilon_cost": self.epsilon_cost.to_dict(),
             "groups": [group.to_dict() for group in self.groups],
+            "coverage": self.coverage if math.isfinite(self.coverage) else "hard",
             "budget": self.budget,
             **prices.to_dict(),
             "histograms": prices.histograms.tolist(),
@@ -276,7 +272,7 @@ def weight_for_budget(
 
     low = high = math.log(start)  # spends too much, and not too much
     stride = math.log(4.0)
-    while gap(high) > 0.0 and len(gaps) < _SEARCHES:
+    while gap(high) > 0.0 and high < _HIGHEST:
         low, high, stride = high, high + stride, 1.5 * stride
     while gap(low) <= 0.0 and len(gaps) < _SEARCHES:
         if gap(low) >= -tolerance or (low < high and gap(low) - gap(high) < 1e-9):
@@ -289,11 +285,8 @@ def weight_for_budget(
     while gap(high) < -tolerance and high - low >= 0.1 * tolerance and len(gaps) < _SEARCHES:
         width = high - low
         aim = low + width * gap(low) / (gap(low) - gap(high)) + 0.3 * tolerance
-        at = (
-            0.5 * (low + high)
-            if len(gaps) % 4 == 0
-            else min(max(aim, low + 0.02 * width), high - 0.02 * width)
-        )
+        inner = min(max(aim, low + 0.02 * width), high - 0.02 * width)
+        at = inner if len(gaps) % 4 else 0.5 * (low + high)
         low, high = (low, at) if gap(at) <= 0.0 else (at, high)
     return math.exp(high)
 

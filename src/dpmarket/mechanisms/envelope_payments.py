@@ -303,11 +303,8 @@ class Payer:
         held = ramps.hold(entry, own, levels).weights
 
         def missing(distance: FloatArray, rows: IntArray) -> tuple[FloatArray, FloatArray]:
-            of, before, after, level = entry, own, new, levels
-            if rows.size < entry.size:
-                of, before, after, level = of[rows], before[rows], after[rows], level[rows]
+            of, before, after, level = entry[rows], own[rows], new[rows], levels[rows] + distance
             piece = table.piece(of, distance)
-            level = level + distance
             given, kept = ramps.hold(of, before, level), ramps.hold(of, after, level)
             supplied = table.supplies[piece] + table.slopes[piece] * (distance - table.distances[piece])
             slope = table.slopes[piece] - given.slopes + kept.slopes
@@ -351,9 +348,10 @@ def payment_curve(exact: Payments, breaks: FloatArray) -> Payments:
         breaks = np.append(low, breaks[-1])
 
     (constant, linear, square), inverse = coefficients, 1.0 / np.diff(breaks)
+    piece_of = _piece_finder(breaks)
 
     def payments(reports: FloatArray) -> FloatArray:
-        piece = np.searchsorted(breaks[1:-1], reports, side="right")
+        piece = piece_of(reports)
         s = (reports - breaks.take(piece)) * inverse.take(piece)
         paid = constant.take(piece) + s * (linear.take(piece) + s * square.take(piece))
         others = np.flatnonzero(~sound.take(piece))
@@ -363,3 +361,22 @@ def payment_curve(exact: Payments, breaks: FloatArray) -> Payments:
         return np.asarray(paid)
 
     return payments
+
+
+def _piece_finder(breaks: FloatArray) -> Callable[[FloatArray], IntArray]:
+    """Return what finds the piece of each number: by equal cells, few of which have a break within."""
+    inner = np.append(breaks[1:-1], np.inf)
+    scale = 4.0 * breaks.size / (breaks[-1] - breaks[0])
+    first = np.searchsorted(inner, breaks[0] + np.arange(4 * breaks.size + 1) / scale, side="right")
+    most = int(np.diff(first).max())
+
+    def piece_of(numbers: FloatArray) -> IntArray:
+        if most > 2:
+            return np.searchsorted(inner, numbers, side="right")
+        cell = np.clip((numbers - breaks[0]) * scale, 0, 4 * breaks.size).astype(np.int64)
+        piece = first.take(cell)
+        for _ in range(most):
+            piece += numbers >= inner.take(piece)
+        return np.asarray(piece)
+
+    return piece_of

@@ -88,12 +88,9 @@ class EpsilonCost:
         Nobody sells more than ``max_epsilon``; None, for linear costs only: there is no bound. ``tolerance``:
         the :attr:`chord_error` to be met, such as a minor unit over the largest cost, by 400 chords at most.
         """
-        if max_epsilon is None:
-            if shape != "linear":
-                raise InvalidInput("expected max_epsilon where costs are not linear: their table must end.")
-            most = math.inf
-        else:
-            most = checks.positive("max_epsilon", max_epsilon)
+        if max_epsilon is None and shape != "linear":
+            raise InvalidInput("expected max_epsilon where costs are not linear: their table must end.")
+        most = math.inf if max_epsilon is None else checks.positive("max_epsilon", max_epsilon)
         knots = np.array([0.0, most]) if shape == "linear" else _epsilon_knots(most, shape, tolerance)
         return cls(knots, knots, knots ** _POWERS.get(shape, 1.0), shape)
 

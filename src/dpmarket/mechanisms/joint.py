@@ -22,9 +22,8 @@ public menu of :mod:`~dpmarket.mechanisms.objective`. The minimum J is concave i
 each solution is the global minimum; that is certain where the problem is strictly convex
 (``convexity > 1``).
 
-As printed, with the noise b drawn and w free, the objective falls like :math:`-2|b|^2/(\Lambda \eta^2)` as
-:math:`\eta \to 0`. So the choice is made without the noise, whose mean
-is 0, and coefficients are trained with it.
+As printed, with the noise b drawn and w free, the objective falls like :math:`-2|b|^2/(\Lambda \eta^2)` for
+small :math:`\eta`. So the choice is made without the noise, and coefficients are trained with it.
 """
 
 from __future__ import annotations

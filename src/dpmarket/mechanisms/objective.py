@@ -47,7 +47,9 @@ MENU: FloatArray = read_only(np.exp(STEP * np.arange(-REACH / STEP, REACH / STEP
 _USUAL_SPREAD = 0.2  # trace of the covariance of one gradient, in units of R^2; at most 1/4
 
 
-def _check_bounds(objective: Objective | PaperObjective) -> None:
+def _check(objective: Objective | PaperObjective, *above_zero: str) -> None:
+    for name in above_zero:
+        object.__setattr__(objective, name, checks.positive(name, getattr(objective, name)))
     if objective.weight_cap is not None:
         object.__setattr__(objective, "weight_cap", checks.at_least("weight_cap", objective.weight_cap, 1.0))
     if objective.max_mean_epsilon is not None:
@@ -91,9 +93,7 @@ class Objective:
     max_mean_epsilon: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("sampling_error", "noise_error", "payment_weight"):
-            object.__setattr__(self, name, checks.positive(name, getattr(self, name)))
-        _check_bounds(self)
+        _check(self, "sampling_error", "noise_error", "payment_weight")
 
     @classmethod
     def for_model(
@@ -204,9 +204,7 @@ class PaperObjective:
     max_mean_epsilon: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("mu", "sigma", "gamma"):
-            object.__setattr__(self, name, checks.positive(name, getattr(self, name)))
-        _check_bounds(self)
+        _check(self, "mu", "sigma", "gamma")
 
     def with_payment_weight(self, payment_weight: float) -> PaperObjective:
         """Return the same objective with another price of money."""

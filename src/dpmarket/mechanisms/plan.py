@@ -35,12 +35,7 @@ from dpmarket.mechanisms.exact import OfflineMechanism
 from dpmarket.mechanisms.forecasts import BUDGETS, CAMPAIGNS, Forecast, forecast_plans
 from dpmarket.mechanisms.groups import Coverage, Group, check_coverage, check_groups, weight_caps
 from dpmarket.mechanisms.objective import AnyObjective
-from dpmarket.mechanisms.price_schedule import (
-    CostBins,
-    PriceSchedule,
-    posted_price,
-    price_market,
-)
+from dpmarket.mechanisms.price_schedule import CostBins, PriceSchedule, posted_price, price_market, quote_each
 from dpmarket.mechanisms.water_filling import check_terms
 
 if TYPE_CHECKING:
@@ -181,18 +176,15 @@ class Plan:
 
     def to_dict(self) -> dict[str, Any]:
         """Return all figures as plain data."""
+        planned_for = ("sellers", "budget", "probability", "group_difference", "share_deviations")
         return {
             "objective": self.objective.to_dict(),
             "schedules": [schedule.to_dict() for schedule in self.schedules],
             "prospect": self.prospect.figures(),
             "alternatives": [rule.figures() for rule in self.alternatives],
             "changes": dict(self.changes),
-            "sellers": self.sellers,
-            "budget": self.budget,
-            "probability": self.probability,
             "coverage": "hard" if self.coverage == math.inf else self.coverage,
-            "group_difference": self.group_difference,
-            "share_deviations": list(self.share_deviations),
+            **{name: getattr(self, name) for name in planned_for},
         }
 
     def to_frame(self) -> pl.DataFrame:
@@ -273,7 +265,6 @@ def plan(
     >>> found = plan(Uniform(1, 5), Objective.for_model(31), sellers=2000, budget=500)
     >>> 499.0 < found.prospect.expected_payment <= 500.0
     True
-
     """
     tables = check_terms(objective, epsilon_cost)
     budget, unit = checks.positive("budget", budget), checks.positive("minor_unit", minor_unit)
@@ -296,11 +287,12 @@ def plan(
     money = prospect.expected_payment
     alternatives = _alternatives(markets, base, money)
     priced = price_market(typical.bins, base, tables, strictness)
+    found = Plan(
+        base, priced.schedules, prospect, alternatives, changes, count, budget, probability,
+        costs=people[0][1], epsilon_cost=tables,
+    )  # fmt: skip
     if len(people) == 1:
-        return Plan(
-            base, priced.schedules, prospect, alternatives, changes, count, budget, probability,
-            costs=people[0][1], epsilon_cost=tables,
-        )  # fmt: skip
+        return found
     others = {"without quotas": 0.0}
     if math.isfinite(strictness):
         others["hard quotas"] = math.inf
@@ -310,9 +302,10 @@ def plan(
         markets.optimum(name, markets.for_budget(base, money, None, other), other)
         for name, other in others.items()
     ]
-    return Plan(
-        base, priced.schedules, prospect, (*same_money, *alternatives), changes, count, budget, probability,
-        strictness, judged if group_difference is not None or judged > 0.0 else None, priced.share_deviations,
+    return replace(
+        found, alternatives=(*same_money, *alternatives), coverage=strictness, costs=None,
+        group_difference=judged if group_difference is not None or judged > 0.0 else None,
+        share_deviations=priced.share_deviations,
     )  # fmt: skip
 
 
@@ -421,11 +414,8 @@ class Markets:
     @cached_property
     def bins(self) -> list[CostBins]:
         """The typical market, group by group."""
-        own = [self.membership == g for g in range(len(self.groups))]
-        return [
-            CostBins(group, self.costs[0][of], self.counts[of])
-            for group, of in zip(self.groups, own, strict=True)
-        ]
+        own = [(group, self.membership == g) for g, group in enumerate(self.groups)]
+        return [CostBins(group, self.costs[0][of], self.counts[of]) for group, of in own]
 
     def judge(
         self, name: str, objective: AnyObjective, sales: Sequence[Sale],
@@ -462,13 +452,8 @@ class Markets:
 
     def quoted(self, name: str, objective: AnyObjective, schedules: Sequence[PriceSchedule]) -> Prospect:
         """Return what price schedules bring, one per group."""
-        sales = []
-        for costs in self.costs:
-            epsilons, payments = np.zeros(costs.size), np.zeros(costs.size)
-            for g, schedule in enumerate(schedules):
-                of = self.membership == g
-                epsilons[of], payments[of] = schedule.quote(costs[of])
-            sales.append((epsilons, payments, payments + 0.5 * self.unit * (epsilons > 0.0)))
+        quotes = [quote_each(schedules, self.membership, costs) for costs in self.costs]
+        sales = [(eps, paid, paid + 0.5 * self.unit * (eps > 0.0)) for eps, paid in quotes]
         return self.judge(name, objective, sales, tuple(schedules))
 
     def decide(self, objective: AnyObjective, coverage: float) -> list[Sale]:

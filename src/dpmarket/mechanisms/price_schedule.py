@@ -58,7 +58,7 @@ class PriceSchedule:
 
     costs: FloatArray
     epsilons: FloatArray
-    amounts: FloatArray | None = None
+    amounts: FloatArray = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
         costs = checks.non_negative_vector("costs", self.costs).copy()
@@ -91,13 +91,11 @@ class PriceSchedule:
     @cached_property
     def _rents(self) -> FloatArray:
         """The integral of H from each knot to the last."""
-        assert self.amounts is not None
         areas = 0.5 * (self.amounts[1:] + self.amounts[:-1]) * np.diff(self.costs)
         return np.append(np.cumsum(areas[::-1])[::-1], 0.0)
 
     def quote(self, costs: object) -> tuple[FloatArray, FloatArray]:
         """Return epsilon and payment for each report of a vector, in money before rounding to minor units."""
-        assert self.amounts is not None
         reports = np.maximum(checks.non_negative_vector("costs", costs), self.costs[0])
         above = np.clip(np.searchsorted(self.costs, reports, side="left"), 1, self.costs.size - 1)
         amounts = np.interp(reports, self.costs, self.amounts)
@@ -110,7 +108,6 @@ class PriceSchedule:
 
     def amount(self, costs: FloatArray) -> FloatArray:
         """Return the amount H that each report sells: a seller with cost c loses c H."""
-        assert self.amounts is not None
         return np.where(costs > self.reserve_price, 0.0, np.interp(costs, self.costs, self.amounts))
 
     def menu(self, n: int) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -240,10 +237,9 @@ def _schedule(market: Market, k: int, entry: Entry, table: VirtualCost) -> Price
     costs = np.concatenate((table.knots, np.asarray(table.inverse(inside))))
     values = np.concatenate((table.values, inside))
     order = np.lexsort((values, costs))
-    costs, values = costs[order], values[order]
     if cutoff < table.values[-1]:
-        bought = costs <= float(table.inverse(cutoff))
-        costs, values = costs[bought], values[bought]
+        order = order[costs[order] <= float(table.inverse(cutoff))]
+    costs, values = costs[order], values[order]
     # Knots that differ by rounding are one; the last stays.
     apart = np.append(np.diff(costs) > 2.0 * np.spacing(costs[1:]), True)
     costs, values = costs[apart], values[apart]

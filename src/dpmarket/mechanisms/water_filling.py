@@ -312,9 +312,7 @@ class Market:
     ) -> None:  # fmt: skip
         check_terms(objective, table)
         self.elasticity = objective.relative_coverage(coverage if len(strata) > 1 else math.inf)
-        self.strata = tuple(strata)
-        self.objective = objective
-        self.table = table
+        self.strata, self.objective, self.table = tuple(strata), objective, table
         self.sellers = math.fsum(stratum.size for stratum in strata)
         bound = objective.max_mean_epsilon
         self.most = math.inf if bound is None else self.sellers * bound
@@ -322,10 +320,7 @@ class Market:
         if not self.is_soft:
             capacity = table.max_share * min(stratum.size / stratum.quota for stratum in strata)
         last = objective.largest_entry(self.most, capacity)
-        if last < MENU[-1]:
-            self.menu = np.append(MENU[: int(np.searchsorted(MENU, last))], last)
-        else:
-            self.menu = MENU
+        self.menu = np.append(MENU[last > MENU], last) if last < MENU[-1] else MENU
         if self.menu.size < 2:
             raise Infeasible("expected bounds on epsilon that leave room for a purchase.")
         self._found: dict[int, Entry] = {}
@@ -447,25 +442,20 @@ class Market:
         """Split intervals of the menu until none can hold an entry within ``more`` of the best."""
         while True:
             limit = min(entry.value for entry in self._found.values()) + more
-            open_leaves = [leaf for leaf in self._leaves if leaf[1] - leaf[0] > 1]
-            if not open_leaves:
-                return
-            low = [self._found[i] for i, _ in open_leaves]
-            high = [self._found[j] for _, j in open_leaves]
+            # What cannot hold such an entry now may do so for a later, larger ``more``: it stays a leaf.
+            leaves = [leaf for leaf in self._leaves if leaf[1] - leaf[0] > 1]
+            low, high = ([self._found[leaf[end]] for leaf in leaves] for end in (0, 1))
             inner = (np.array([e.inner for e in low]), np.array([e.inner for e in high]))
             ends = (np.array([e.entry for e in low]), np.array([e.entry for e in high]))
             bounds = self.objective.bound(*ends, inner)
-            split = [k for k in range(len(open_leaves)) if bounds[k] <= limit]
+            split = {leaf for leaf, bound in zip(leaves, bounds, strict=True) if bound <= limit}
             if not split:
                 return
-            middles = [(open_leaves[k][0] + open_leaves[k][1]) // 2 for k in split]
-            self._evaluate(middles, [low[k] for k in split])
-            chosen = {open_leaves[k]: middle for k, middle in zip(split, middles, strict=True)}
-            halves: list[tuple[int, int]] = []
-            for leaf in self._leaves:
-                middle = chosen.get(leaf)
-                halves += [leaf] if middle is None else [(leaf[0], middle), (middle, leaf[1])]
-            self._leaves = halves
+            middles = {leaf: sum(leaf) // 2 for leaf in split}
+            self._evaluate(list(middles.values()), [self._found[first] for first, _ in middles])
+            self._leaves = [leaf for leaf in self._leaves if leaf not in split]
+            for (first, last), middle in middles.items():
+                self._leaves += [(first, middle), (middle, last)]
 
     def _evaluate(self, indices: Sequence[int], guesses: Sequence[Entry | None]) -> None:
         for index, entry in zip(indices, self._solve(self.menu[list(indices)], guesses), strict=True):

@@ -75,11 +75,7 @@ def grid_for(spread: float, noise_rate: float, l2: float) -> float:
 
 
 def plan_on(
-    grid: float,
-    asked: float,
-    l2: float,
-    first_order: float,
-    cost: Callable[[float], float],
+    grid: float, asked: float, l2: float, first_order: float, cost: Callable[[float], float]
 ) -> ReleasePlan:
     r"""Return the least accurate plan on this grid that costs at most ``asked``, less one per cent.
 

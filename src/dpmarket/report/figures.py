@@ -65,13 +65,6 @@ def save(figure: Figure, path: str | Path, *, overwrite: bool = False) -> Path:
     """Write ``figure`` to ``path``, whole or not at all, in the format of its ending: svg, png or pdf.
 
     The same figure gives the same bytes: no date is written.
-
-    Raises
-    ------
-    InvalidInput
-        Another ending.
-    FileProblem
-        The file exists and may not be overwritten, or cannot be written.
     """
     target = Path(path)
     ending = target.suffix.lower()
@@ -122,9 +115,7 @@ def inline_svg(figure: Figure, name: str, title: str, description: str) -> str:
     content = content.replace("xlink:href", "href")
     content = re.sub(r"#[0-9a-fA-F]{6}\b", _page_colour, content)
     content = re.sub(
-        r"font: ([\d.]+)px [^;\"]+",
-        r"font-size: \1px",
-        re.sub(r"font-family: [^;\"]+;?", "", content),
+        r"font: ([\d.]+)px [^;\"]+", r"font-size: \1px", re.sub(r"font-family: [^;\"]+;?", "", content)
     )
     content = re.sub(r"\n\s*", "\n", content).strip()
     words = html.escape(f"{title}. {description}", quote=True)

@@ -43,10 +43,7 @@ def parameters_of(
     rules: Mapping[str, Any], minor_units: int, model: ModelFile | None
 ) -> tuple[Parameter, ...]:
     """Return all public settings; a table with many numbers is shown as its SHA-256."""
-    rows = [
-        Parameter("market", "dpmarket", __version__),
-        Parameter("market", "minor_units", minor_units),
-    ]
+    rows = [Parameter("market", "dpmarket", __version__), Parameter("market", "minor_units", minor_units)]
     for name, value in rules.items():
         if name != "objective":
             rows.append(Parameter("market", name, value if _plain(value) else _shortened(value)))

@@ -7,12 +7,11 @@ computed outside of the transaction.
 
 from __future__ import annotations
 
-import hashlib
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import pydantic
 from fastapi import APIRouter, Depends, Header, Path, Query, Response
@@ -21,12 +20,11 @@ from pydantic import AfterValidator, AwareDatetime, Field, StringConstraints
 from dpmarket.campaign import hooks, jobs, mail, views  # noqa: F401  some have acts to serve
 from dpmarket.campaign.access import Member, list_members
 from dpmarket.campaign.acts import ACTS, Act, Caller, Id, shown_id
-from dpmarket.campaign.bank_file import BankAccount, Payment, bank_file
+from dpmarket.campaign.bank_file import FORMATS, BankAccount, Payment, bank_format
 from dpmarket.campaign.consent import ConsentPage
 from dpmarket.campaign.opening import draft_of, opening_of
 from dpmarket.campaign.oversight import Deed, deeds_after
 from dpmarket.campaign.panel import show_secret
-from dpmarket.campaign.payout_files import FORMATS
 from dpmarket.campaign.payouts import Payout, payout_lines
 from dpmarket.campaign.rules.encoding import encode_record
 from dpmarket.campaign.rules.rules_file import check_rules, rules_from
@@ -43,16 +41,18 @@ CampaignId = Annotated[Id, Path(description="The campaign's id.")]
 PayoutId = Annotated[Id, Path(description="The payout's id.")]
 After = Annotated[int, Query(ge=0, lt=2**63, description="The last number that is known.")]
 Language = Annotated[str, Query(pattern=r"^[a-z]{2,3}$", description="Of the text, such as en or de.")]
-JSON: dict[int | str, dict[str, Any]] = {
-    200: {"content": {"application/json": {"schema": {"type": "object"}}}}
-}
-_HTML: dict[int | str, dict[str, Any]] = {200: {"content": {"text/html": {"schema": {"type": "string"}}}}}
-_XML: dict[int | str, dict[str, Any]] = {
-    200: {"content": {"application/xml": {"schema": {"type": "string"}}}}
-}
+_JSON, _HTML, _CSV, _XML = "application/json", "text/html", "text/csv", "application/xml"
 _READING = documented(401, 404, 409, 410, 422, 503)
 _ACTING = _READING | documented(400, 402, 403, 413, 415, 429)
+PayoutFormat = Callable[[Sequence[Payment], str, int], bytes]
+"""Makes a file of payments, their currency and its minor units."""
 router = APIRouter(prefix="/api/v1", responses=_READING)
+health = APIRouter(tags=["health"])
+
+
+def _answers(media: str) -> dict[int | str, dict[str, Any]]:
+    """Return what the OpenAPI document says about answers of a media type."""
+    return {200: {"content": {media: {"schema": {"type": "object" if media == _JSON else "string"}}}}}
 
 
 # --- bodies of the API's own -----------------------------------------------------------------------
@@ -215,7 +215,7 @@ def _endpoint(entry: Act) -> Callable[..., Response]:
     ) -> Response:
         arguments = arguments_of(service, entry, caller, campaign, body)
         answer = service.run(entry, caller, key, **arguments)
-        return Response(entry.adapter.dump_json(answer), media_type="application/json")
+        return _json(entry.adapter.dump_json(answer))
 
     needed = any(field.is_required() for field in body_type.model_fields.values())
     allowed = Annotated[Caller, Depends(_role_of(entry))]
@@ -223,17 +223,14 @@ def _endpoint(entry: Act) -> Callable[..., Response]:
     if entry.of_campaign:
         parts["campaign"] = CampaignId
     defaults = {} if needed else {"body": Depends(body_type) if not body_type.model_fields else body_type()}
-    endpoint.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+    only, empty = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.empty
+    signature = inspect.Signature(
         [
-            inspect.Parameter(
-                name,
-                inspect.Parameter.KEYWORD_ONLY,
-                annotation=kind,
-                default=defaults.get(name, inspect.Parameter.empty),
-            )
+            inspect.Parameter(name, only, annotation=kind, default=defaults.get(name, empty))
             for name, kind in parts.items()
         ]
     )
+    endpoint.__signature__ = signature  # type: ignore[attr-defined]
     endpoint.__name__, endpoint.__doc__ = entry.name, inspect.getdoc(entry.function)
     return endpoint
 
@@ -307,7 +304,7 @@ for _path, _view, _model in (
     )
 
 
-@router.get("/me/receipt", tags=["seller"], responses=JSON)
+@router.get("/me/receipt", tags=["seller"], responses=_answers(_JSON))
 def show_receipt(caller: AnyCaller, service: TheService) -> Response:
     """Return a seller's receipt; with the certificate, 'dpmarket verify' checks it."""
     with service.market.look() as c:
@@ -318,7 +315,8 @@ def show_receipt(caller: AnyCaller, service: TheService) -> Response:
 @router.get("/campaigns", tags=["campaigns"])
 def list_campaigns(caller: AnyCaller, service: TheService) -> list[views.ShownCampaign]:
     """Return all campaigns that a member has a role in, oldest first."""
-    _refuse_seller(caller)
+    if caller.participation is not None:
+        raise nothing()
     return service.look(views.list_campaigns, caller)
 
 
@@ -328,7 +326,7 @@ def show_campaign(campaign: CampaignId, caller: AnyCaller, service: TheService) 
     return service.look(views.show_campaign, caller, campaign)
 
 
-@router.get("/campaigns/{campaign}/rules", tags=["campaigns"], responses=JSON)
+@router.get("/campaigns/{campaign}/rules", tags=["campaigns"], responses=_answers(_JSON))
 def show_rules(campaign: CampaignId, caller: AnyCaller, service: TheService) -> Response:
     """Return the rules: what is bought, at which prices, and which records are asked for."""
     return _json(service.look(views.show_rules, caller, campaign))
@@ -348,10 +346,7 @@ def show_money(campaign: CampaignId, caller: AnyCaller, service: TheService) -> 
 
 @router.get("/campaigns/{campaign}/events", tags=["campaigns"])
 def list_events(
-    campaign: CampaignId,
-    caller: AnyCaller,
-    service: TheService,
-    after: After = 0,
+    campaign: CampaignId, caller: AnyCaller, service: TheService, after: After = 0
 ) -> list[views.Event]:
     """Return a campaign's own events, without those of its sellers."""
     return service.look(views.list_events, caller, campaign, after)
@@ -380,24 +375,6 @@ def links_of(service: Service, caller: Caller, campaign: int) -> PanelLinks:
     return PanelLinks(join, secret)
 
 
-_CSV: dict[int | str, dict[str, Any]] = {200: {"content": {"text/csv": {"schema": {"type": "string"}}}}}
-DOCUMENTS = {
-    "released": (
-        JSON,
-        "Return what was released, a model or statistics, to the buyer, a seller or an auditor.",
-    ),
-    "certificate": (JSON, "Return the certificate; 'dpmarket verify' checks it."),
-    "signature": (JSON, "Return the service's signature under the certificate."),
-    "report": (_HTML, "Return the report of a released campaign, one page, to its buyer or an auditor."),
-    "openings": (JSON, "Return what the certificate commits to, to an auditor. Confidential."),
-    "costs": (
-        _CSV,
-        "Return the reports that an offline campaign was cleared by, to an auditor. Confidential.",
-    ),
-}
-"""Documents of a campaign: of which media type, and what they are."""
-
-
 def _document_route(kind: str, media: str) -> Callable[..., Response]:
     def show(campaign: CampaignId, caller: AnyCaller, service: TheService) -> Response:
         return Response(document_of(service, caller, campaign, kind), media_type=media)
@@ -405,13 +382,20 @@ def _document_route(kind: str, media: str) -> Callable[..., Response]:
     return show
 
 
-for _kind, (_answers, _about) in DOCUMENTS.items():
+for _kind, _media, _about in (
+    ("released", _JSON, "what was released, a model or statistics, to the buyer, a seller or an auditor."),
+    ("certificate", _JSON, "the certificate; 'dpmarket verify' checks it."),
+    ("signature", _JSON, "the service's signature under the certificate."),
+    ("report", _HTML, "the report of a released campaign, one page, to its buyer or an auditor."),
+    ("openings", _JSON, "what the certificate commits to, to an auditor. Confidential."),
+    ("costs", _CSV, "the reports that an offline campaign was cleared by, to an auditor. Confidential."),
+):
     router.add_api_route(
         f"/campaigns/{{campaign}}/{_kind}",
-        _document_route(_kind, next(iter(_answers[200]["content"]))),
-        description=_about,
+        _document_route(_kind, _media),
+        description=f"Return {_about}",
         tags=["campaigns"],
-        responses=_answers,
+        responses=_answers(_media),
         name=f"show_{_kind}",
     )
 
@@ -490,7 +474,7 @@ class BankFile(Strict):
     day: date = Field(strict=False, description="When the bank is to pay, such as 2026-03-02.")
 
 
-@router.post("/payouts/{payout}/bank_file", tags=["payouts"], responses=_ACTING | _XML)
+@router.post("/payouts/{payout}/bank_file", tags=["payouts"], responses=_ACTING | _answers(_XML))
 def make_bank_file(payout: PayoutId, body: BankFile, caller: AnyCaller, service: TheService) -> Response:
     """Return a payout in euros as an ISO 20022 file, pain.001. Nothing of the request is stored."""
     try:
@@ -500,44 +484,23 @@ def make_bank_file(payout: PayoutId, body: BankFile, caller: AnyCaller, service:
         raise MarketRefusal("invalid", "Expected accounts with owner and IBAN.") from None
     if len(accounts) != len(body.accounts):
         raise MarketRefusal("invalid", "Expected every payee once.")
-    content = bank_file_of(service, caller, payout, payer, accounts, body.day)
-    return Response(content, media_type="application/xml")
+    write = bank_format(payer, accounts, body.day)
+    return Response(payout_file(service, caller, payout, write), media_type=_XML)
 
 
-def bank_file_of(
-    service: Service,
-    caller: Caller,
-    payout: int,
-    payer: BankAccount,
-    accounts: Mapping[str, BankAccount],
-    day: date,
-) -> bytes:
-    """Return a payout as a pain.001 file."""
-    found, made = lines_of(service, caller, payout)
-    payments = [Payment(line.reference, line.payee, line.amount) for line in made.lines]
-    # By the references in this file: a bank knows the same file, of a restored market as well, by this.
-    lines = " ".join(sorted(line.reference for line in made.lines))
-    identity = hashlib.sha256(lines.encode()).hexdigest()[:32]
-    units = found.minor_units
-    try:
-        return bank_file(payments, accounts, payer, identity, day, currency=found.currency, minor_units=units)
-    except InvalidInput as problem:
-        raise MarketRefusal("invalid", str(problem)) from None
-
-
-def payout_file_of(service: Service, caller: Caller, payout: int, kind: str) -> bytes:
-    """Return a payout as a file of one of :data:`FORMATS`."""
+def payout_file(service: Service, caller: Caller, payout: int, write: PayoutFormat) -> bytes:
+    """Return a payout as a file of a format, such as one of :data:`FORMATS`."""
     found, made = lines_of(service, caller, payout)
     payments = [Payment(line.reference, line.payee, line.amount) for line in made.lines]
     try:
-        return FORMATS[kind](payments, found.currency, found.minor_units)
+        return write(payments, found.currency, found.minor_units)
     except InvalidInput as problem:
         raise MarketRefusal("invalid", str(problem)) from None
 
 
 def _payout_route(kind: str) -> Callable[..., Response]:
     def show(payout: PayoutId, caller: AnyCaller, service: TheService) -> Response:
-        return Response(payout_file_of(service, caller, payout, kind), media_type="text/csv")
+        return Response(payout_file(service, caller, payout, FORMATS[kind]), media_type=_CSV)
 
     return show
 
@@ -551,7 +514,7 @@ for _kind, _about in (
         _payout_route(_kind),
         description=_about,
         tags=["payouts"],
-        responses=_CSV,
+        responses=_answers(_CSV),
         name=f"show_{_kind}",
     )
 
@@ -566,15 +529,13 @@ def show_members(caller: AnyCaller, service: TheService) -> list[Member]:
 @router.get("/webhooks", tags=["members"])
 def show_webhooks(caller: AnyCaller, service: TheService) -> list[hooks.Webhook]:
     """Return all webhooks, without their secrets, to an operator."""
-    with service.market.look() as c:
-        return hooks.list_webhooks(c, caller)
+    return service.look(hooks.list_webhooks, caller)
 
 
 @router.get("/deeds", tags=["members"])
 def show_deeds(caller: AnyCaller, service: TheService, after: After = 0) -> list[Deed]:
     """Return acts of members, of all campaigns and the oldest first, to an operator or auditor."""
-    with service.market.look() as c:
-        return deeds_after(c, caller, None, after)
+    return service.look(deeds_after, caller, None, after)
 
 
 @router.get("/campaigns/{campaign}/deeds", tags=["campaigns"])
@@ -582,8 +543,27 @@ def show_campaign_deeds(
     campaign: CampaignId, caller: AnyCaller, service: TheService, after: After = 0
 ) -> list[Deed]:
     """Return acts of members on a campaign, the oldest first, to an operator or auditor."""
-    with service.market.look() as c:
-        return deeds_after(c, caller, campaign, after)
+    return service.look(deeds_after, caller, campaign, after)
+
+
+class Health(pydantic.BaseModel):
+    """The state of the service."""
+
+    state: Literal["alive", "ready"]
+
+
+@health.get("/healthz")
+async def healthz() -> Health:
+    """Say that the process lives; nothing else is looked at."""
+    return Health(state="alive")
+
+
+@health.get("/readyz", responses=documented(503))
+def readyz(service: TheService) -> Health:
+    """Say that the database can be read and agrees with the log."""
+    service.market.verify()
+    service.look(views.job_counts)
+    return Health(state="ready")
 
 
 def known_names() -> set[str]:
@@ -601,10 +581,5 @@ def known_names() -> set[str]:
     return found
 
 
-def _refuse_seller(caller: Caller) -> None:
-    if caller.participation is not None:
-        raise nothing()
-
-
 def _json(content: bytes | str) -> Response:
-    return Response(content, media_type="application/json")
+    return Response(content, media_type=_JSON)

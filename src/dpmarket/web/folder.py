@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from dpmarket.campaign.access import Member, add_member, link_member, list_members, token_member
 from dpmarket.campaign.acts import OWNER
@@ -18,9 +20,8 @@ from dpmarket.campaign.worker import keep_keys
 from dpmarket.certificates import new_signing_key
 from dpmarket.errors import FileProblem
 from dpmarket.files import private_bytes
-from dpmarket.web.clocks import clock_of
 from dpmarket.web.pages.texts import catalogue, languages
-from dpmarket.web.settings import SETTINGS_FILE, Settings, read_settings
+from dpmarket.web.settings import LOOPBACK, SETTINGS_FILE, Settings, read_settings
 
 SIGNING_KEY = "signing.pem"
 """The key that signs certificates, in the service's folder; its public half is ``signing.pub``."""
@@ -103,6 +104,26 @@ def opened_folder(folder: Path) -> Iterator[tuple[Market, Settings]]:
     settings = settings_of(folder)
     with opened(settings, keys=False) as market:
         yield market, settings
+
+
+def clock_of(settings: Settings) -> Callable[[], datetime]:
+    """Return the clock of a service: the machine's, or, in tests only, one that a file shifts."""
+    if settings.clock_file is None:
+        return lambda: datetime.now(UTC)
+    # Moving the clock decides when quotes end.
+    called = {settings.host, urlsplit(settings.public_url).hostname}
+    if not settings.testing or not called <= set(LOOPBACK):
+        raise FileProblem("clock_file is for tests on loopback only: expected testing = true there, or none.")
+    file = settings.clock_file
+    _shift(file)
+    return lambda: datetime.now(UTC) + _shift(file)
+
+
+def _shift(file: Path) -> timedelta:
+    try:
+        return timedelta(seconds=float(file.read_text(encoding="ascii")))
+    except (OSError, ValueError, OverflowError):
+        raise FileProblem(f"cannot use {file} as a clock: expected a number of seconds.") from None
 
 
 def name_master_key(settings: Settings) -> None:

@@ -47,10 +47,7 @@ class Guard:
         self._app, self._max_body = app, max_body
         self._hosts = {*LOOPBACK, str(parts.hostname)}
         self._origin = f"{parts.scheme}://{parts.netloc}"
-        self._headers = {
-            **HEADERS,
-            **({"Strict-Transport-Security": _HSTS} if parts.scheme == "https" else {}),
-        }
+        self._headers = HEADERS | ({"Strict-Transport-Security": _HSTS} if parts.scheme == "https" else {})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request in, or refuse it."""

@@ -12,13 +12,12 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dpmarket.campaign.database import Market
 from dpmarket.campaign.hooks import KIND, enter_hooks
 from dpmarket.campaign.mail import enter_mails
-from dpmarket.campaign.retention import forget
-from dpmarket.campaign.worker import Methods, tidy, work
+from dpmarket.campaign.worker import Methods, forget, tidy, work
 from dpmarket.errors import FileProblem
 from dpmarket.web.folder import opened
 from dpmarket.web.logs import log_event
@@ -35,6 +34,12 @@ _WORK, _LONG = ("certify",), ("report", "forecast")  # nobody's certificate wait
 _HOUR, _MAILS = 3600.0, 20.0
 _WORKER_SECONDS = 60.0  # for a worker that is asked to stop, and may be training
 _WORKER = "from dpmarket.cli import main; main()"
+
+
+def _start(name: str, target: Callable[..., Any], *args: Any) -> threading.Thread:
+    thread = threading.Thread(target=target, args=args, name=f"dpmarket-{name}", daemon=True)
+    thread.start()
+    return thread
 
 
 @contextlib.contextmanager
@@ -60,10 +65,7 @@ def serving(market: Market, settings: Settings) -> Iterator[tuple[str, Metrics]]
     url = f"http://127.0.0.1:{taken.getsockname()[1]}"
     metrics = Metrics()
     server = make_server(make_app(market, settings.model_copy(update={"public_url": url}), metrics))
-    thread = threading.Thread(
-        target=server.run, kwargs={"sockets": [taken]}, name="dpmarket-serve", daemon=True
-    )
-    thread.start()
+    thread = _start("serve", server.run, [taken])
     try:
         with held_open(market):
             _wait_for(lambda: server.started or not thread.is_alive(), 30.0)
@@ -78,10 +80,7 @@ def serving(market: Market, settings: Settings) -> Iterator[tuple[str, Metrics]]
 def working(market: Market, settings: Settings, pause: float = 0.05) -> Iterator[None]:
     """Have a worker in a thread of this process; for a ``with`` block."""
     stopped = threading.Event()
-    thread = threading.Thread(
-        target=run_worker, args=(market, settings, stopped.is_set, pause), name="dpmarket-worker", daemon=True
-    )
-    thread.start()
+    thread = _start("worker", run_worker, market, settings, stopped.is_set, pause)
     try:
         yield
     finally:
@@ -104,14 +103,7 @@ def run_worker(
         ("hook", (KIND,), pause),
         ("work", _LONG, pause),
     ]
-    threads = [
-        threading.Thread(
-            target=_run_duty, args=(market, methods, duty, stopped), name=f"dpmarket-{duty[0]}", daemon=True
-        )
-        for duty in duties
-    ]
-    for thread in threads:
-        thread.start()
+    threads = [_start(duty[0], _run_duty, market, methods, duty, stopped) for duty in duties]
     short = replace(methods, others={name: methods.others[name] for name in _WORK})
     reminding = timedelta(hours=settings.reminder_hours)
     tidied = mailed = -_HOUR
@@ -223,14 +215,7 @@ def _metrics_server(metrics: Metrics, settings: Settings) -> Iterator[None]:
 def _workers(settings: Settings) -> Iterator[None]:
     """Have worker processes beside this one; one that dies is followed by another."""
     stopped = threading.Event()
-    threads = [
-        threading.Thread(
-            target=_keep_worker, args=(settings, stopped), name=f"dpmarket-worker-{k}", daemon=True
-        )
-        for k in range(settings.workers)
-    ]
-    for thread in threads:
-        thread.start()
+    threads = [_start(f"worker-{k}", _keep_worker, settings, stopped) for k in range(settings.workers)]
     try:
         yield
     finally:

@@ -16,7 +16,7 @@ from dpmarket.web.settings import Settings
 
 _SECONDS = 10.0
 _GONE = 410
-_NAT64 = ipaddress.ip_network("64:ff9b::/96")
+_UNICAST = ipaddress.ip_network("2000::/3")  # other IPv6 addresses are local, or ways to some IPv4 address
 
 
 class Gone(DpmarketError):
@@ -24,7 +24,7 @@ class Gone(DpmarketError):
 
 
 class Private(DpmarketError):
-    """An address is not on the public internet, or not of https."""
+    """An address is none, not on the public internet, or not of https."""
 
 
 def send_hooks(market: Market, job: Job, settings: Settings) -> None:
@@ -35,6 +35,8 @@ def send_hooks(market: Market, job: Job, settings: Settings) -> None:
             status = _post(url, one.body, one.headers, private=settings.private_hooks)
         except (OSError, http.client.HTTPException):
             raise FileProblem("the address of a webhook cannot be reached.") from None
+        except ValueError:
+            raise Private("the address of a webhook is none.") from None
         if status == _GONE:
             raise Gone("the address wants no more.")
         if not 200 <= status < 300:
@@ -70,13 +72,13 @@ def is_public(address: str) -> bool:
 
     Examples
     --------
-    >>> [is_public(one) for one in ("8.8.8.8", "10.0.0.1", "::ffff:127.0.0.1", "2002:7f00:1::")]
-    [True, False, False, False]
+    >>> [is_public(one) for one in ("8.8.8.8", "10.0.0.1", "::ffff:127.0.0.1", "2002:7f00:1::", "fec0::1")]
+    [True, False, False, False, False]
     """
     found = ipaddress.ip_address(address)
     if isinstance(found, ipaddress.IPv6Address):
         if found.ipv4_mapped is not None:
             return is_public(str(found.ipv4_mapped))
-        if found.sixtofour is not None or found.teredo is not None or found in _NAT64:
-            return False  # a way to some other address
+        if found.sixtofour is not None or found.teredo is not None or found not in _UNICAST:
+            return False
     return found.is_global and not found.is_multicast

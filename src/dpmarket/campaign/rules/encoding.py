@@ -44,17 +44,6 @@ def encode_record(rules: Rules, values: Record) -> bytes:
     return b"".join(written) + (most - len(rows)) * kind.pack(*([0.0] * len(fields)), 0)
 
 
-def outside_columns(rules: Rules, values: Record) -> list[str]:
-    """Return the columns of a record with values outside of what is declared, which would be clipped."""
-    rows = [values] if isinstance(values, Mapping) else list(values)
-    found = []
-    for field in fields_of(rules):
-        codes = [field.code(row.get(field.column)) for row in rows]
-        if any(code is not None and field.is_outside(np.array([code]))[0] for code in codes):
-            found.append(field.column)
-    return found
-
-
 def zero_record(rules: Rules) -> bytes:
     """Return the public record for one that cannot be opened: one row of middles and first levels."""
     fields, kind = fields_of(rules), _row(rules)

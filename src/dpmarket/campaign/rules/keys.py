@@ -5,9 +5,9 @@ from __future__ import annotations
 import difflib
 import types
 import typing
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field, model_serializer
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_serializer
 
 from dpmarket.errors import InvalidInput
 
@@ -35,6 +35,16 @@ class NamedTable(Table):
     def declared(self) -> dict[str, Any]:
         """Return the keys that are given, as plain data."""
         return {name: value for name, value in self if value is not None}
+
+
+def _as_read(values: list[str | int]) -> list[str | int]:
+    if any(isinstance(value, str) and value != value.strip() for value in values):
+        raise ValueError("texts without blanks around them")
+    return values
+
+
+Categories = Annotated[list[str | int], AfterValidator(_as_read)]
+"""Categories that cells of a table are compared with."""
 
 
 def table_of(annotation: Any) -> tuple[type[Table] | None, bool]:

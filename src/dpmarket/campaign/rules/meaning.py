@@ -7,11 +7,13 @@ an (epsilon, delta) guarantee bounds the chance by ``(exp(epsilon) + delta) / (1
 from __future__ import annotations
 
 import math
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from fractions import Fraction
 
 REFERENCE = 60
 """Percent: sellers are asked what they want for a chance that rises from 50% to this."""
 _ERROR = 1e-12  # larger than what rounding of doubles takes away
+_UP, _DOWN = (Context(prec=3, rounding=way) for way in (ROUND_CEILING, ROUND_FLOOR))
 
 
 def guess_percent(epsilon: float, delta: float | None = None) -> int:
@@ -37,11 +39,7 @@ def epsilon_left(epsilon: float) -> float:
     >>> epsilon_left(0.47399), epsilon_left(12.0), epsilon_left(0.0)
     (0.473, 12.0, 0.0)
     """
-    if epsilon <= 0.0:
-        return 0.0
-    place = 2 - math.floor(math.log10(epsilon))
-    shown = round(math.floor(epsilon * 10.0**place) / 10.0**place, max(place, 0))
-    return shown if shown <= epsilon else round(shown - 10.0**-place, max(place, 0))
+    return float(_DOWN.create_decimal(repr(float(epsilon))))
 
 
 def epsilon_shown(epsilon: float) -> float:
@@ -52,11 +50,7 @@ def epsilon_shown(epsilon: float) -> float:
     >>> epsilon_shown(0.47301), epsilon_shown(12.0), epsilon_shown(0.0)
     (0.474, 12.0, 0.0)
     """
-    if epsilon <= 0.0:
-        return 0.0
-    place = 2 - math.floor(math.log10(epsilon))
-    shown = round(math.ceil(epsilon * 10.0**place) / 10.0**place, max(place, 0))
-    return shown if shown >= epsilon else round(shown + 10.0**-place, max(place, 0))
+    return float(_UP.create_decimal(repr(float(epsilon))))
 
 
 def chance_of(delta: float | None) -> int | None:

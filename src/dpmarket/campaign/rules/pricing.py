@@ -29,12 +29,7 @@ from dpmarket.mechanisms.groups import Coverage, Group, check_coverage, quotas
 from dpmarket.mechanisms.objective import AnyObjective, Objective, PaperObjective, objective_from_dict
 from dpmarket.mechanisms.outcome import Outcome, decided
 from dpmarket.mechanisms.plan import SMALL_MARKET, Plan, Prospect, plan
-from dpmarket.mechanisms.price_schedule import (
-    CostBins,
-    PriceSchedule,
-    posted_price,
-    price_market,
-)
+from dpmarket.mechanisms.price_schedule import CostBins, PriceSchedule, posted_price, price_market
 
 if TYPE_CHECKING:
     from dpmarket.costs import CostDistribution

@@ -43,7 +43,7 @@ def _tables(rules: Rules, nonce: str) -> dict[str, Any]:
         return {key: value for key, value in decided.items() if key != "split"}
     terms = terms_of(rules)
     described = describe_market(terms.public(OFFLINE, terms.objective))
-    tables = {key: described[key] for key in ("groups", "epsilon_cost", "delta")}
+    tables = {key: described[key] for key in ("groups", "coverage", "epsilon_cost", "delta")}
     objective = {key: value for key, value in terms.objective.to_dict().items() if key not in _PLANNED}
     if rules.objective.budget is None:
         return tables | {"mechanism": OFFLINE, "objective": terms.objective.to_dict()}

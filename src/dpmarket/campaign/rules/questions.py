@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from dpmarket.campaign.rules.keys import NamedTable, expected_of, key
+from dpmarket.campaign.rules.keys import Categories, NamedTable, expected_of, key
 from dpmarket.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -56,9 +56,9 @@ class Question(NamedTable):
     high: float | None = key(
         None, "a number above low", "Where the number lies at the most: public as well.", example=100.0
     )
-    categories: list[str | int] | None = key(
+    categories: Categories | None = key(
         None,
-        "at least two texts or whole numbers, in brackets",
+        "at least two texts (no blanks around them) or whole numbers, in brackets",
         "For a histogram: all categories that may occur.",
         example=["bus", "car", "train"],
         min_length=2,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 
 from dpmarket.campaign.rules.contradictions import contradictions
-from dpmarket.campaign.rules.keys import NamedTable, Table, key, sentence
+from dpmarket.campaign.rules.keys import Categories, NamedTable, Table, key, sentence
 from dpmarket.campaign.rules.questions import Question
 from dpmarket.campaign.rules.screening import Panel, Screening
 from dpmarket.errors import FileProblem
@@ -36,7 +36,7 @@ def _usable_distribution(value: Any) -> Any:
 
 
 def _labels(values: list[Any]) -> list[Any]:
-    texts = all(isinstance(value, str) and value.strip() for value in values)
+    texts = all(isinstance(value, str) and value and value == value.strip() for value in values)
     whole = all(isinstance(value, int) and not isinstance(value, bool) for value in values)
     if not 2 <= len(values) <= MOST_LABELS or not (texts or whole) or len(set(values)) < len(values):
         raise ValueError("different texts or different whole numbers, at least two")
@@ -202,7 +202,7 @@ class GroupTable(NamedTable):
 
 
 class Objective(Table):
-    """What the buyer wants. Fixed before anybody reports: an objective tuned to reports makes lying pay."""
+    """What the buyer wants. Fixed before anybody reports: tuned to reports, it makes misreporting pay."""
 
     payment_weight: float | None = key(
         None,
@@ -317,9 +317,9 @@ class Bounds(NamedTable):
         None, "a number", "Where a number lies at the least: public, never read from the data."
     )
     high: float | None = key(None, "a number above low", "Where a number lies at the most: public as well.")
-    categories: list[str | int] | None = key(
+    categories: Categories | None = key(
         None,
-        "texts or whole numbers, in brackets",
+        "texts (no blanks around them) or whole numbers, in brackets",
         "The categories that may occur, in place of bounds; each becomes a column of 0 and 1.",
         min_length=1,
     )
@@ -341,7 +341,7 @@ class Label(Table):
     column: str = key("label", "the name of a column", "Column with the labels.", min_length=1)
     values: Annotated[list[Any], AfterValidator(_labels)] = key(
         ...,
-        f"two to {MOST_LABELS} different texts or different whole numbers, in brackets",
+        f"two to {MOST_LABELS} different texts (no blanks around them) or whole numbers, in brackets",
         "The labels; of two, the negative one first. All that may occur, whether anybody has them or not.",
         example=["no", "yes"],
     )

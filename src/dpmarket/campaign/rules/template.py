@@ -38,6 +38,7 @@ _TAKEN = (
 _FEATURES = {"age": {"low": 18.0, "high": 90.0}, "income": {"low": 0.0, "high": 100000.0}}
 _SHOWN = {("objective", "budget"), ("sellers", "expected")}  # optional; what most buyers start from
 _MOST_CATEGORIES = 50
+_LEFT_OUT = "left out: most texts differ (ids, names, dates with the month first)"
 _FEW = 10
 
 
@@ -90,35 +91,37 @@ def sample_template(
         )
     }  # fmt: skip
     table = read_table(sample)
-    declared, words = _declared_by(table, sample, used)
+    declared, words = declared_by(table, sample, used)
     found = _outcome_of(table, sample, named)
     for column, known in found.items():
         named |= known
         shown = known.get("label.values", list(known.values()))
         words[column] = f"what is predicted: {' or '.join(map(str, shown))}"
+    predicted = _predicted(named)
+    if predicted and not found and not {"label.values", "target.low", "target.high"} & named.keys():
+        words[predicted] = "what is predicted: the sample does not show its labels or bounds; set them"
     return rules_template(named, declared), words
 
 
+def _predicted(named: Mapping[str, Any]) -> str | None:
+    """Return the column of the target or the label; None for statistics."""
+    if any(path.startswith("statistics.") for path in named):
+        return None
+    target: str | None = named.get("target.column")
+    return target or named.get("label.column", Label.model_fields["column"].default)
+
+
 def declared_by(
-    sample: str | os.PathLike[str], left_out: set[Any]
+    table: pl.DataFrame, sample: str | os.PathLike[str], left_out: set[Any]
 ) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
     """Return declarations for the columns of a public sample, and what each column was taken for.
 
-    Columns of texts that all differ, such as ids and names, are left out.
+    Columns of texts most of which differ, such as ids and names, are left out.
     """
-    return _declared_by(read_table(sample), sample, left_out)
-
-
-def _declared_by(
-    table: pl.DataFrame, sample: str | os.PathLike[str], left_out: set[Any]
-) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
     from dpmarket.learning.tables import declared_from
 
-    read = {
-        name: _as_meant(table, name, sample)
-        for name in table.columns
-        if name not in left_out and not table.get_column(name).is_null().all()
-    }
+    read = {name: _as_meant(table, name, sample) for name in table.columns if name not in left_out}
+    read = {name: (column, note) for name, (column, note) in read.items() if not column.is_null().all()}
     ids = [name for name, (column, _) in read.items() if _is_of_ids(column)]
     typed = pl.DataFrame([column for name, (column, _) in read.items() if name not in ids])
     if not typed.width:
@@ -131,7 +134,7 @@ def _declared_by(
         for name, column in declared_from(typed, _MOST_CATEGORIES).items()
     }
     words = {name: _words(found[name], note) for name, (_, note) in read.items() if name in found}
-    return found, words | dict.fromkeys(ids, "left out: texts that all differ, such as ids or names")
+    return found, words | dict.fromkeys(ids, _LEFT_OUT)
 
 
 def _outcome_of(
@@ -161,7 +164,7 @@ def _as_meant(table: pl.DataFrame, name: str, sample: str | os.PathLike[str]) ->
     column = table.get_column(name)
     if column.dtype != pl.String:
         return column, ""
-    texts = column.str.strip_chars()
+    texts = column.str.strip_chars().replace("", None)
     dates, is_day_first = dates_of(texts)
     if dates.null_count() == texts.null_count():
         return dates, "read day first" if is_day_first else ""
@@ -172,12 +175,14 @@ def _as_meant(table: pl.DataFrame, name: str, sample: str | os.PathLike[str]) ->
     words = texts.str.to_lowercase()
     if {*words.drop_nulls()} in map(set, YES_AND_NO):
         return words.replace_strict(TRUTHS, return_dtype=pl.Boolean), ""
-    return column, ""
+    return texts, ""
 
 
 def _is_of_ids(column: pl.Series) -> bool:
-    known = column.drop_nulls()
-    return column.dtype == pl.String and len(known) >= _FEW and bool(known.n_unique() == len(known))
+    """Whether texts are ids, names or dates in a form that is not read, rather than categories."""
+    known, different = column.drop_nulls(), column.drop_nulls().n_unique()
+    many = _MOST_CATEGORIES < different > len(known) // 2
+    return column.dtype == pl.String and len(known) >= _FEW and (different == len(known) or many)
 
 
 def _words(declared: Mapping[str, Any], note: str) -> str:

@@ -248,7 +248,7 @@ function statisticProblems({ question, numerators, total_weight: total, unit_exp
   if (kind === "quantile") expected = question.interval_share > 0 ? 3 : 1;
   return namesOf({
     question: question.rows_per_person === rows && (kind !== "mean" || low < high)
-      && (kind !== "histogram" || labels.length >= 2) && (edges === null || edges.length === labels.length + 1),
+      && labels.length >= (kind === "histogram" ? 2 : 1) && (edges === null || edges.length === labels.length + 1),
     total_weight: BigInt(total) >= 1n && BigInt(total) <= LARGEST_WEIGHT,
     noise_scale: Fraction.of(scale).against(whole(moved).times(power(24)).over(power(exponent))) === 0,
     numerators: numerators.length === expected

@@ -2,7 +2,7 @@ r"""Logarithms, roots and the Gaussian mechanism's delta, never on the wrong sid
 
 All that a certificate states are floats, which are fractions; sums, products and quotients of fractions are
 exact. Only logarithms and roots are not: they are computed with 120 digits and more and come out just above
-the true value (``_down``: below). No float is computed with anywhere, so that no rounding can hide a loss.
+the true value. No float is computed with anywhere, so that no rounding can hide a loss.
 
 Telling apart two normals of variance 1 whose means differ by :math:`\mu` has, at every epsilon,
 
@@ -16,13 +16,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal, localcontext
+from decimal import ROUND_CEILING, ROUND_HALF_EVEN, Context, Decimal, localcontext
 from fractions import Fraction
 
 _DIGITS = 120
-_UP, _DOWN, _NEAR = (
-    Context(prec=_DIGITS, rounding=way) for way in (ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN)
-)
+_UP, _NEAR = (Context(prec=_DIGITS, rounding=way) for way in (ROUND_CEILING, ROUND_HALF_EVEN))
 _ROOM = Decimal(10) ** -40
 _NEAR_END, _DEPTH = 4, 200
 _LARGEST = 10_000  # an epsilon beyond this is charged as a delta of 1
@@ -41,11 +39,6 @@ def log1p_up(x: Fraction) -> Fraction:
 def sqrt_up(x: Fraction) -> Fraction:
     """Return at least the square root of x, and hardly more."""
     return Fraction(_UP.next_plus(_UP.sqrt(_UP.divide(x.numerator, x.denominator))))
-
-
-def sqrt_down(x: Fraction) -> Fraction:
-    """Return at most the square root of x, and hardly less."""
-    return Fraction(_DOWN.next_minus(_DOWN.sqrt(_DOWN.divide(x.numerator, x.denominator))))
 
 
 def three_digits_up(x: Fraction) -> float:

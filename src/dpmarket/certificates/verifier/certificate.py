@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-from .lines import commitments_check, receipt_checks
-from .openings import openings_checks
+from .lines import commitments_check, openings_checks, receipt_checks
 from .public import Public, signature_check
 from .reading import MOST_BODY, leaves_of, parsed, read
 from .verdicts import HOLDS, Broken, Check, Verification, failed, judged, skipped

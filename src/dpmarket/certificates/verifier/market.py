@@ -15,11 +15,13 @@ from __future__ import annotations
 import hashlib
 import math
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
+
+from .verdicts import Part
 
 MECHANISMS = {"online": 1, "posted price": 1, "cross-priced": 16, "offline": 0}  # parts with own prices
 _POWERS = {"linear": 1, "quadratic": 2}
@@ -40,9 +42,8 @@ def interpolated(x: Any, knots: Sequence[float], values: Sequence[float]) -> Fra
 class Schedule:
     """One price schedule, with payments by the envelope theorem."""
 
-    def __init__(self, found: Mapping[str, Any]) -> None:
+    def __init__(self, found: Part) -> None:
         self.costs, self.epsilons, self.amounts = (found[x] for x in ("costs", "epsilons", "amounts"))
-        self._backwards = self.epsilons[::-1], self.costs[::-1]
 
     @cached_property
     def _rents(self) -> list[Fraction]:
@@ -57,7 +58,7 @@ class Schedule:
         first, last = Fraction(self.epsilons[0]), Fraction(self.epsilons[-1])
         if not last * (1 - _CLOSE) <= epsilon <= first * (1 + _CLOSE):
             return None
-        return interpolated(epsilon, *self._backwards)
+        return interpolated(epsilon, self.epsilons[::-1], self.costs[::-1])
 
     def epsilon(self, cost: float) -> Fraction:
         """Return the epsilon offered at a cost, before rounding."""
@@ -77,7 +78,7 @@ class Schedule:
 class Market:
     """A market's tables."""
 
-    def __init__(self, body: Mapping[str, Any]) -> None:
+    def __init__(self, body: Part) -> None:
         self.found, self.units = body["market"], int(body["money"]["minor_units"])
         self.table = self.found["epsilon_cost"]
         self.power = _POWERS[self.table["shape"]]
@@ -88,17 +89,17 @@ class Market:
         table = self.table
         return bool(table["shares"] is None or epsilon <= table["epsilons"][-1] * (1.0 + float(_CLOSE)))
 
-    def amount(self, epsilon: float) -> Fraction:
-        """Return the cost function of an epsilon, by the announced table."""
+    def amount(self, epsilon: float, column: str = "costs") -> Fraction:
+        """Return the cost function of an epsilon, or its share of the release, by the announced table."""
         if self.table["shares"] is None:
             return Fraction(epsilon)
-        return interpolated(epsilon, self.table["epsilons"], self.table["costs"])
+        return interpolated(epsilon, self.table["epsilons"], self.table[column])
 
-    def has_prices(self, line: Mapping[str, Any]) -> bool:
+    def has_prices(self, line: Part) -> bool:
         """Whether a line names a part and a group that exist."""
         return bool(line["part"] < max(len(self.prices), 1) and line["group"] < len(self.found["groups"]))
 
-    def is_placed(self, line: Mapping[str, Any]) -> bool:
+    def is_placed(self, line: Part) -> bool:
         """Whether a line's part is the one of the id by the salt."""
         split = self.found["split"]
         if split is None or not self.has_prices(line):
@@ -107,7 +108,7 @@ class Market:
         digest = int.from_bytes(hashlib.sha256(text).digest()[:8], "big")
         return bool(digest % int(split["parts"]) == line["part"])
 
-    def is_paid(self, line: Mapping[str, Any]) -> bool:
+    def is_paid(self, line: Part) -> bool:
         """Whether a line's payment is what the tables give for its epsilon: exactly, rounded up to a unit."""
         epsilon, schedule = line["epsilon"], self._schedule(line)
         if epsilon == 0.0:
@@ -119,7 +120,7 @@ class Market:
         unpaid = line["payment"] == 0.0 and reserve * self.units > _UNIT_PART
         return self.is_sold(epsilon) and not unpaid and self._is_due(line, first, reserve)
 
-    def quote_problem(self, line: Mapping[str, Any], cost: float) -> str:
+    def quote_problem(self, line: Part, cost: float) -> str:
         """Return why a line is not the quote at a reported cost; empty if it is, as far as tables tell."""
         loss = Fraction(cost) * Fraction(line["epsilon"]) ** self.power * self.units
         if not Fraction(line["payment"]) >= loss * (1 - _CLOSE) - _UNIT_PART:
@@ -132,21 +133,21 @@ class Market:
         close = abs(schedule.epsilon(cost) - Fraction(line["epsilon"])) <= room
         return "" if close and self._is_due(line, due, due) else "the announced prices give another quote"
 
-    def _schedule(self, line: Mapping[str, Any]) -> Schedule | None:
+    def _schedule(self, line: Part) -> Schedule | None:
         """Return the schedule by which a line was quoted; None where all reports decided together."""
         return self.prices[int(line["part"])][int(line["group"])] if self.prices else None
 
-    def _ends(self, line: Mapping[str, Any]) -> tuple[Fraction, Fraction]:
+    def _ends(self, line: Part) -> tuple[Fraction, Fraction]:
         """Return the first knot and the reserve price of a line's group."""
         knots = self.found["groups"][int(line["group"])]["virtual_cost"]["knots"]
         return Fraction(knots[0]), Fraction(knots[-1])
 
-    def _is_due(self, line: Mapping[str, Any], least: Fraction, most: Fraction) -> bool:
+    def _is_due(self, line: Part, least: Fraction, most: Fraction) -> bool:
         room = _UNIT_PART + most * self.units * _CLOSE
         return least * self.units - room <= Fraction(line["payment"]) <= most * self.units + room + 1
 
 
-def market_problems(body: Mapping[str, Any], delta: float) -> list[str]:
+def market_problems(body: Part, delta: float) -> list[str]:
     """Return the names of a market's parts that are missing or not sound."""
     market, mechanism = body["market"], body["market"]["mechanism"]
     groups, prices, is_split = market["groups"], market["prices"], mechanism == "cross-priced"
@@ -156,10 +157,7 @@ def market_problems(body: Mapping[str, Any], delta: float) -> list[str]:
     named = len({group["name"] for group in groups}) == len(groups) <= _MOST_GROUPS
     tests = {
         "groups": named and abs(total - 1.0) <= 1e-9,
-        "virtual_cost": all(_never_falls(table["values"]) for table in tables if table)
-        and all(
-            len(table["values"]) == len(table["knots"]) if table else not needs_tables for table in tables
-        ),
+        "virtual_cost": all(_is_virtual_cost(table) if table else not needs_tables for table in tables),
         "objective": market["objective"] is not None or not needs_tables,
         "epsilon_cost": _is_epsilon_cost(market["epsilon_cost"]),
         "delta": delta <= market["delta"],
@@ -182,7 +180,11 @@ def _never_falls(numbers: Sequence[float]) -> bool:
     return all(a <= b for a, b in pairwise(numbers))
 
 
-def _is_epsilon_cost(table: Mapping[str, Any]) -> bool:
+def _is_virtual_cost(table: Part) -> bool:
+    return len(table["values"]) == len(table["knots"]) and _never_falls(table["values"])
+
+
+def _is_epsilon_cost(table: Part) -> bool:
     """Whether shares, epsilons and costs rise from 0, convexly, and costs are the cost function's."""
     if table["shares"] is None:
         return True

@@ -8,7 +8,6 @@ choice: a list of ``[least number of sellers, part]``, of which the last that so
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 from unicodedata import category
@@ -16,7 +15,7 @@ from unicodedata import category
 from .market import Market, market_problems
 from .reading import MOST_BODY, canonical, is_canonical, loaded, number_text, only_line
 from .release import FAMILIES
-from .verdicts import LIMITS, Broken, Check, failed, judged, skipped
+from .verdicts import LIMITS, Broken, Check, Part, failed, judged, skipped
 
 _LONGEST_CURRENCY = 12
 _FIRST_DAY = datetime(1970, 1, 1, tzinfo=UTC)
@@ -25,7 +24,7 @@ _FIRST_DAY = datetime(1970, 1, 1, tzinfo=UTC)
 class Public:
     """A certificate's public part, against which lines are checked."""
 
-    def __init__(self, body: Mapping[str, Any]) -> None:
+    def __init__(self, body: Part) -> None:
         self.body, rules = body, body["rules"]
         self.market, self.totals = Market(body), body["totals"]
         self.release = FAMILIES[body["release"]["family"]](body["release"])
@@ -34,7 +33,12 @@ class Public:
     def checks(self, published: bytes | None) -> list[Check]:
         """Return what can be said of the public part; lines are checked if the first two hold."""
         release, totals = self.release, self.totals
-        wrong = [*release.problems(), *self._problems()]
+        tests = {
+            "currency": _is_currency(self.body["money"]["currency"]),
+            "withdrawn": totals["bought_from"] + totals["withdrawn"] <= totals["sellers"],
+            "bought_from": (totals["bought_from"] == 0.0) == (totals["total_epsilon"] == 0.0),
+        }
+        wrong = release.problems() + [name for name, good in tests.items() if not good]
         unsound = market_problems(self.body, release.delta)
         checks = [
             judged("public numbers", not wrong, ", ".join(wrong)),
@@ -50,15 +54,6 @@ class Public:
         more = len(self.body["limits"]) - len(LIMITS) + missing
         checks += [self._announced(), *self._salt(), self._published(published)]
         return [*checks, judged("limits", missing == 0, str(missing or more))]
-
-    def _problems(self) -> list[str]:
-        totals = self.totals
-        tests = {
-            "currency": is_currency(self.body["money"]["currency"]),
-            "withdrawn": totals["bought_from"] + totals["withdrawn"] <= totals["sellers"],
-            "bought_from": (totals["bought_from"] == 0.0) == (totals["total_epsilon"] == 0.0),
-        }
-        return [name for name, good in tests.items() if not good]
 
     def _delta(self) -> list[Check]:
         """Check that a delta fails a tenth of a person at most.
@@ -107,7 +102,8 @@ class Public:
         """Return the first announced part that is not stated alike; None if all are."""
         if isinstance(announced, dict) and announced.keys() == {"by_sellers"}:
             options = announced["by_sellers"]
-            if type(options) is not list or not all(map(_is_option, options)):
+            whole = type(options) is list and all(type(option) is list for option in options)
+            if not whole or not all(len(one) == 2 and type(one[0]) is float for one in options):
                 return where
             reached = [part for least, part in options if least <= self.totals["sellers"]]
             return self._differing(reached[-1], stated, where) if reached else where
@@ -149,11 +145,7 @@ class Public:
         return judged(name, before, str(time) if before else "were not fixed before the quotes")
 
 
-def _is_option(option: Any) -> bool:
-    return type(option) is list and len(option) == 2 and type(option[0]) is float
-
-
-def is_currency(name: str) -> bool:
+def _is_currency(name: str) -> bool:
     """Whether a text is up to 12 letters and currency signs: nothing that could be read as an amount."""
     signs = [category(sign) for sign in name]
     return len(signs) <= _LONGEST_CURRENCY and all(sign[0] == "L" or sign == "Sc" for sign in signs)

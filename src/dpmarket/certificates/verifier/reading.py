@@ -21,7 +21,6 @@ from .verdicts import PARTS, Broken
 
 MOST_BODY = 8 << 20
 MOST_RECEIPT = 1 << 20
-MOST_LINE = 4 << 10  # bytes of the openings for one seller
 _START, _OPENING, _BETWEEN, _CLOSING = b'{"body":', b'"commitments":[\n"', b'",\n"', b'"]}\n'
 _LARGEST, _MOST_KNOTS, _DEEPEST = 1e15, 5_000, 100
 _HASH, _WHOLE = re.compile("[0-9a-f]{64}"), re.compile("0|-?[1-9][0-9]{0,98}")
@@ -51,21 +50,14 @@ def read(certificate: Any, *, first_line_only: bool) -> tuple[bytes, bytes | Non
 
 def leaves_of(rest: bytes) -> bytes:
     """Return the commitments, 32 bytes each, from what comes after a certificate's first line."""
-    # After the opening every commitment takes 68 bytes: 64 digits and four more, which the last closes with.
-    count, left = divmod(len(rest) - len(_OPENING), 68)
-    if not rest.startswith(_OPENING) or count < 1 or left:
-        raise Broken("the commitments are not whole")
-    framed = all(
-        rest[len(_OPENING) + 64 + k :: 68] == _BETWEEN[k : k + 1] * (count - 1) + _CLOSING[k : k + 1]
-        for k in range(4)
-    )
-    digits = rest[len(_OPENING) : -len(_CLOSING)].replace(_BETWEEN, b"")
     try:
-        if framed and not any(capital in digits for capital in b"ABCDEF"):
-            return unhexlify(digits)
+        leaves = unhexlify(rest[len(_OPENING) : -len(_CLOSING)].replace(_BETWEEN, b""))
     except ValueError:
-        pass
-    raise Broken("the commitments are not written in the one canonical way")
+        leaves = b""
+    digits = leaves.hex('"', 32).encode().replace(b'"', _BETWEEN)
+    if not leaves or len(leaves) % 32 or rest != _OPENING + digits + _CLOSING:
+        raise Broken("the commitments are not written in the one canonical way")
+    return leaves
 
 
 def parsed(data: bytes, kind: str, most: int) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-r"""What a weight costs in privacy, for every family of releases: the same questions of each.
+r"""What a weight costs in privacy, and what a model must be: the same questions of every family of releases.
 
 ``norm``: objective perturbation with noise of a norm. With weight a, noise rate eta, penalty Lambda, reach S
 of the loss and row bounds R1, R2 put :math:`\alpha = a \eta S R_1 / 2`, :math:`c = a R_2^2 / \Lambda`; then
@@ -28,22 +28,30 @@ more than two categories, a quantile's scores and a vector): discrete Laplace no
 (:math:`2 M / u`) costs :math:`A u` exactly, and so do radial noise and report noisy max of that scale. A
 line's weight is the sum of :math:`A u` over all statistics.
 
+The norm of the noise is the Euclidean norm of the joint columns plus the absolute values of the separate
+ones, and rows must be as short as it needs. An encoder divides all rows by the largest length that its
+declarations allow: with m numbers of length at most r together and K groups of zeros and ones that is
+``r + K``, or ``sqrt(m) r + K`` if the numbers are separate as well; the Euclidean length is then at most
+``sqrt(r^2 + K)`` divided by it.
+
 A new family is a class here, a line of the notation and a class of the page's.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import cached_property
 from types import SimpleNamespace
 from typing import Any
 
-from .arithmetic import exact_sum, keeps_delta, log1p_up, sqrt_down, sqrt_up
-from .model import model_problems
+from .arithmetic import exact_sum, keeps_delta, log1p_up, sqrt_up
+from .reading import number_text
+from .verdicts import Part
 
 Term = tuple[Any, Any, Any, Any]
+_ROOM = 1e-8
 _CELLS = 2**16
 _PARTS = 2**24
 _LARGEST_WEIGHT = 2**80
@@ -56,9 +64,9 @@ _LARGEST_TOTAL = 2**36
 class NormRelease:
     """Objective perturbation with noise of a norm."""
 
-    delta = 0.0
+    delta, whole_total = 0.0, None
 
-    def __init__(self, found: Mapping[str, Any]) -> None:
+    def __init__(self, found: Part) -> None:
         self.found, self.terms, self.charged = found, found["terms"], Fraction(found["numerical_epsilon"])
         self.constants: Any = constants_of(self.terms)
 
@@ -70,7 +78,7 @@ class NormRelease:
         rows = self.found["cells"]
         good = len(rows) == shape[0] and all(len(row) == shape[1] for row in rows)
         good = good and all(abs(int(cell)) <= _MOST_CELL for row in rows for cell in row)
-        model = model_problems(self.found["model"], self.terms["loss"], self.terms["norm"])
+        model = _model_problems(self.found["model"], self.terms["loss"], self.terms["norm"], shape)
         intervals = _intervals_problems(self.found, self.terms["loss"], shape[0] * shape[1], clips=False)
         return [*([] if good else ["cells"]), *model, *intervals]
 
@@ -99,29 +107,18 @@ class NormRelease:
             return weight == 0.0
         return bool(self._charge(Fraction(weight)) + self.cost <= used)
 
-    def adds_up(self, weights: Sequence[float]) -> bool:
-        """Whether all weights together are at most what is stated."""
-        return bool(math.fsum(weights) <= self.found["weight_total"])
-
     def _charge(self, weight: Fraction) -> Fraction:
         """Return what a weight costs, without the grid."""
-        alpha, c, bounds = self._scales
-        alpha, c = weight * alpha, weight * c
-        found: list[Fraction] = []
-        for terms, in_floats in bounds:
+        own, found = self.constants, []
+        alpha = weight * Fraction(self.found["noise_rate"]) * own.reach * own.row_bound / 2
+        c = weight * own.row_bound_2**2 / Fraction(self.terms["l2"])
+        for terms in own.bounds:
+            in_floats = [(float(m), float(p), float(q), float(v)) for m, p, q, v in terms]
             t = Fraction(_maximiser(float(alpha), float(c), in_floats))
             slope = _slope(alpha, c, t, terms)
             logs = sum(m * log1p_up(c * _inner(t, *rest)) for m, *rest in terms)
             found.append(alpha * (1 + t) + logs + max(slope * (1 - t), -slope * t))
-        return min(found)
-
-    @cached_property
-    def _scales(self) -> tuple[Fraction, Fraction, list[Any]]:
-        """Alpha and c of a weight of 1, and each bound's terms in fractions and in floats."""
-        own = self.constants
-        alpha = Fraction(self.found["noise_rate"]) * own.reach * own.row_bound / 2
-        c = own.row_bound_2**2 / Fraction(self.terms["l2"])
-        return alpha, c, [(bound, [tuple(map(float, term)) for term in bound]) for bound in own.bounds]
+        return Fraction(min(found))
 
 
 class DescentRelease:
@@ -129,8 +126,9 @@ class DescentRelease:
 
     cost = charged = Fraction(0)
 
-    def __init__(self, found: Mapping[str, Any]) -> None:
+    def __init__(self, found: Part) -> None:
         self.found, terms, self.delta = found, found["terms"], found["terms"]["delta"]
+        self.whole_total = Fraction(found["weight_total"])
         self.mu_of_one = 2 * _CELLS * sqrt_up(Fraction(terms["steps"])) / Fraction(terms["noise_scale"])
 
     def problems(self) -> list[str]:
@@ -138,7 +136,7 @@ class DescentRelease:
         rows = self.found["coefficients"]
         if not rows or len({len(row) for row in rows}) > 1:
             return ["coefficients"]
-        model = model_problems(self.found["model"], self.found["loss"], None, (len(rows), len(rows[0])))
+        model = _model_problems(self.found["model"], self.found["loss"], None, (len(rows), len(rows[0])))
         size = len(rows) * len(rows[0])
         return [*model, *_intervals_problems(self.found, self.found["loss"], size, clips=True)]
 
@@ -148,10 +146,6 @@ class DescentRelease:
             return False
         return weight == 0.0 or keeps_delta(used, Fraction(weight) * self.mu_of_one, self.delta)
 
-    def adds_up(self, weights: Sequence[float]) -> bool:
-        """Whether all weights are whole, and exactly what is stated."""
-        return all(map(float.is_integer, weights)) and sum(map(int, weights)) == self.found["weight_total"]
-
 
 class StatisticsRelease:
     """Means, shares, histograms, quantiles and mean vectors with whole weights and whole noise."""
@@ -159,24 +153,23 @@ class StatisticsRelease:
     delta = 0.0
     cost = charged = Fraction(0)
 
-    def __init__(self, found: Mapping[str, Any]) -> None:
+    def __init__(self, found: Part) -> None:
         self.found, parts = found, found["statistics"].values()
         units = [Fraction(2) ** int(one["unit_exponent"]) for one in parts]
         self.unit = min(units, default=Fraction(1))
         weights = [int(one["total_weight"]) for one in parts]
-        self.spent = sum((w * unit for w, unit in zip(weights, units, strict=True)), Fraction(0))
+        self.whole_total = sum((w * unit for w, unit in zip(weights, units, strict=True)), Fraction(0))
 
     def problems(self) -> list[str]:
         """Return the names of what does not fit together."""
         rows, statistics = self.found["rows_per_person"], self.found["statistics"]
+        total = Fraction(self.found["weight_total"])
         wrong = [
             f"{name!r}: {part}" for name, one in statistics.items() for part in _statistic_problems(one, rows)
         ]
         tests = {
             "statistics": 1 <= len(statistics) <= 1_000,
-            "weight_total": self.spent
-            <= Fraction(self.found["weight_total"])
-            <= self.spent * (1 + Fraction(2) ** -50),
+            "weight_total": self.whole_total <= total <= self.whole_total * (1 + Fraction(2) ** -50),
             "shares": sum(Fraction(one["share"]) for one in statistics.values()) <= 1,
         }
         return wrong + [name for name, good in tests.items() if not good]
@@ -185,12 +178,8 @@ class StatisticsRelease:
         """Whether an epsilon covers a weight that is a whole multiple of the least unit."""
         return (Fraction(weight) / self.unit).denominator == 1 and weight <= used
 
-    def adds_up(self, weights: Sequence[float]) -> bool:
-        """Whether all weights together are exactly what the statistics used."""
-        return exact_sum(weights) == self.spent
 
-
-def spent_on_intervals(release: Mapping[str, Any], line: Mapping[str, Any]) -> Fraction:
+def _spent_on_intervals(release: Part, line: Part) -> Fraction:
     """Return what a noisy Hessian cost a line's seller: the stated share of the epsilon, in whole units.
 
     A weight w costs w units: replaced records move the released whole numbers, whose noise has a density
@@ -203,24 +192,24 @@ def spent_on_intervals(release: Mapping[str, Any], line: Mapping[str, Any]) -> F
     return Fraction(line["epsilon"] * stated["share"]) // unit * unit
 
 
-def is_covered(release: Any, stated: Mapping[str, Any], line: Mapping[str, Any]) -> bool:
+def is_covered(release: Any, line: Part) -> bool:
     """Whether the epsilon used covers a line's weight and its share of a noisy Hessian."""
-    left = Fraction(line["used"]) - spent_on_intervals(stated, line)
+    left = Fraction(line["used"]) - _spent_on_intervals(release.found, line)
     return left >= 0 and bool(release.covers(line["weight"], left))
 
 
-def intervals_add_up(release: Mapping[str, Any], lines: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether the weights in a noisy Hessian add up to exactly what is stated."""
-    stated = release.get("intervals")
-    if stated is None:
-        return True
-    total = sum((spent_on_intervals(release, line) for line in lines), Fraction(0))
-    return bool(total == Fraction(stated["unit"]) * int(stated["weight_total"]))
+def add_up(release: Any, lines: Sequence[Part]) -> bool:
+    """Whether all weights, and those in a noisy Hessian, add up to what is stated."""
+    stated, weights = release.found.get("intervals"), [line["weight"] for line in lines]
+    hessian = 0 if stated is None else Fraction(stated["unit"]) * int(stated["weight_total"])
+    if sum(_spent_on_intervals(release.found, line) for line in lines) != hessian:
+        return False
+    if release.whole_total is None:
+        return bool(math.fsum(weights) <= release.found["weight_total"])
+    return bool(exact_sum(weights) == release.whole_total)
 
 
-def _intervals_problems(
-    found: Mapping[str, Any], loss: Mapping[str, Any], size: int, *, clips: bool
-) -> list[str]:
+def _intervals_problems(found: Part, loss: Part, size: int, *, clips: bool) -> list[str]:
     """Say if a Hessian of so many coefficients has other numbers than one triangle and a squared length.
 
     The length is released where gradients are clipped, or a label moves the curvature.
@@ -258,7 +247,7 @@ def _maximiser(alpha: float, c: float, terms: Sequence[Term]) -> float:
     return low
 
 
-def constants_of(terms: Mapping[str, Any]) -> SimpleNamespace | None:
+def constants_of(terms: Part) -> SimpleNamespace | None:
     """Return what the cost of a weight follows from; None for a loss out of range."""
     loss = _softmax(terms["loss"]) if terms["loss"]["kind"] == "softmax" else _sigmoid(terms["loss"])
     if loss is None:
@@ -278,7 +267,7 @@ def constants_of(terms: Mapping[str, Any]) -> SimpleNamespace | None:
     return found
 
 
-def _softmax(loss: Mapping[str, Any]) -> dict[str, Any]:
+def _softmax(loss: Part) -> dict[str, Any]:
     k = Fraction(loss["classes"])
     others = k - 1
     terms = [(Fraction(1), Fraction(0), Fraction(0), k / others)]
@@ -288,16 +277,15 @@ def _softmax(loss: Mapping[str, Any]) -> dict[str, Any]:
             "curvature_1": Fraction(1), "third": 2 - 2 / k, "relative_third": Fraction(2)}  # fmt: skip
 
 
-def _sigmoid(loss: Mapping[str, Any]) -> dict[str, Any] | None:
+def _sigmoid(loss: Part) -> dict[str, Any] | None:
     scale, slope = Fraction(loss["scale"]), Fraction(loss["slope"])
     (shift, moved), (target, by), (low, high) = (
         map(Fraction, loss[name]) for name in ("shift", "target", "labels")
     )
     targets = sorted((target + by * low, target + by * high))
     shifts = max(abs(shift + moved * low), abs(shift + moved * high))
-    if not (-_MOST_LABEL <= low <= high <= _MOST_LABEL and targets[0] >= 0 and targets[1] <= 1):
-        return None
-    if shifts > _MOST_SHIFT:
+    labelled = -_MOST_LABEL <= low <= high <= _MOST_LABEL and shifts <= _MOST_SHIFT
+    if not labelled or targets[0] < 0 or targets[1] > 1:
         return None
     far, kappa = max(targets[1], 1 - targets[0]), scale * slope
     return {
@@ -307,35 +295,30 @@ def _sigmoid(loss: Mapping[str, Any]) -> dict[str, Any] | None:
         "span": scale * (targets[1] - targets[0]) if moved == 0 else None,
         "terms": [(Fraction(1), kappa * far * (1 - far), Fraction(0), kappa * far * far)],
         "curvature_1": kappa / 4,
-        "third": scale * slope * slope / (6 * sqrt_down(Fraction(3))),
+        "third": scale * slope * slope * sqrt_up(Fraction(1, 3)) / 6,
         "relative_third": slope,
     }
 
 
-def _norm(norm: Mapping[str, Any]) -> dict[str, Any]:
+def _norm(norm: Part) -> dict[str, Any]:
     """Return the sizes that the norm gives rows with their constant."""
     separate, c = norm["separate"], Fraction(norm["constant"] or 0)
     n = len(separate) + (norm["constant"] is not None)
     root = sqrt_up(Fraction(n))
-    if not any(separate):
-        bound = sqrt_up(1 + c * c) if c else Fraction(1)
-        return {
-            "coefficients": n,
-            "row_bound": bound,
-            "row_bound_2": bound,
-            "largest_sum": root * bound,
-            "ones": root,
-        }
-    joint, bound = len(separate) - sum(separate), 1 + c
-    long = min(sqrt_up(Fraction(norm["euclidean_bound"]) ** 2 + c * c), bound)
-    sums = min(root * long, sqrt_up(Fraction(max(joint, 1))) * bound)
-    ones = (sqrt_up(Fraction(joint)) if joint else 0) + n - joint
+    if any(separate):
+        joint, bound = len(separate) - sum(separate), 1 + c
+        long = min(sqrt_up(Fraction(norm["euclidean_bound"]) ** 2 + c * c), bound)
+        sums = min(root * long, sqrt_up(Fraction(max(joint, 1))) * bound)
+        ones = (sqrt_up(Fraction(joint)) if joint else 0) + n - joint
+    else:
+        bound = long = sqrt_up(1 + c * c) if c else Fraction(1)
+        sums, ones = root * bound, root
     return {"coefficients": n, "row_bound": bound, "row_bound_2": long, "largest_sum": sums, "ones": ones}
 
 
-def _statistic_problems(one: Mapping[str, Any], rows: float) -> list[str]:
+def _statistic_problems(one: Part, rows: float) -> list[str]:
     question, numbers = one["question"], one["numerators"]
-    kind, labels = question["kind"], question.get("categories") or question.get("names") or ["one"]
+    kind, labels = question["kind"], question.get("categories", question.get("names", ["one"]))
     edges, candidates = question.get("edges"), question.get("candidates", ())
     # By how many times a weight one person's replaced records move what is released.
     moved = 1 if kind in ("mean", "share") or (kind == "histogram" and len(labels) == 2) else 2
@@ -345,7 +328,7 @@ def _statistic_problems(one: Mapping[str, Any], rows: float) -> list[str]:
     tests = {
         "question": question["rows_per_person"] == rows
         and (kind != "mean" or question["low"] < question["high"])
-        and (kind != "histogram" or len(labels) >= 2)
+        and len(labels) >= (2 if kind == "histogram" else 1)
         and (edges is None or len(edges) == len(labels) + 1),
         "total_weight": 1 <= int(one["total_weight"]) <= _LARGEST_WEIGHT,
         "noise_scale": Fraction(one["noise_scale"])
@@ -354,3 +337,56 @@ def _statistic_problems(one: Mapping[str, Any], rows: float) -> list[str]:
         and (not candidates or all(0 <= int(place) < len(candidates) for place in numbers)),
     }
     return [name for name, good in tests.items() if not good]
+
+
+def _model_problems(model: Part, loss: Part, norm: Part | None, shape: tuple[int, int]) -> list[str]:
+    """Return the names of what does not fit together; ``shape`` is that of coefficients without a norm."""
+    features, classes, outputs = model["features"], model["classes"], int(loss.get("classes") or 1)
+    names, low, high = features["name"], features["low"], features["high"]
+    network = loss["kind"] == "torch"  # with weights of its own, whatever its features
+    counts = {len(norm["separate"])} if norm is not None else {shape[1], shape[1] - 1}
+    bounded = len(low) == len(high) == len(names) and all(a < b for a, b in zip(low, high, strict=True))
+    counted = bool(names) and (network or len(names) in counts)
+    tests = {
+        "coefficients": norm is not None or shape[0] == (1 if network else outputs),
+        "loss": loss["kind"] != "sigmoid" or _is_known(loss, two_classes=classes is not None),
+        "features": counted and bounded,
+        "classes": outputs == 1 if classes is None else len(classes) == max(outputs, 2),
+        "encoder": model["encoder"] is None or (counted and _is_declared(model["encoder"], names, norm)),
+    }
+    return [name for name, good in tests.items() if not good]
+
+
+def _is_known(loss: Part, *, two_classes: bool) -> bool:
+    """Whether a loss is of labels 0 to 1 (logistic, hinge) or of residuals (quantile, log-cosh)."""
+    scale, slope, (low, high) = loss["scale"], loss["slope"], loss["labels"]
+    if two_classes or loss["target"][1] != 0.0:
+        return bool(scale == 1.0 and loss["target"] == loss["labels"] == [0.0, 1.0])
+    of_residuals = loss["shift"] == [0.0, -slope] and low < high
+    return bool(of_residuals and (scale == 1.0 or abs(scale * slope - 4.0) <= _ROOM))
+
+
+def _is_declared(encoder: Part, features: list[str], norm: Part | None) -> bool:
+    """Whether an encoder makes these features, and rows as short as their norm says."""
+    names: list[str] = []
+    numbers: list[str] = []
+    groups = 0
+    for name, part in encoder["columns"].items():
+        levels = [level if type(level) is str else number_text(level) for level in part.get("categories", [])]
+        levels += ["yes"] * ("boolean" in part) + ["other"] * part.get("other", False)
+        levels += ["missing"] * part.get("missing_category", False)
+        if "low" in part or "first" in part:
+            numbers.append(name)
+        names += [f"{name}={level}" for level in levels]
+        groups += bool(levels)
+    # Canonical JSON sorts what is declared; the order of the columns is that of the features.
+    if sorted([*numbers, *names]) != sorted(features):
+        return False
+    if norm is None or not any(norm["separate"]):
+        return True
+    joint = [name for name, apart in zip(features, norm["separate"], strict=True) if not apart]
+    length = min(encoder["radius"], math.sqrt(len(numbers)))
+    largest = length + groups if joint else math.sqrt(len(numbers)) * length + groups
+    shortest = (length**2 + groups) / largest**2
+    fits = not joint or sorted(joint) == sorted(numbers)
+    return fits and norm["euclidean_bound"] ** 2 >= shortest * (1.0 - _ROOM)

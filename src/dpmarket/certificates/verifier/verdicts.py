@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ PARTS, CHECKS, LIMITS = (
     for table in TABLES.split("\n\n")
 )
 _SENTENCES = {name: rest.split(" | ") for name, _, rest in (line.partition(": ") for line in CHECKS)}
+Part = Mapping[str, Any]
 HOLDS, FAILS, SKIPPED = "holds", "FAILS", "skipped"
 
 

@@ -1,9 +1,10 @@
-"""The service's own name, logo and colour, from its settings."""
+"""The files of pages, and the service's own name, logo and colour; browsers keep them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from hashlib import sha256
+from importlib import resources
 from pathlib import Path
 
 from fastapi import APIRouter, Request, Response
@@ -14,9 +15,12 @@ from dpmarket.web.auth import TheService
 from dpmarket.web.settings import Settings
 
 router = APIRouter(include_in_schema=False)
-_KINDS = {".svg": "image/svg+xml", ".png": "image/png"}
+_LOGOS = {".svg": "image/svg+xml", ".png": "image/png"}
 _LARGEST = 200_000
-_KEEP = {"Cache-Control": "public, max-age=3600"}
+_KINDS = {"dpmarket.css": "text/css", "dpmarket.js": "text/javascript", "icon.svg": "image/svg+xml"}
+_FILES = {name: resources.files("dpmarket.web").joinpath("static", name).read_bytes() for name in _KINDS}
+_KEEP = {"Cache-Control": "public, max-age=31536000, immutable"}
+_KEEP_LOGO = {"Cache-Control": "public, max-age=3600"}
 
 
 @dataclass(frozen=True)
@@ -53,7 +57,7 @@ def logo(service: TheService) -> Response:
         raise nothing()
     kind, content = _logo(path)
     policy = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"}
-    return Response(content, media_type=kind, headers={**_KEEP, **policy})
+    return Response(content, media_type=kind, headers={**_KEEP_LOGO, **policy})
 
 
 @router.get("/brand/style.css")
@@ -62,11 +66,13 @@ def style(service: TheService) -> Response:
     colour = service.settings.brand_colour
     if colour is None:
         raise nothing()
-    return Response(f"header {{ border-top: .4rem solid {colour}; }}\n", media_type="text/css", headers=_KEEP)
+    return Response(
+        f"header {{ border-top: .4rem solid {colour}; }}\n", media_type="text/css", headers=_KEEP_LOGO
+    )
 
 
 def _logo(path: Path) -> tuple[str, bytes]:
-    kind = _KINDS.get(path.suffix.lower())
+    kind = _LOGOS.get(path.suffix.lower())
     try:
         content = path.read_bytes() if kind and path.stat().st_size <= _LARGEST else b""
     except OSError:
@@ -74,3 +80,16 @@ def _logo(path: Path) -> tuple[str, bytes]:
     if kind is None or not content:
         raise FileProblem("cannot use brand_logo: expected a .svg or .png file of at most 200 kB.")
     return kind, content
+
+
+def static_path(name: str) -> str:
+    """Return the address of a file, which changes with its content: browsers keep it for a year."""
+    return f"/static/{name}?{sha256(_FILES[name]).hexdigest()[:16]}"
+
+
+@router.get("/static/{name}")
+async def file(name: str) -> Response:
+    """Give a file."""
+    if name not in _FILES:
+        raise nothing()
+    return Response(_FILES[name], media_type=_KINDS[name], headers=_KEEP)

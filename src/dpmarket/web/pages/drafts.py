@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
@@ -16,24 +16,13 @@ from dpmarket.campaign.rules.rules_file import check_rules, rules_from
 from dpmarket.campaign.times import moment_of
 from dpmarket.errors import FileProblem, MarketRefusal
 from dpmarket.web.api import CampaignId, plan_of
+from dpmarket.web.pages import rules_form as fields
 from dpmarket.web.pages.forms import Form, Sent
 from dpmarket.web.pages.member import HOME, Visit, Visited
 from dpmarket.web.pages.plan import Planned, planned
 from dpmarket.web.pages.record_form import fields_of_form
 from dpmarket.web.pages.rendering import see
-from dpmarket.web.pages.rules_form import (
-    FEATURE_KINDS,
-    GAPS,
-    MOST_ROWS,
-    ROWS,
-    keys,
-    places_of,
-    rules_data,
-    starts,
-    typed_of,
-)
 from dpmarket.web.pages.seller import EMPTY, record_form_of
-from dpmarket.web.pages.statistic_form import KINDS, beside_lines, lines_shown, with_numbers
 from dpmarket.web.pages.statistics import MODEL, NUMBERS, purpose_of, wanted_of
 from dpmarket.web.pages.texts import FALLBACK, languages, texts_for
 from dpmarket.web.problems import WrongRules
@@ -49,9 +38,9 @@ def new(visit: Visited, copied: From = None) -> Response:
     """Show the form of a new campaign, empty or as another one of the buyer's."""
     visit.need("buyer")
     times = (visit.service.moment + timedelta(days=days) for days in (0, 7, 9))
-    typed = {**starts(), **{name: _written(moment) for name, moment in zip(_TIMES, times, strict=True)}}
+    typed = fields.starts() | {name: _written(time) for name, time in zip(_TIMES, times, strict=True)}
     if copied is not None:
-        typed |= typed_of(json.loads(visit.rules(copied)))
+        typed |= fields.typed_of(json.loads(visit.rules(copied)))
     return _form(visit, typed)
 
 
@@ -66,7 +55,7 @@ def draft(form: Sent, visit: Visited) -> Response:
 def change(campaign: CampaignId, visit: Visited) -> Response:
     """Show the form of a draft as it stands."""
     found = _draft(visit, campaign)
-    typed = starts() | typed_of(json.loads(visit.rules(campaign)))
+    typed = fields.starts() | fields.typed_of(json.loads(visit.rules(campaign)))
     typed |= {name: _written(moment_of(getattr(found, name))) for name in _TIMES if getattr(found, name)}
     return _form(visit, typed, campaign=campaign)
 
@@ -101,7 +90,7 @@ def _draft(visit: Visit, campaign: int) -> views.ShownCampaign:
 def _take(visit: Visit, form: Form, campaign: int | None) -> Response:
     typed = form.typed()
     try:
-        data = with_numbers(form, rules_data(form))
+        data = fields.with_numbers(form, fields.rules_data(form))
         plan = planned(check_rules(data))
         if form.text("act") != "draft":
             return _form(visit, typed, plan=plan, campaign=campaign)
@@ -112,8 +101,7 @@ def _take(visit: Visit, form: Form, campaign: int | None) -> Response:
             return see(path_of(visit.run("draft", form.key, plan=made)))
         visit.run("edit", form.key, campaign=campaign, plan=made)
     except (FileProblem, WrongRules) as refusal:
-        problems = list(refusal.details)
-        return _form(visit, typed, problems, beside_numbers=beside_lines(form, problems), campaign=campaign)
+        return _form(visit, typed, list(refusal.details), campaign=campaign)
     except MarketRefusal as refusal:
         return _form(visit, typed, [str(refusal)], campaign=campaign)
     return see(path_of(campaign))
@@ -125,15 +113,15 @@ def _form(
     problems: Sequence[str] = (),
     *,
     plan: Planned | None = None,
-    beside_numbers: Mapping[str, str] | None = None,
     campaign: int | None = None,
 ) -> Response:
-    first, others = keys()
+    first, others = fields.keys()
     consents = visit.service.look(consent_versions)
-    used = [row for row in range(MOST_ROWS) if typed.get(f"feature{row}.name")]
-    places = places_of(typed)
+    used = [row for row in range(fields.MOST_ROWS) if typed.get(f"feature{row}.name")]
+    places = fields.places_of(typed)
     by_path = {line.split(":")[0]: line for line in problems if ":" in line}
-    beside = {places.get(path, path): line for path, line in by_path.items()} | dict(beside_numbers or {})
+    beside = {places.get(path, path): line for path, line in by_path.items()}
+    beside |= fields.beside_lines(Form(typed), problems)
     translated = [one for one in languages() if one != FALLBACK]
     shown = {
         "action": f"{HOME}/new" if campaign is None else f"{path_of(campaign)}/edit",
@@ -141,14 +129,14 @@ def _form(
         "spoken": [("", ""), *((f"{one}.", texts_for(one)("language")) for one in translated)],
         "first": first,
         "others": others,
-        "rows": min(max(used, default=-1) + 1 + ROWS, MOST_ROWS),
-        "feature_kinds": FEATURE_KINDS,
-        "gaps": GAPS,
+        "rows": min(max(used, default=-1) + 1 + fields.ROWS, fields.MOST_ROWS),
+        "feature_kinds": fields.FEATURE_KINDS,
+        "gaps": fields.GAPS,
         "consents": consents,
         "beside_others": any(key.path in beside for key in others),
         "purpose": NUMBERS if typed.get("purpose") == NUMBERS else MODEL,
-        "lines": lines_shown(typed),
-        "kinds": KINDS,
+        "lines": fields.lines_shown(typed),
+        "kinds": fields.KINDS,
         "typed": typed,
         "problems": problems,
         "beside": beside,

@@ -6,6 +6,8 @@ by each seller's payment, and a payment tells a cost.
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -33,7 +35,6 @@ from dpmarket.files.formulas import csv_text
 from dpmarket.web.api import CampaignId, Confirmed, document_of, links_of, open_arguments
 from dpmarket.web.auth import SignedMember, TheService
 from dpmarket.web.pages.forms import Form, Sent
-from dpmarket.web.pages.people_file import names_in
 from dpmarket.web.pages.plan import error_so_far, planned
 from dpmarket.web.pages.rendering import attached, page, see, whole_page
 from dpmarket.web.pages.statistics import numbers_of, purpose_of, wanted_of
@@ -55,6 +56,7 @@ LEFT = ("declined", "screened_out", "priced_out", "expired", "lapsed", "withdraw
 _AMOUNT = re.compile(r"^\d{1,16}(?:(?P<sign>[.,])(?P<decimals>\d{1,16}))?$", re.ASCII)
 EXPORTS: dict[str, Callable[..., Any]] = {"events.csv": views.list_events, "acts.csv": deeds_after}
 """Tables of a campaign without any value: what happened to it, and who did what."""
+_HEADS = ("person", "people", "seller", "id", "name", "email")
 _FILES = ("released", "certificate", "signature", "openings")
 
 
@@ -321,3 +323,29 @@ def amount_in(text: str, minor_units: int) -> int:
     if minor.denominator != 1 or not 0 < minor <= 2**53 or len(found["decimals"] or "") > most:
         raise MarketRefusal("invalid", "Expected an amount of money > 0, in whole minor units.")
     return int(minor)
+
+
+def names_in(content: bytes, text: str) -> list[str]:
+    r"""Return the people of a file and of a list, each once, in their order.
+
+    Examples
+    --------
+    >>> names_in(b"person;note\nann;x\nbob;y\n", "cem\nann")
+    ['ann', 'bob', 'cem']
+    """
+    try:
+        written = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise MarketRefusal("invalid", "expected a CSV file in UTF-8.") from None
+    first = written.splitlines()[0] if written.strip() else ""
+    separator = ";" if first.count(";") > first.count(",") else ","
+    try:
+        cells = [row[0].strip() for row in csv.reader(io.StringIO(written), delimiter=separator) if row]
+    except csv.Error:
+        raise MarketRefusal("invalid", "expected a CSV file.") from None
+    if cells and cells[0].lower() in _HEADS:
+        cells = cells[1:]
+    names = list(dict.fromkeys(name for name in [*cells, *map(str.strip, text.splitlines())] if name))
+    if any(len(name) > 200 or not name.isprintable() for name in names):
+        raise MarketRefusal("invalid", "expected names of up to 200 characters that can be printed.")
+    return names

@@ -8,14 +8,13 @@ import polars as pl
 from fastapi import APIRouter, Response
 
 from dpmarket.campaign import views
-from dpmarket.campaign.bank_file import BankAccount, read_accounts
+from dpmarket.campaign.bank_file import FORMATS, BankAccount, bank_format, read_accounts
 from dpmarket.campaign.oversight import list_entries
-from dpmarket.campaign.payout_files import FORMATS
 from dpmarket.campaign.rules.amounts import money_text
 from dpmarket.campaign.transaction import nothing
 from dpmarket.errors import FileProblem, InvalidInput, MarketRefusal
 from dpmarket.files.formulas import csv_text
-from dpmarket.web.api import PayoutId, bank_file_of, lines_of, payout_file_of
+from dpmarket.web.api import PayoutId, lines_of, payout_file
 from dpmarket.web.pages.forms import Sent
 from dpmarket.web.pages.member import HOME, Visited
 from dpmarket.web.pages.rendering import attached, see
@@ -49,19 +48,17 @@ def lines(payout: PayoutId, visit: Visited) -> Response:
 
 
 @router.get("/payouts/{payout}/{kind}.csv")
-def payout_file(payout: PayoutId, kind: str, visit: Visited) -> Response:
+def bonus_file(payout: PayoutId, kind: str, visit: Visited) -> Response:
     """Give a payout as a file for a gift-card provider, or for a panel's bonuses."""
     if kind not in FORMATS:
         raise nothing()
-    return attached(f"{kind}.csv", payout_file_of(visit.service, visit.caller, payout, kind))
+    return attached(f"{kind}.csv", payout_file(visit.service, visit.caller, payout, FORMATS[kind]))
 
 
 @router.post("/payouts/{payout}.xml")
 def bank_file(payout: PayoutId, form: Sent, visit: Visited) -> Response:
     """Give a payout as a file that banks take; the accounts that are sent are stored nowhere."""
-    visit.service.look(
-        views.campaign_of_payout, visit.caller, payout
-    )  # refuses others before it says what is wrong
+    visit.look(views.campaign_of_payout, payout)  # refuses others before it says what is wrong
     try:
         payer = BankAccount(form.text("name"), form.text("iban"))
         day = date.fromisoformat(form.text("day"))
@@ -70,7 +67,8 @@ def bank_file(payout: PayoutId, form: Sent, visit: Visited) -> Response:
         raise MarketRefusal("invalid", str(problem)) from None
     except ValueError:
         raise MarketRefusal("invalid", "Expected a day, such as 2026-03-02.") from None
-    return attached("payout.xml", bank_file_of(visit.service, visit.caller, payout, payer, accounts, day))
+    write = bank_format(payer, accounts, day)
+    return attached("payout.xml", payout_file(visit.service, visit.caller, payout, write))
 
 
 @router.post("/payouts/{payout}/{act}")

@@ -20,11 +20,11 @@ from dpmarket.campaign.transaction import campaign_of
 from dpmarket.campaign.views import is_person
 from dpmarket.web.api import CampaignId
 from dpmarket.web.auth import SESSION, TheService, session, start_session
-from dpmarket.web.limits import Rate
 from dpmarket.web.pages.forms import Sent
 from dpmarket.web.pages.rendering import page, see
 from dpmarket.web.pages.seller import HOME, View, Viewed
 from dpmarket.web.problems import NotSignedIn
+from dpmarket.web.service import Rate
 
 router = APIRouter(include_in_schema=False)
 COOKIE = "__Host-panel"

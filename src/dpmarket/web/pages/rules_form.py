@@ -10,7 +10,7 @@ import json
 import tomllib
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,9 +20,14 @@ from dpmarket.campaign.rules.rules_file import Costs, Label, Money, Objective, S
 from dpmarket.campaign.rules.template import toml_lines
 from dpmarket.errors import FileProblem
 from dpmarket.web.pages.forms import Form, number_in
+from dpmarket.web.pages.statistics import NUMBERS
 from dpmarket.web.pages.texts import FALLBACK, languages
 
 ROWS, MOST_ROWS = 4, 100
+KINDS = ("mean", "share", "histogram", "quantile", "vector_mean")
+LINES, MOST_LINES = 2, 30
+_NUMBERS = ("low", "high", "level", "share", "bound")
+_MODEL_ONLY = ("l2", "radius", "numerical_epsilon")
 FEATURE_KINDS = ("number", "date", "choice", "truth")
 """Of features, as the form names them."""
 GAPS = ("refused", "value", "category")
@@ -139,20 +144,12 @@ def typed_of(data: Mapping[str, Any]) -> dict[str, str]:
         place = f"feature{row}"
         kinds = {"first": "date", "categories": "choice", "boolean": "truth"}
         kind = next((kind for key, kind in kinds.items() if key in declared), "number")
-        gap = (
-            "category"
-            if declared.get("missing_category")
-            else "value"
-            if "missing" in declared
-            else "refused"
-        )
+        gap = "value" if "missing" in declared else "refused"
+        gap = "category" if declared.get("missing_category") else gap
         ends = {"low": declared.get("first"), "high": declared.get("last")}
         own = {**ends, **declared, "name": name, "kind": kind, "gap": gap}
-        typed |= {
-            f"{place}.{key}": _text(value)
-            for key, value in own.items()
-            if value is not None and value is not False
-        }
+        given = {key: value for key, value in own.items() if value is not None and value is not False}
+        typed |= {f"{place}.{key}": _text(value) for key, value in given.items()}
         typed |= _typed_question(place, data.get("questions", {}).get(name))
     label = data.get("label", {}).get("column")
     typed |= _typed_question("label", data.get("questions", {}).get(label))
@@ -259,3 +256,75 @@ def value_in(kind: str, text: str) -> Any:
         number = number_in(text)
         return text if number is None else number
     return text
+
+
+# --- numbers in place of the model ------------------------------------------------------------------
+
+
+def lines_shown(typed: Mapping[str, str]) -> int:
+    """Return how many lines the form shows: those in use, and some more."""
+    used = [line for line in range(MOST_LINES) if typed.get(f"statistic{line}.column")]
+    return min(max(used, default=-1) + 1 + LINES, MOST_LINES)
+
+
+def with_numbers(form: Form, data: dict[str, Any]) -> dict[str, Any]:
+    """Return the rules' data as the form says it: numbers in place of the model, if they are wanted."""
+    if form.text("purpose") != NUMBERS:
+        return data
+    made = {table: content for table, content in data.items() if table not in ("features", "label")}
+    training = {name: value for name, value in data.get("training", {}).items() if name not in _MODEL_ONLY}
+    if "training" in made:
+        made["training"] = training
+    names = _names(form)
+    asked = {form.text(f"statistic{line}.column"): question_in(form, f"statistic{line}") for line in names}
+    made["questions"] = {column: said for column, said in asked.items() if said}
+    return {**made, "statistics": {name: _question(form, line) for line, name in names.items()}}
+
+
+def beside_lines(form: Form, problems: Sequence[str]) -> dict[str, str]:
+    """Return problems by the field of the form that they are about, as far as they are about one."""
+    found: dict[str, str] = {}
+    for line, name in _names(form).items():
+        for problem in problems:
+            rest = problem.removeprefix(f"statistics.{name}")
+            if rest == problem:
+                continue
+            key = rest.split(":")[0].removeprefix(".") if rest.startswith(".") else "column"
+            key = "column" if key.partition(".")[0] == "columns" else key
+            found.setdefault(f"statistic{line}.{key}", problem)
+    return found
+
+
+def _names(form: Form) -> dict[int, str]:
+    """Return the name of every line in use; names that were not given, or given before, are made."""
+    names: dict[int, str] = {}
+    for line in range(MOST_LINES):
+        column = form.text(f"statistic{line}.column")
+        if not column:
+            continue
+        wanted = form.text(f"statistic{line}.name") or f"{form.text(f'statistic{line}.kind')} of {column}"
+        name, number = wanted, 1
+        while name in names.values():
+            number += 1
+            name = f"{wanted} ({number})"
+        names[line] = name
+    return names
+
+
+def _question(form: Form, line: int) -> dict[str, Any]:
+    def typed(key: str) -> str:
+        return form.text(f"statistic{line}.{key}")
+
+    question: dict[str, Any] = {"kind": typed("kind"), "column": typed("column")}
+    if typed("kind") == "vector_mean":  # of several columns, which are typed into the same field
+        question = {"kind": typed("kind"), "columns": listed(typed("column"))}
+    for key in _NUMBERS:
+        if typed(key):
+            question[key] = value_in("number", typed(key))
+    if typed("steps"):
+        question["steps"] = value_in("whole", typed("steps"))
+    if typed("edges"):
+        question["edges"] = [value_in("number", part) for part in listed(typed("edges"))]
+    if typed("categories"):
+        question["categories"] = listed(typed("categories"))
+    return question
