@@ -82,13 +82,11 @@ def reported_costs(market: Market, campaign: int) -> dict[bytes, float] | None:
     sealed = document_of(market, campaign, "costs")
     if sealed is None:
         return None
-    with market.look() as c:
-        digests = _digests(c, campaign)
     opened = operators_opener(market).open(sealed, "costs", str(campaign))
     if opened is None:
         raise FileProblem("the reported costs were sealed to another key.")
-    table = pl.read_csv(opened)
-    return {digests[row["participation"]]: float(row["cost"]) for row in table.iter_rows(named=True)}
+    rows = pl.read_csv(opened, schema={"id": pl.String, "cost": pl.Float64}).iter_rows()
+    return {bytes.fromhex(name): cost for name, cost in rows}
 
 
 def _digests(c: sa.Connection, campaign: int) -> dict[int, bytes]:

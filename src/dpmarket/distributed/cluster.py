@@ -114,12 +114,13 @@ def connected(where: str) -> Iterator[Client]:
         yield client
 
 
-def client_of_caller() -> Client:
-    """Return the client that the caller's program has, or refuse."""
+def partitions_of(ddf: Any) -> Parts:
+    """Return the partitions of a data frame, on the cluster that the caller's program has; or refuse."""
     try:
-        return default_client()
+        client = default_client()
     except ValueError:
         raise InvalidInput("expected a Dask cluster: make a distributed.Client first.") from None
+    return Parts(client, client.compute(list(ddf.to_delayed())))
 
 
 def shared_ids(parts: Parts, ids: Callable[[Any], Any]) -> int:
@@ -136,7 +137,9 @@ def shared_ids(parts: Parts, ids: Callable[[Any], Any]) -> int:
 
 
 def _hashes(part: Any, ids: Callable[[Any], Any], key: int) -> pl.Series:
-    return pl.Series(list(map(str, ids(part))), dtype=pl.String).hash(key).sort()
+    # Equal numbers are one id, whatever type each part has them in.
+    numbers = (int(one) if isinstance(one, float) and one.is_integer() else one for one in ids(part))
+    return pl.Series(list(map(str, numbers)), dtype=pl.String).hash(key).sort()
 
 
 def _between(hashes: pl.Series, ends: Any) -> Any:

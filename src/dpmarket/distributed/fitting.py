@@ -13,7 +13,7 @@ from sklearn.base import RegressorMixin  # type: ignore[import-untyped]
 
 from dpmarket import checks
 from dpmarket.arrays import FloatArray, IntArray
-from dpmarket.distributed.cluster import Parts, client_of_caller
+from dpmarket.distributed.cluster import Parts, partitions_of
 from dpmarket.distributed.samples import PartedColumn
 from dpmarket.distributed.sums import PartedRecords
 from dpmarket.errors import InvalidInput
@@ -114,13 +114,12 @@ def fit(
     >>> model.n_features_in_, model.epsilons_.shape
     (1, (1000,))
     """
-    client = client_of_caller()
+    frames = partitions_of(ddf)
     limit = getattr(estimator, "rows_per_person", 1) if getattr(estimator, "delta", None) is None else 2**53
     if isinstance(estimator, SeveralStatistics):
         limit = min(one.rows_per_person for one in estimator.statistics.values())
     reserve: Any = estimator.numerical_epsilon if getattr(estimator, "delta", 0.0) is None else 0.0  # type: ignore[attr-defined]
     names = {"epsilons": epsilons, "people": people, "common": getattr(estimator, "epsilon", None)}
-    frames = Parts(client, client.compute(list(ddf.to_delayed())))
     owned = frames.map(_owned, **names, limit=int(limit), reserve=float(reserve))
     budgets: list[FloatArray] = owned.get(attrgetter("epsilons"))
     sizes = [own.size for own in budgets]

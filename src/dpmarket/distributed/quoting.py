@@ -10,7 +10,7 @@ import numpy as np
 
 from dpmarket import checks
 from dpmarket.arrays import FloatArray
-from dpmarket.distributed.cluster import Parts, client_of_caller, shared_ids
+from dpmarket.distributed.cluster import Parts, partitions_of, shared_ids
 from dpmarket.errors import Infeasible, InvalidInput
 from dpmarket.mechanisms.cross_pricing import LEAST_SELLERS, CrossPricedMechanism, CrossPrices, split
 from dpmarket.mechanisms.price_schedule import PriceSchedule, quote_each
@@ -59,13 +59,13 @@ def quote(
     if isinstance(prices, PriceSchedule):
         found, salt = None, b""
         if seller is not None:
-            _refuse_shared(_parts(ddf[[seller]]), seller)
+            _refuse_shared(partitions_of(ddf[[seller]]), seller)
         schedules = [prices]
     else:
         if seller is None:
             raise InvalidInput("expected seller: the column of ids, by which sellers are split into parts.")
         salt = secrets.token_bytes(32)
-        frames = _parts(ddf[[seller, cost]])
+        frames = partitions_of(ddf[[seller, cost]])
         _refuse_shared(frames, seller)
         histograms = sum(frames.get(_histograms, mechanism=prices, salt=salt, **named))
         if histograms.sum() < LEAST_SELLERS:
@@ -74,11 +74,6 @@ def quote(
         schedules = [schedule for (schedule,) in found.schedules]
     meta = ddf._meta.assign(epsilon=0.0, payment=0.0)
     return ddf.map_partitions(_quoted, schedules=schedules, salt=salt, **named, meta=meta), found
-
-
-def _parts(ddf: Any) -> Parts:
-    client = client_of_caller()
-    return Parts(client, client.compute(list(ddf.to_delayed())))
 
 
 def _refuse_shared(parts: Parts, seller: str) -> None:

@@ -31,6 +31,7 @@ from dpmarket.files.untrusted import (
 from dpmarket.progress import tell_reading
 
 _HEAD = 1 << 16  # bytes
+_LARGEST_WHOLE = 10**15  # beyond it floats are no ids
 _READ = {".csv": ".csv", ".tsv": ".csv", ".txt": ".csv", ".xlsx": ".xlsx", ".parquet": ".parquet"}
 _STARTS = {b"PAR1": ".parquet", b"PK\x03\x04": ".xlsx"}
 _UTF_16, _SEP = (b"\xff\xfe", b"\xfe\xff"), (b"sep=", b"\xef\xbb\xbfsep=")
@@ -342,6 +343,11 @@ def _read_csv(place: Source, mark: str, columns: Mapping[str, str], numbers: Seq
 def _as_text(table: pl.DataFrame, column: str, name: str) -> pl.Series:
     values = table.get_column(column)
     try:
+        if values.dtype.is_float():  # a whole number is the same id wherever it stands
+            whole = pl.col(column).cast(pl.Int64, strict=False)
+            is_whole = (whole.cast(values.dtype) == pl.col(column)) & (whole.abs() < _LARGEST_WHOLE)
+            text = pl.when(is_whole).then(whole.cast(pl.String)).otherwise(pl.col(column).cast(pl.String))
+            return table.select(text.alias(column)).to_series()
         if not values.dtype.is_nested():
             return values.cast(pl.String)
     except pl.exceptions.PolarsError:  # its words quote a cell
