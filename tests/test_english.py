@@ -2,6 +2,7 @@
 
 import ast
 import io
+import json
 import re
 import tokenize
 import tomllib
@@ -34,6 +35,13 @@ def prose_of_page(path):
     text = re.sub(r"^(#|% ).*$|^    .*$", "", text, flags=re.M)
     text = re.sub(r"`[^`]*`", "`code`", re.sub(r"\]\([^)]*\)", "]", text))
     return [(f"{path.name}", part) for part in re.split(r"\n\s*\n|\n(?=[-*|] )", text)]
+
+
+def prose_of_notebook(path):
+    """Return the texts of a notebook, cell by cell."""
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    texts = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown"]
+    return [(path.name, part) for text in texts for part in text.split("\n\n") if not part.startswith("#")]
 
 
 def prose_of_module(path):
@@ -71,6 +79,7 @@ def prose_of_template(path):
 PAGES = [path for path in (ROOT / "docs").rglob("*.md") if path.parent.name != "tables"]
 KINDS = {
     "pages": (prose_of_page, [*PAGES, *ROOT.glob("[A-Z]*.md")]),
+    "notebooks": (prose_of_notebook, ROOT.glob("examples/*.ipynb")),
     "modules": (prose_of_module, SOURCE.rglob("*.py")),
     "scripts": (prose_of_module, [*ROOT.glob("paper/*.py"), *ROOT.glob("benchmarks/*.py")]),
     "texts": (prose_of_texts, (SOURCE / "web" / "texts").glob("en*.toml")),
@@ -85,7 +94,7 @@ def test_the_english_has_none_of_the_listed_habits(kind):
         f"{place}: {habit}: {' '.join(match[0].split())[:80]}"
         for path in sorted(paths)
         for place, text in read(path)
-        for habit, pattern in (HABITS | (WHAT if kind == "pages" else {})).items()
+        for habit, pattern in (HABITS | (WHAT if kind in ("pages", "notebooks") else {})).items()
         for match in re.finditer(pattern, text)
     ]
     assert not found, "\n".join(["", *found])

@@ -48,7 +48,11 @@ RIGHT = {
     "offline": (OfflineMechanism(U, OBJECTIVE), U, 3),
     "offline, capped": (OfflineMechanism(U, CAPPED), U, 3),
     "offline, paper": (OfflineMechanism(U, PaperObjective(1.0, 1.0, 0.1)), U, 2),
-    "offline, log-normal": (OfflineMechanism(LOGNORMAL, OBJECTIVE), LOGNORMAL, 2),
+    "offline, log-normal": (
+        OfflineMechanism(VirtualCost.of(LOGNORMAL, tolerance=0.02), OBJECTIVE),
+        LOGNORMAL,
+        2,
+    ),
     "offline, irregular": (OfflineMechanism(IRREGULAR, CAPPED), IRREGULAR, 3),
     "offline, quadratic": (OfflineMechanism(U, OBJECTIVE, epsilon_cost=QUADRATIC), U, 2),
     "offline, delta": (OfflineMechanism(U, OBJECTIVE, epsilon_cost=DELTA), U, 2),

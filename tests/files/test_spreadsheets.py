@@ -7,7 +7,7 @@ import pytest
 
 from dpmarket import FileProblem
 from dpmarket.campaign.rules.columns import columns_by_type, feature_fields, read_codes
-from dpmarket.campaign.rules.template import declared_by
+from dpmarket.campaign.rules.template import declared_by, sample_template
 from dpmarket.files import read_table, refuse
 from dpmarket.progress import told_of_reading
 from support import spreadsheets
@@ -92,3 +92,16 @@ def test_categories_of_a_sample_have_no_blanks_around_them_and_other_dates_are_l
     assert declared["sport"]["categories"] == ["never", "often"]
     assert set(declared) == {"sport"}
     assert "month first" in words["joined"]
+
+
+def test_a_sample_without_labels_says_that_they_are_to_be_set(tmp_path):
+    path = put(
+        tmp_path, "sample.csv", "age,left\n" + "\n".join(f"{20 + k},{'x' * (k % 2)}" for k in range(40))
+    )
+    _, words = sample_template(path, {"label.column": "left", "sellers.expected": 40})
+    assert "set them" in words["left"]
+    _, words = sample_template(path, {"label.column": "left", "label.values": ["no", "x"]})
+    assert "left" not in words
+    path.write_text("age,age\n1,2\n")
+    with pytest.raises(FileProblem, match="expected column 'age' once"):
+        sample_template(path)

@@ -80,7 +80,7 @@ def test_no_report_moves_the_prices_of_its_own_part():
     costs = ANNOUNCED.sample(60, np.random.default_rng(2))
     parts = split([str(i) for i in range(60)], SALT)
     _, prices = mechanism.run(range(60), costs, salt=SALT)
-    for report in (0.1, 2.0, 50.0):
+    for report in (0.1, 50.0):
         changed = costs.copy()
         changed[7] = report
         _, others = mechanism.run(range(60), changed, salt=SALT)

@@ -96,7 +96,7 @@ def test_groups_are_planned_together():
         plan(COSTS, Objective.for_model(10), 600, 300.0, groups=groups)
 
 
-@pytest.mark.parametrize("sellers", [8, 30])
+@pytest.mark.parametrize("sellers", [8, pytest.param(30, marks=pytest.mark.slow)])
 def test_in_small_markets_no_simpler_rule_looks_better_than_the_optimum(sellers):
     # All rules face the same simulated markets and cost the same there.
     found = plan(COSTS, Objective.for_model(10), sellers=sellers, budget=50.0, probability=0.9)
@@ -120,7 +120,7 @@ def test_a_plan_says_what_money_people_and_fewer_features_would_do():
     assert found.to_dict()["changes"] == factors
 
 
-@pytest.mark.parametrize("sellers", [30, 1000])
+@pytest.mark.parametrize("sellers", [12, 1000])
 def test_the_budget_for_an_error_is_the_plan_the_other_way_round(sellers):
     objective = Objective.for_model(10)
     budget = budget_for_error(COSTS, objective, sellers, 0.1)

@@ -35,7 +35,10 @@ MECHANISMS = {
     "offline, bounded": (OfflineMechanism(U, PaperObjective(1.0, 1.0, 1e-3, 3.0, 0.05)), U),
     "offline, beta": (OfflineMechanism(U_SHAPED, ERROR), U_SHAPED),
     "offline, mixture": (OfflineMechanism(GROUPS, Objective(0.2, 40.0, 1e-2, 4.0, 5.0)), GROUPS),
-    "offline, log-normal": (OfflineMechanism(LOG_NORMAL, ERROR), LOG_NORMAL),
+    "offline, log-normal": (
+        OfflineMechanism(dpm.VirtualCost.of(LOG_NORMAL, tolerance=0.02), ERROR),
+        LOG_NORMAL,
+    ),
     "offline, quadratic": (OfflineMechanism(U, ERROR, epsilon_cost=QUADRATIC), U),
     "offline, delta": (OfflineMechanism(U, ERROR, epsilon_cost=DELTA), U),
     "offline, quadratic delta": (

@@ -115,13 +115,7 @@ def connected(where: str) -> Iterator[Client]:
 
 
 def client_of_caller() -> Client:
-    """Return the client that the caller's program has, or refuse.
-
-    Raises
-    ------
-    InvalidInput
-        There is none.
-    """
+    """Return the client that the caller's program has, or refuse."""
     try:
         return default_client()
     except ValueError:

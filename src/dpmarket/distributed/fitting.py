@@ -211,7 +211,7 @@ def train_parts(
     bare = copy.copy(fitted)
     bare.noise_source = None  # workers read records, and draw nothing
     read = tables.map(_read, estimator=bare)
-    found = read.get(_facts)
+    found = read.get(lambda one: None if one is None else one[1:])
     loss, facts = next((one for one in found if one is not None), (None, dict[str, Any]()))
     if loss is None:
         raise InvalidInput("expected at least one record of somebody with an epsilon above 0.")
@@ -219,13 +219,9 @@ def train_parts(
         setattr(fitted, name, value)
     filled = [k for k, one in enumerate(found) if one is not None]
     parts = Parts(read.client, [read.futures[k] for k in filled]).map(itemgetter(0))
-    records = PartedRecords(parts, filled, tables.get(_people), facts["n_features_in_"])
+    records = PartedRecords(parts, filled, tables.get(lambda own: int(own[3].size)), facts["n_features_in_"])
     fitted._fit_records(records, loss, promised, holding, source, account)
     estimator.__dict__ = fitted.__dict__
-
-
-def _people(own: tuple[Any, ...]) -> int:
-    return int(own[3].size)
 
 
 def _read(own: tuple[Any, Any, IntArray, FloatArray], estimator: Any) -> Any:
@@ -243,7 +239,3 @@ def _read(own: tuple[Any, Any, IntArray, FloatArray], estimator: Any) -> Any:
     loss, labels = fitted._read_labels(y)
     facts = {name: getattr(fitted, name) for name in _FITTED if hasattr(fitted, name)}
     return Records(x, labels, kept, Holding(owners, epsilons.size, None)), loss, facts
-
-
-def _facts(own: Any) -> Any:
-    return None if own is None else own[1:]

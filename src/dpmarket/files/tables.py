@@ -70,7 +70,7 @@ def read_table(
     place, kind = _open(source)
     name = _name(source)
     _refuse_unreadable(place, kind, name)
-    mark = separator_of(_head(place)) if kind == ".csv" else ","
+    mark = separator_of(_head(place).decode("latin-1")) if kind == ".csv" else ","
     try:
         written = _header(place, kind, name, mark)
         there = [one.strip() for one in written]
@@ -130,7 +130,7 @@ def column_names(source: str | os.PathLike[str] | bytes) -> list[str]:
     name = _name(source)
     _refuse_unreadable(place, kind, name)
     try:
-        mark = separator_of(_head(place)) if kind == ".csv" else ","
+        mark = separator_of(_head(place).decode("latin-1")) if kind == ".csv" else ","
         return [one.strip() for one in _header(place, kind, name, mark)]
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, UnicodeDecodeError):
         raise FileProblem(f"cannot understand {name} as a table.") from None
@@ -238,8 +238,7 @@ def _open(source: str | os.PathLike[str] | bytes) -> tuple[Source, str]:
     kind = _kind(path, _READ)
     if kind != ".csv":
         return path, kind
-    with path.open("rb") as file:
-        head = file.read(_HEAD)
+    head = _head(path)
     is_usual = not head.startswith((*_UTF_16, *_SEP)) and (b"\n" in head or b"\r" not in head)
     return (path if is_usual else _plain(read_bytes(path))), kind
 
@@ -261,11 +260,11 @@ def _plain(data: bytes) -> bytes:
     return data if b"\n" in data[:_HEAD] else data.replace(b"\r", b"\n")
 
 
-def _head(place: Source) -> str:
+def _head(place: Source) -> bytes:
     if isinstance(place, Path):
         with place.open("rb") as file:
-            return file.read(_HEAD).decode("latin-1")
-    return place[:_HEAD].decode("latin-1")
+            return file.read(_HEAD)
+    return place[:_HEAD]
 
 
 def _not_a_table(place: Source, kind: str, name: str, mark: str) -> str:
@@ -306,11 +305,7 @@ def _header(place: Source, kind: str, name: str, mark: str) -> list[str]:
 
 def _beginning(place: Source) -> Path | io.BytesIO:
     """Return the first line of long CSV if it is the header for sure, otherwise all of it."""
-    if isinstance(place, Path):
-        with place.open("rb") as file:
-            head = file.read(_HEAD)
-    else:
-        head = place[:_HEAD]
+    head = _head(place)
     line, end, _ = head.partition(b"\n")
     # A line end in quotes is none; what begins with a blank line is polars' to refuse.
     is_header = len(head) == _HEAD and end and line.strip() and b'"' not in line
@@ -329,7 +324,7 @@ def _refuse_missing(columns: Sequence[str], there: Sequence[str], name: str) -> 
             else f"cannot find {_names(missing)} in {name}: none of its {len(there)} columns is expected. Is "
             "the header row missing?"
         )
-    twice = [column for column in columns if there.count(column) > 1]
+    twice = [column for column in dict.fromkeys(columns) if there.count(column) > 1]
     if twice:
         raise FileProblem(f"expected column {_names(twice)} once in {name}, found it more often.")
 

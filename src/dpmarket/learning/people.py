@@ -140,12 +140,7 @@ def refuse_other_index(X: Any, epsilons: Any, people: Any) -> None:
     """Refuse budgets, or owners, that carry another pandas index than the records.
 
     Arrays go by position, pandas by index: budgets sorted otherwise than the records would go to the wrong
-    people without a sign.
-
-    Raises
-    ------
-    InvalidInput
-        If they do. Budgets per person have an index of their own.
+    people without a sign. Budgets per person have an index of their own.
     """
     own = _index_of(X)
     if own is None:

@@ -97,7 +97,18 @@ def sample_template(
         named |= known
         shown = known.get("label.values", list(known.values()))
         words[column] = f"what is predicted: {' or '.join(map(str, shown))}"
+    predicted = _predicted(named)
+    if predicted and not found and not {"label.values", "target.low", "target.high"} & named.keys():
+        words[predicted] = "what is predicted: the sample does not show its labels or bounds; set them"
     return rules_template(named, declared), words
+
+
+def _predicted(named: Mapping[str, Any]) -> str | None:
+    """Return the column of the target or the label; None for statistics."""
+    if any(path.startswith("statistics.") for path in named):
+        return None
+    target: str | None = named.get("target.column")
+    return target or named.get("label.column", Label.model_fields["column"].default)
 
 
 def declared_by(
