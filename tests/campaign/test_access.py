@@ -43,6 +43,25 @@ def unknown(function, *args, **options):
 NOTHING = ("unknown", "There is nothing here for this caller.")
 
 
+def test_a_payout_to_one_seller_tells_the_buyer_nothing(live):
+    """The amounts owed before and after it would tell what that seller is paid, and so the seller's cost."""
+    market, who = live.market, [live.deliver(f"p{k}", cost) for k, cost in enumerate((1.2, 2.0))]
+    buyer, paymaster = member(market, "buyer", of=live.campaign), member(market, "paymaster")
+    live.train()
+    seen = []
+    for me in who:
+        live.act(sellers.set_payee, me, "an account")
+        market.run(payouts.pay_out, OWNER, live.campaign)
+        with market.look() as c:
+            seen.append(views.show_money(c, buyer, live.campaign))
+            known = views.show_money(c, paymaster, live.campaign)
+    assert [one.people for one in known.payouts] == [1, 1]
+    assert known.sent == sum(one.amount for one in known.payouts) > 0
+    assert [(one.owed, one.sent, one.confirmed, one.payouts) for one in seen] == [(None, None, None, [])] * 2
+    assert seen[0].funded == live.escrow
+    assert seen[0].refundable == live.escrow - known.sent
+
+
 def test_every_act_is_refused_alike_to_callers_without_its_role(live):
     market = live.market
     me = live.join("a")

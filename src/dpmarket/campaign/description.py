@@ -193,7 +193,7 @@ def _campaign(c: sa.Connection, found: Campaign) -> tuple[list[tuple[str, str]],
     if counts:
         rows.append((f"sellers of {found.name!r}", counts))
     held = sum(own for _, own in pools)
-    amounts = {
+    amounts: dict[str, Any] = {  # an owner sees all of them
         "funded": money.funded,
         "held": held,
         "owed": money.owed,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -158,9 +158,9 @@ class Money:
 
     funded: int  # what came in, less what went back
     refundable: int | None  # None while it would tell what sellers are paid
-    owed: int  # of an ended campaign, in no payout yet
-    sent: int
-    confirmed: int
+    owed: int | None  # of an ended campaign, in no payout yet; this and the next two are None to the buyer
+    sent: int | None
+    confirmed: int | None
     missing_payees: int  # sellers who are owed money and have named no payee
     payouts: list[Payout]
 
@@ -293,8 +293,14 @@ def show_history(c: sa.Connection, caller: Caller) -> list[MyEvent]:
 
 
 def show_money(c: sa.Connection, caller: Caller, campaign: int) -> Money:
-    """Return what came in and went out, to a paymaster or an auditor, and to the buyer."""
-    return _money(c, _visible(c, caller, campaign, "paymaster", "auditor", "buyer"))
+    """Return what came in and went out, to a paymaster or an auditor, and to the buyer.
+
+    A buyer does not see payouts: those to one seller would tell what that seller is paid.
+    """
+    found = _money(c, _visible(c, caller, campaign, "paymaster", "auditor", "buyer"))
+    if is_allowed(c, caller, ("paymaster", "auditor"), campaign):
+        return found
+    return replace(found, owed=None, sent=None, confirmed=None, payouts=[])
 
 
 def list_money(c: sa.Connection, caller: Caller) -> list[tuple[ShownCampaign, Money]]:
