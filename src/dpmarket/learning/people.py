@@ -145,8 +145,14 @@ def refuse_other_index(X: Any, epsilons: Any, people: Any) -> None:
     Raises
     ------
     InvalidInput
-        If they do. Budgets per person have an index of their own.
+        If they do, or if budgets per person have an index other than the numbers from 0.
     """
+    index = _index_of(epsilons)
+    if people is not None and index is not None and not np.array_equal(index, np.arange(len(index))):
+        raise InvalidInput(
+            "expected epsilons per person as a mapping, got pandas with an index: pass epsilons.to_dict() if "
+            "it names people, or epsilons.to_numpy() if people numbers them from 0 in this order."
+        )
     own = _index_of(X)
     if own is None:
         return
