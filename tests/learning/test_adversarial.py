@@ -10,7 +10,7 @@ import pytest
 from dpmarket import InvalidInput, PrivateLogisticRegression, PublicScaler
 from dpmarket.learning import PrivateBinomialRegression, PrivateLinearRegression, PrivateQuantileRegressor
 from dpmarket.privacy import Release, SeededNoise
-from dpmarket.statistics import PrivateMean
+from dpmarket.statistics import PrivateMean, PrivateShare, SeveralStatistics
 
 RECORDS = 60
 
@@ -37,6 +37,19 @@ def test_two_people_with_similar_names_are_never_taken_for_one(twins):
         fitted = model(rows_per_person=2).fit(x, y, epsilons=epsilons, people=people)
         released.append(fitted.coef_grid_.tolist())
     assert released[0] == released[1]
+
+
+def test_labels_in_another_order_do_not_count_with_the_weights_of_others():
+    x, y = data()
+    frame, labels = pd.DataFrame(x), pd.Series(y)
+    with pytest.raises(InvalidInput, match="expected y with the index of X"):
+        model(epsilon=1.0).fit(frame, labels[::-1])
+    answers = {"one": labels, "two": labels[::-1]}
+    several = SeveralStatistics({name: PrivateShare() for name in answers}, epsilon=1.0)
+    with pytest.raises(InvalidInput, match="index"):
+        several.fit(answers)
+    model(epsilon=1.0).fit(frame, labels)
+    several.fit({"one": labels, "two": labels})
 
 
 def test_budgets_per_person_in_another_order_are_not_given_to_others():

@@ -136,11 +136,11 @@ def named_columns(X: Any, epsilons: Any, people: Any) -> tuple[Any, Any, Any]:
     return rest, budgets, owners
 
 
-def refuse_other_index(X: Any, epsilons: Any, people: Any) -> None:
-    """Refuse budgets, or owners, that carry another pandas index than the records.
+def refuse_other_index(X: Any, epsilons: Any, people: Any, **more: Any) -> None:
+    """Refuse budgets, owners and ``more``, such as labels, that carry another pandas index than the records.
 
     Arrays go by position, pandas by index: budgets sorted otherwise than the records would go to the wrong
-    people without a sign.
+    people without a sign, and labels would count with the weights of others.
 
     Raises
     ------
@@ -156,7 +156,7 @@ def refuse_other_index(X: Any, epsilons: Any, people: Any) -> None:
     own = _index_of(X)
     if own is None:
         return
-    by_record = {"people": people} | ({"epsilons": epsilons} if people is None else {})
+    by_record = {"people": people} | more | ({"epsilons": epsilons} if people is None else {})
     for name, values in by_record.items():
         index = _index_of(values)
         if index is not None and not own.equals(index):
