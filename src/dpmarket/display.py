@@ -17,11 +17,6 @@ def short_repr(value: object, rows: Iterable[tuple[str, str]]) -> str:
     rows
         Names and texts to show, in order.
 
-    Returns
-    -------
-    str
-        Such as ``Outcome(sellers: 3, bought from: 2)``.
-
     Examples
     --------
     >>> short_repr(3, [("sellers", "1,000"), ("total payment", "20")])
@@ -31,19 +26,7 @@ def short_repr(value: object, rows: Iterable[tuple[str, str]]) -> str:
 
 
 def html_table(title: str, rows: Iterable[tuple[str, str]]) -> str:
-    """Return an HTML table of two columns for a notebook; every text is escaped.
-
-    Parameters
-    ----------
-    title
-        What the table is about; its caption.
-    rows
-        Names and texts to show, in order.
-
-    Returns
-    -------
-    str
-        A ``<table>`` without styles of its own.
+    """Return an HTML table of names and texts, without styles, for a notebook; every text is escaped.
 
     Examples
     --------
@@ -59,17 +42,7 @@ def html_table(title: str, rows: Iterable[tuple[str, str]]) -> str:
 def html_grid(title: str, rows: Sequence[Mapping[str, object]]) -> str:
     """Return an HTML table with a column for each name, for a notebook; every text is escaped.
 
-    Parameters
-    ----------
-    title
-        What the table is about; its caption.
-    rows
-        Values by name, the same names in each row. Numbers are shown with four digits, None as nothing.
-
-    Returns
-    -------
-    str
-        A ``<table>`` without styles of its own.
+    Every row has the same names. Numbers are shown with four digits, None as nothing.
 
     Examples
     --------

@@ -11,14 +11,7 @@ import pytest
 from scipy.stats import binom
 
 from dpmarket import InvalidInput, PrivateLogisticRegression
-from dpmarket.audit import (
-    Claim,
-    audit_density,
-    audit_privacy,
-    audit_spending,
-    claim_of,
-    epsilons_around,
-)
+from dpmarket.audit import Claim, audit_density, audit_privacy, audit_spending, claim_of, epsilons_around
 from dpmarket.audit.guesses import epsilon_bound
 from dpmarket.audit.neighbours import best_lean, neighbours_of
 from dpmarket.privacy import (

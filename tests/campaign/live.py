@@ -12,7 +12,6 @@ from dpmarket.campaign.acts import OWNER, WORKER, Caller
 from dpmarket.campaign.checks import books
 from dpmarket.campaign.consent import consent_page
 from dpmarket.campaign.database import open_market
-from dpmarket.campaign.people import person_digests
 from dpmarket.campaign.transaction import campaign_of
 from dpmarket.mechanisms.price_schedule import PriceSchedule
 
@@ -73,24 +72,6 @@ def state_of(market, campaign):
         return campaign_of(c, campaign).state
 
 
-class TableRecords:
-    """Records of a file campaign: a table with a column ``id``."""
-
-    def __init__(self, key, table):
-        digests = person_digests(key, table.get_column("id").to_list())
-        self._table = table.with_columns(digest=pl.Series(digests, dtype=pl.Binary))
-
-    def people(self):
-        return set(self._table.get_column("digest").to_list())
-
-    def read(self, sellers_):
-        order = pl.DataFrame({"digest": sellers_.digests}, schema={"digest": pl.Binary})
-        return order.join(self._table, on="digest", maintain_order="left")
-
-    def destroy(self):
-        pass
-
-
 def decoded(rows):
     """Turn opened records into numbers; what does not open is the public zero."""
     return [0.0 if row is None else struct.unpack("<d", row)[0] for row in rows]
@@ -111,12 +92,7 @@ class Live:
     ):
         self.market = market
         plan = campaigns.Draft(
-            name=name,
-            mechanism=mechanism,
-            rules=rules,
-            opens_at=NOW,
-            closes_at=CLOSES,
-            deliver_until=DELIVER,
+            name=name, mechanism=mechanism, rules=rules, opens_at=NOW, closes_at=CLOSES, deliver_until=DELIVER
         )
         self.campaign = market.run(campaigns.draft, OWNER, plan)
         worker.keep_keys(market)
@@ -202,9 +178,3 @@ def file_campaign(market, name="survey", mechanism="offline", ceiling=CEILING, m
 
 def reports(costs, prefix="person"):
     return pl.DataFrame({"id": [f"{prefix} {k}" for k in range(len(costs))], "cost": list(map(float, costs))})
-
-
-def table_release(records, sellers_, before_noise):
-    before_noise()
-    document = struct.pack("<d", float(records.get_column("value").sum()))
-    return training.Result(document, sellers_.epsilons, np.full(len(sellers_.epsilons), 0.1))

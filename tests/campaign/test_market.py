@@ -3,18 +3,15 @@
 import struct
 
 import numpy as np
-import polars as pl
 import pytest
 import sqlalchemy as sa
 
 from campaign.live import (
     CLOSES,
     DELIVER,
-    LARGEST,
     METHODS,
     SCHEDULE,
     Live,
-    TableRecords,
     balanced,
     decoded,
     file_campaign,
@@ -23,7 +20,6 @@ from campaign.live import (
     opened,
     release,
     reports,
-    table_release,
 )
 from dpmarket.campaign import account, campaigns, line, payouts, quoting, schema, sellers, training, worker
 from dpmarket.campaign.acts import OWNER, WORKER, Caller
@@ -115,18 +111,6 @@ def test_three_reservations_that_end_unused_end_the_participation(live, clock):
     assert live.act(line.reserve, me).state == "expired"
     assert live.state(me) == "expired"
     balanced(live.market)
-
-
-def test_a_worker_calls_sellers_who_wait(market, clock):
-    live = Live(market, places=1)
-    first, second = live.join("a"), live.join("b")
-    live.act(line.reserve, first)
-    live.act(line.reserve, second)
-    refused("invalid", market.run, campaigns.fund, OWNER, live.campaign, LARGEST - 1)
-    market.run(campaigns.fund, OWNER, live.campaign, LARGEST)
-    assert live.work(line.tidy_line) == 1
-    assert live.state(second) == "reserved"
-    balanced(market)
 
 
 def test_sellers_priced_out_are_not_those_who_declined_and_declining_can_be_undone(live):
@@ -287,21 +271,6 @@ def test_the_quota_of_a_draft_is_the_one_of_its_last_rules(market):
     assert quotas == [(3,)]
 
 
-def test_opening_needs_the_escrow(market):
-    plan = campaigns.Draft(name="x", channel="file", mechanism="offline", rules={})
-    campaign = market.run(campaigns.draft, OWNER, plan)
-    refused("funds", market.run, campaigns.open_, OWNER, campaign, campaigns.Opening(ceiling=1.0, escrow=5))
-
-
-def test_a_campaign_can_be_cancelled_until_somebody_was_quoted(live):
-    live.join("a")
-    other = Live(live.market, name="other")
-    live.market.run(campaigns.cancel, OWNER, live.campaign)
-    other.quote("b", 3.5)
-    refused("state", live.market.run, campaigns.cancel, OWNER, other.campaign)
-    balanced(live.market)
-
-
 def test_a_lifetime_limit_counts_over_live_and_file_campaigns_and_library_models(market):
     rules = {"sellers": {"minimum": 1, "lifetime_epsilon": 4.5, "lifetime_delta": 1.0}, "record_bytes": 8}
     live = Live(market, rules=rules)
@@ -343,45 +312,6 @@ def test_ids_that_are_e_mail_addresses_are_one_however_they_are_written(live):
     assert len(live.invite("A", "a")) == 2
     for bad in ("a\u200bb", "a\u00adb", " a", "", "a\u3164", "a\tb"):
         refused("invalid", live.invite, bad)
-
-
-def test_a_file_campaign_is_quoted_trained_and_paid(market):
-    survey = file_campaign(market)
-    costs = [1.0, 1.5, 2.0, 3.5]
-    quotes = import_reports(market, OWNER, survey, reports(costs), half_price)
-    assert quotes.sort("id").get_column("state").to_list() == ["accepted"] * 3 + ["priced_out"]
-    again = import_reports(market, OWNER, survey, reports(costs)[::-1], half_price)
-    assert again.equals(quotes)
-    refused("state", import_reports, market, OWNER, survey, reports([1.0]), half_price)
-    balanced(market)
-    market.run(sellers.withdraw_people, OWNER, survey, ["person 1", "nobody"])
-    records = pl.DataFrame({"id": ["person 0"], "value": [2.0]})
-    key = market.key
-    absent = TableRecords(key, records)
-    assert "1 sellers" in refused("invalid", training.train, market, survey, absent, table_release)
-    records = pl.DataFrame(
-        {"id": ["person 2", "other", "person 0", "person 1"], "value": [1.0, 9.0, 2.0, 5.0]}
-    )
-    source = TableRecords(key, records)
-    assert training.train(market, survey, source, table_release, OWNER) == struct.pack("<d", 3.0)
-    made = market.run(payouts.pay_out, OWNER, survey)
-    lines = payouts.payout_lines(market, made.id)
-    assert sorted(lines.get_column("name")) == ["person 0", "person 2"]
-    balanced(market)
-
-
-def test_an_online_file_campaign_takes_several_files(market):
-    survey = file_campaign(market, mechanism="online")
-    import_reports(market, OWNER, survey, reports([1.0]), half_price)
-    table = import_reports(market, OWNER, survey, reports([3.5, 1.0]), half_price)
-    assert table.sort("id").get_column("payment").to_list() == [400, 400]  # the first quote stays
-    balanced(market)
-
-
-def test_a_file_with_too_few_reports_is_refused_before_anything_is_entered(market):
-    survey = file_campaign(market, minimum=20)
-    refused("few", import_reports, market, OWNER, survey, reports([1.0]), half_price)
-    assert quoting_rows(market, survey) == 0
 
 
 def test_a_file_is_previewed_without_entering_anything_and_its_campaign_can_be_cancelled(market):
@@ -600,20 +530,3 @@ def test_an_idempotency_key_does_an_act_once(live):
 def test_a_charge_rounds_up():
     assert epsilon_units(2.0**-30) == 1
     assert epsilon_units(np.nextafter(2.0**-30, 1)) == 2
-
-
-def test_bodies_are_checked_without_repeating_values(live):
-    me = live.join("a")
-    live.act(line.reserve, me)
-    for bad in (-1.0, float("nan"), float("inf"), "dear"):
-        assert str(bad) not in refused("invalid", live.act, quoting.choose, me, bad)
-    refused("invalid", live.market.run, campaigns.fund, OWNER, live.campaign, 1.5)
-    refused("invalid", live.act, sellers.accept, me, 1)
-
-
-def test_a_service_never_makes_a_database(tmp_path):
-    from dpmarket.campaign.database import open_market
-
-    with pytest.raises(FileProblem):
-        open_market(tmp_path / "none.db", tmp_path / "state")
-    assert not (tmp_path / "none.db").exists()

@@ -13,7 +13,7 @@ from dpmarket.campaign.opening import decide_for, draft_of, opening_of
 from dpmarket.campaign.quoting import Reports
 from dpmarket.campaign.rules import columns, encoding
 from dpmarket.campaign.rules.amounts import money_text
-from dpmarket.campaign.rules.decision import Binding, decide_offline, most_people
+from dpmarket.campaign.rules.decision import Binding, bound_salt, decide_offline, most_people, sellers_digest
 from dpmarket.campaign.rules.pricing import guessing_error, noise_warning
 from dpmarket.campaign.rules.rules_file import check_rules, rules_from
 from dpmarket.errors import FileProblem, MarketRefusal
@@ -152,23 +152,20 @@ def test_few_reports_are_decided_and_paid_at_least_their_cost(number):
 
 
 def test_the_salt_follows_from_rules_and_sellers_and_from_no_cost():
-    rules = check_rules(GOODS["two classes"].rules(60, budget=20.0))
-    given_, binding = reports(60), Binding("ab" * 32, bytes(32))
-    everybody = np.zeros(60, dtype=np.int64)
-    salts = {
-        decide_offline(rules, names, costs, everybody, bound)[2]["salt"]
-        for names, costs, bound in (
-            (given_.names, given_.costs, binding),
-            (given_.names[::-1], given_.costs[::-1], binding),
+    rules, given_ = check_rules(GOODS["two classes"].rules(60, budget=20.0)), reports(60)
+    digest, nonce, everybody = "ab" * 32, bytes(32), np.zeros(60, dtype=np.int64)
+    expected = bound_salt(digest, sellers_digest(nonce, given_.names))
+    for names, costs in ((given_.names, given_.costs), (given_.names[::-1], given_.costs)):
+        assert (
+            decide_offline(rules, names, costs, everybody, Binding(digest, nonce))[2]["salt"]
+            == expected.hex()
         )
-    }
-    assert len(salts) == 1
     others = [
-        decide_offline(rules, given_.names, given_.costs, everybody, Binding("cd" * 32, bytes(32))),
-        decide_offline(rules, [*given_.names[:-1], "another"], given_.costs, everybody, binding),
-        decide_offline(rules, given_.names, given_.costs, everybody, Binding("ab" * 32, b"\x01" * 32)),
+        bound_salt("cd" * 32, sellers_digest(nonce, given_.names)),
+        bound_salt(digest, sellers_digest(nonce, [*given_.names[:-1], "another"])),
+        bound_salt(digest, sellers_digest(b"\x01" * 32, given_.names)),
     ]
-    assert not salts & {public["salt"] for _, _, public in others}
+    assert expected not in others
 
 
 @pytest.mark.parametrize("mechanism", ["offline", "online", "posted"])

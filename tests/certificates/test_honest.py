@@ -221,6 +221,16 @@ def test_the_page_checks_a_receipt_within_a_second():
         assert after.ru_utime - before.ru_utime < 1.0, name
 
 
+def test_less_epsilon_for_the_same_money_is_not_the_quote_at_a_sellers_cost():
+    """A posted price pays the same at every cost: only the epsilon tells."""
+    papers = Papers.stored("two-classes-posted")
+    line = papers.best
+    assert failing(verify(papers.first, receipt=papers.receipt(line), cost=1.0)) == set()
+    line["epsilon"] = line["used"] = 0.5 * line["epsilon"]
+    papers.settle()
+    assert "quote at your cost" in failing(verify(papers.first, receipt=papers.receipt(line), cost=1.0))
+
+
 def test_totals_that_only_openings_show_are_listed_as_skipped():
     """Anybody can change a copy of the file: then the digest is another one."""
     papers = Papers.stored("two-classes")

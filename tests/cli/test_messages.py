@@ -154,19 +154,6 @@ def test_a_dry_run_enters_nothing_and_says_what_quote_says(folder):
     }
 
 
-def test_few_people_and_a_purchase_of_noise_are_refused_before_anything_is_made(folder):
-    rules = (folder / "rules.toml").read_text()
-    (folder / "rules.toml").write_text(rules.replace("minimum = 2", "minimum = 13"))
-    assert "sellers.minimum" in run("quote", "reports.csv", *QUOTE, cwd=folder, code=1).stderr
-    poor = rules.replace("payment_weight = 0.001\nconcentration = 1\nnoise = 1", "budget = 0.1")
-    (folder / "rules.toml").write_text(poor.replace("minimum = 2", "minimum = 2\nexpected = 100"))
-    said = run("quote", "reports.csv", *QUOTE, cwd=folder, code=1).stderr
-    assert "no better than always answering 'no'" in said
-    assert "--yes" in said
-    assert not (folder / "rules.db").exists()
-    run("quote", "reports.csv", *QUOTE, "--yes", cwd=folder)
-
-
 def test_money_is_shown_with_its_currency(folder):
     text = (folder / "rules.toml").read_text() + '\n[money]\ncurrency = "CHF"\n'
     (folder / "rules.toml").write_text(text)

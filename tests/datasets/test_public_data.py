@@ -67,14 +67,7 @@ def test_a_split_never_divides_a_person():
     data = separable(200, 2, np.random.default_rng(0))
     people = np.repeat(np.arange(50), 4)
     owned = PublicData(
-        data.features,
-        data.labels,
-        data.classes,
-        data.low,
-        data.high,
-        data.name,
-        data.source,
-        people=people,
+        data.features, data.labels, data.classes, data.low, data.high, data.name, data.source, people=people
     )
     first, second = owned.split(0.5, np.random.default_rng(2))
     assert not set(first.people.tolist()) & set(second.people.tolist())

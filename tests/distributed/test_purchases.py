@@ -43,7 +43,7 @@ def make(tmp_path, monkeypatch):
 
     def made(number=60, good="two classes", sellers_table=None, **objective):
         ids, costs, people = sellers(GOODS[good], number)
-        rules = GOODS[good].rules(number, **objective)
+        rules = GOODS[good].rules(max(number, 100), **objective)
         rules["sellers"] |= sellers_table or {}
         return Campaign(tmp_path / "campaign", rules, *tables(ids, costs, people))
 

@@ -38,6 +38,12 @@ def test_cross_priced_partitions_are_quoted_as_by_the_mechanism_itself(client):
     assert np.array_equal(found["payment"], outcome.payments)
 
 
+def test_an_id_that_one_partition_has_as_a_whole_number_and_one_as_a_float_is_refused(client):
+    halves = [pd.DataFrame({"seller": ids, "cost": 2.0}) for ids in (np.arange(40), np.arange(40) * 1.0)]
+    with pytest.raises(InvalidInput, match="40 ids stand in two"):
+        quote(dd.from_map(lambda k: halves[k], [0, 1]), posted_price(3.0, 0.5), seller="seller")
+
+
 def test_an_id_in_two_partitions_is_refused(client):
     table = pd.concat([reports(), reports(3)], ignore_index=True)
     for prices in (posted_price(3.0, 0.5), MECHANISM):

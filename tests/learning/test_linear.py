@@ -8,15 +8,12 @@ import numpy as np
 import pandas
 import polars
 import pytest
-from scipy.integrate import quad
 from scipy.sparse import csr_array
-from scipy.stats import chisquare
 from sklearn.base import clone
 from sklearn.datasets import load_diabetes, load_iris
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import dpmarket as dpm
-from dpmarket.audit.density import Group, log_ratio
 from dpmarket.errors import InvalidInput
 from dpmarket.learning import PublicEncoder, PublicScaler
 from dpmarket.learning.linear import (
@@ -278,56 +275,6 @@ def test_labels_outside_what_a_model_takes_are_refused_without_a_value():
         PrivateLinearSVC(epsilon=1.0).fit(*load_iris(return_X_y=True))
     with pytest.raises(TypeError, match="sample_weight"):
         PrivateLinearRegression().fit(x, y, epsilons=epsilons, sample_weight=epsilons)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("factor", [1.0, 2.0])
-def test_the_sampled_law_of_a_regression_is_its_exact_density(factor):
-    """One coefficient, 3,000 fits, false-alarm rate 1e-6; noise of half the size is noticed."""
-    x, y, epsilons = np.array([[0.9], [-0.4], [0.1]]), np.array([1.0, 0.3, -0.5]), np.array([1.0, 0.6, 0.4])
-
-    class Scaled:
-        certifiable = False
-
-        def __init__(self, seed):
-            self.source = SeededNoise(seed)
-
-        def draw(self, n, rate, accuracy):
-            return self.source.draw(n, rate * factor, accuracy)
-
-    settings = {"l2": 1.5, "fit_intercept": False, "width": 0.5}
-    models = [
-        PrivateLinearRegression(**settings, noise_source=Scaled(seed)).fit(x, y, epsilons=epsilons)
-        for seed in range(3000)
-    ]
-    values = np.array([model.coef_[0] for model in models])
-    model = models[0]
-    data = Group(x, y, 1.0)
-    nothing = Group(x[:0], y[:0], 0.0)
-
-    def density(w):
-        own = [
-            Group(data.rows[k : k + 1], data.labels[k : k + 1], a) for k, a in enumerate(model.loss_weights_)
-        ]
-        point = np.array([[w]])
-        b = model.l2_ * w + sum(
-            g.weight * (model.release_.loss.derivatives(g.rows * w, g.labels).T @ g.rows)[0, 0] for g in own
-        )
-        h = model.l2_ + sum(
-            g.weight * (model.release_.loss.curvatures(g.rows * w, g.labels)[0].T @ g.rows**2)[0, 0]
-            for g in own
-        )
-        assert log_ratio(model.release_, 1.0, point, nothing, nothing, nothing) == 0.0
-        return model.noise_rate_ / 4.0 * np.exp(-0.5 * model.noise_rate_ * abs(b)) * h
-
-    # A released number stands for its cell of the grid: bins end half-way between grid points.
-    edges = np.unique(np.round(np.quantile(values, np.linspace(0.0, 1.0, 21)[1:-1]) / model.grid_) + 0.5)
-    edges = edges * model.grid_
-    shares = [quad(density, a, b, limit=500)[0] for a, b in zip([-60.0, *edges], [*edges, 60.0], strict=True)]
-    assert sum(shares) == pytest.approx(1.0, abs=1e-4)
-    counts = np.histogram(values, [-np.inf, *edges, np.inf])[0]
-    p = chisquare(counts, np.array(shares) / sum(shares) * len(values)).pvalue
-    assert (p > 1e-6) == (factor == 1.0)
 
 
 class CautiousSVC(PrivateLinearSVC):

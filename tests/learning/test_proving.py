@@ -3,11 +3,9 @@
 import mpmath
 import numpy as np
 import pytest
-from scipy.sparse import csr_matrix
 from sklearn.linear_model import LogisticRegression
 
 from dpmarket import learning
-from dpmarket.errors import Infeasible
 from dpmarket.learning import LocalSums, Minimum, Rows, kernels, minimiser, rounding
 from dpmarket.privacy.loss import logistic_loss
 
@@ -87,24 +85,6 @@ def test_without_noise_a_large_problem_agrees_with_scikit_learn():
     np.testing.assert_allclose(minimum.high, peer.coef_[0], atol=1e-8)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda x: np.asfortranarray(x),
-        lambda x: csr_matrix(x),
-        lambda x: x.astype(np.float32).astype(np.float64),
-        lambda x: np.repeat(x, 2, axis=0)[::2],
-    ],
-    ids=["columns", "csr", "float32", "strided"],
-)
-def test_every_kind_of_matrix_gives_the_same_minimum(change):
-    x, labels, weights = records(3_000, 4)
-    x = x.astype(np.float32).astype(np.float64)
-    plain = minimise(Rows(x, labels, weights), 0.01, *zeros(5), ROOT_2, 1e-20)
-    other = minimise(Rows(change(x), labels, weights), 0.01, *zeros(5), ROOT_2, 1e-20)
-    np.testing.assert_allclose(other.high + other.low, plain.high + plain.low, atol=1e-15)
-
-
 def test_float32_rows_are_read_as_they_are():
     x, labels, weights = records(500, 3)
     small = x.astype(np.float32)
@@ -119,19 +99,6 @@ def test_scales_multiply_rows_but_not_the_constant():
     a = minimise(Rows(x, labels, weights, scales), 0.01, *zeros(4), ROOT_2, 1e-20)
     b = minimise(Rows(x * scales[:, None], labels, weights), 0.01, *zeros(4), ROOT_2, 1e-20)
     np.testing.assert_allclose(a.high + a.low, b.high + b.low, atol=1e-15)
-
-
-@pytest.mark.parametrize("kind", [np.asarray, csr_matrix], ids=["dense", "csr"])
-def test_rows_of_weight_zero_have_no_influence_not_even_on_rounding(kind):
-    x, labels, weights = records(40_000, 3)
-    weights[::3] = 0.0
-    other = x.copy()
-    other[::3] = np.random.default_rng(9).choice([-1.7e308, 1.7e308], other[::3].shape)
-    flipped = np.where(weights == 0.0, 1.0 - labels, labels)
-    a = minimise(Rows(kind(x), labels, weights), 0.01, *zeros(4), ROOT_2, 1e-20)
-    b = minimise(Rows(kind(other), flipped, weights), 0.01, *zeros(4), ROOT_2, 1e-20)
-    assert (a.high == b.high).all()
-    assert (a.low == b.low).all()
 
 
 def test_the_number_of_threads_changes_nothing(monkeypatch):
@@ -172,19 +139,6 @@ def test_hard_data_are_no_reason_to_give_up(case, noise, l2):
     linear = (np.full(n, noise * l2), np.zeros(n))
     minimum = minimise(rows, l2, *linear, ROOT_2, 1e-17)
     assert minimum.gradient_bound <= 1e-17
-
-
-class Unreadable:
-    """A matrix with a shape and nothing else: whoever reads it fails."""
-
-    shape = (1000, 5)
-
-
-@pytest.mark.parametrize(("l2", "bound"), [(1e-14, 1e-3), (0.1, 1e-32), (1e-8, 1e-26)])
-def test_what_cannot_be_reached_is_refused_before_a_record_is_read(l2, bound):
-    rows = Rows(Unreadable(), np.ones(1000), np.full(1000, 1e-3))
-    with pytest.raises(Infeasible):
-        minimise(rows, l2, *zeros(6), ROOT_2, bound)
 
 
 def test_the_correction_is_used_where_float64_cannot_hold_the_minimiser():

@@ -43,10 +43,7 @@ TERMS = {
         EpsilonCost.of_delta(1e-5, 3.0, "quadratic"),
     ),
 }
-GROUPS = (
-    Group("one", 0.6, VirtualCost.of(UNIFORM)),
-    Group("other", 0.4, VirtualCost.of(Uniform(2, 4))),
-)
+GROUPS = (Group("one", 0.6, VirtualCost.of(UNIFORM)), Group("other", 0.4, VirtualCost.of(Uniform(2, 4))))
 THREE_GROUPS = (
     Group("one", 0.5, VirtualCost.of(UNIFORM)),
     Group("cheap", 0.3, VirtualCost.of(Uniform(1, 2))),

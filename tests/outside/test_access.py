@@ -284,10 +284,7 @@ def refusals(world):
         "unknown key": (post("/me/choose", {**cost, SECRET: 1}), 422),
         "a list": (post("/me/choose", [SECRET]), 422),
         "short key": (post("/me/choose", cost, Idempotency_Key="short"), 422),
-        "unknown rules": (
-            post("/campaigns", {**TIMES, "rules": {SECRET: SECRET}}, token=buyer),
-            422,
-        ),
+        "unknown rules": (post("/campaigns", {**TIMES, "rules": {SECRET: SECRET}}, token=buyer), 422),
         "not an id": (http.get(f"{API}/campaigns/{SECRET}", headers={"Authorization": buyer}), 422),
         "no such place": (http.get(f"{API}/{SECRET}", headers={"Authorization": buyer}), 404),
         "no such act": (http.delete(f"{API}/campaigns/{campaign}", headers={"Authorization": buyer}), 405),

@@ -74,6 +74,7 @@ class Whole:
     left: list = field(default_factory=list)
     said: str = ""
     public_key: str = ""
+    summary: dict = field(default_factory=dict)
 
     def hear(self, done):
         self.said += done.out + done.err
@@ -112,7 +113,7 @@ def run_to_the_end(folder, kind):
     whole.hear(campaign.certify("--key", "key.pem"))
     for act in (campaign.receipts, campaign.payouts, campaign.check_books):
         whole.hear(act())
-    whole.hear(campaign.report("--certificate", "certificate.json"))
+    whole.summary = whole.hear(campaign.report("--certificate", "certificate.json", "--json")).json
     return whole
 
 
@@ -185,11 +186,7 @@ def test_nobody_spends_more_than_was_promised(whole):
         assert whole.openings()[who]["used"] >= 0.999 * whole.openings()[who]["epsilon"]
     (one,) = statement(whole.campaign, next(iter(whole.stayed)))
     line = whole.openings()[next(iter(whole.stayed))]
-    assert (one["epsilon"], one["spent"], one["payment"]) == (
-        line["epsilon"],
-        line["used"],
-        line["payment"],
-    )
+    assert (one["epsilon"], one["spent"], one["payment"]) == (line["epsilon"], line["used"], line["payment"])
 
 
 def test_the_certificate_holds_with_openings_rules_and_signature(whole):
@@ -241,11 +238,10 @@ def test_the_report_names_the_certificate_and_loads_nothing(whole):
 
 
 def test_no_mean_of_the_report_is_taken_over_fewer_than_ten_sellers(whole):
-    told = whole.campaign.report("--certificate", "certificate.json", "--force", "--json").json
-    groups = [*told["bought_groups"], *told["other_groups"]]
+    groups = [*whole.summary["bought_groups"], *whole.summary["other_groups"]]
     assert sum(group["sellers"] for group in groups) == len(whole.costs) - len(whole.left)
     for part in ("bought_groups", "other_groups"):
-        sizes = [group["sellers"] for group in told[part]]
+        sizes = [group["sellers"] for group in whole.summary[part]]
         assert len(sizes) <= 1 or min(sizes) >= 10
 
 
@@ -393,10 +389,7 @@ def test_an_offline_campaign_is_quoted_once(trained, quoted, tmp_path):
 
 def test_two_commands_at_once_quote_and_train_once(tmp_path):
     campaign = campaign_in(tmp_path, GOOD.rules(100), *invented())
-    for name, command in (
-        ("quotes", ("quote", "reports.csv", "-o")),
-        ("model", ("train", "data.csv", "-o")),
-    ):
+    for name, command in (("quotes", ("quote", "reports.csv", "-o")), ("model", ("train", "data.csv", "-o"))):
         outputs = [
             f"{which}-{name}{'.csv' if name == 'quotes' else '.json'}" for which in ("first", "second")
         ]
@@ -502,11 +495,6 @@ def test_a_limit_of_delta_holds_over_the_campaigns_of_one_ledger(tmp_path, campa
         Running("quote", "reports.csv", "-o", "quotes.csv", cwd=campaign.folder, environment=place).wait(None)
         found.append(not (campaign / "quotes.csv").exists() or not campaign.quotes())
     assert found == refused
-
-
-def test_a_budget_that_sellers_could_be_paid_is_quoted_under_a_low_limit(tmp_path):
-    """60 sellers for 10 EUR are promised about 0.1 each, far below 1."""
-    campaign_in(tmp_path, GOOD.rules(100, budget=10, max_epsilon=1.0), *invented()).quote()
 
 
 def test_a_posted_price_under_a_low_limit_spends_its_budget(tmp_path):
@@ -624,8 +612,9 @@ def test_a_share_of_every_epsilon_buys_intervals_for_predictions_and_the_coeffic
     assert "90% interval of age" in campaign.run("show", "model.json").out
     campaign.certify()
     assert campaign.verify("--openings", "openings.json").json["passed"]
-    campaign.report()
-    assert "90% interval" in (campaign / "report.html").read_text(encoding="utf-8")
+    if delta is None:  # with one, a report takes seconds
+        campaign.report()
+        assert "90% interval" in (campaign / "report.html").read_text(encoding="utf-8")
 
 
 def test_epsilons_too_small_for_a_hessian_are_refused_before_anything_is_spent(tmp_path):

@@ -19,7 +19,7 @@ def rules_of(number, mechanism="offline", quotas=None, **objective):
     }
     for name, quota in (quotas or {}).items():
         groups[name]["quota"] = quota
-    return {**GOOD.rules(number, mechanism, **objective), "groups": groups}
+    return {**GOOD.rules(max(number, 100), mechanism, **objective), "groups": groups}
 
 
 def people_of(number, seed=0):

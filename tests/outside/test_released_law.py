@@ -161,22 +161,6 @@ def test_the_worst_density_ratio_is_within_the_epsilon_and_close_to_it(name):
     assert REACHED[name] * epsilon <= found <= epsilon
 
 
-@pytest.mark.parametrize("name", LAWS)
-def test_no_neighbour_and_output_drawn_at_random_exceeds_anybodys_epsilon(name):
-    law, rng = LAWS[name](), np.random.default_rng(0)
-    people, n = len(law.row_weights), law.features
-    largest = 0.0
-    for _ in range(150):
-        own, other, rest = (
-            law.shorten(3.0 * rng.normal(size=(count, n)))
-            for count in (law.rows, law.rows, people - law.rows)
-        )
-        labels = rng.integers(law.classes, size=people), rng.integers(law.classes, size=law.rows)
-        w = rng.normal(size=(200, law.blocks * n)) * rng.choice([0.3, 3.0, 30.0, 300.0], (200, 1))
-        largest = max(largest, np.abs(law.ratio(w, own, other, rest, labels)).max())
-    assert 0.3 < largest <= law.fitted.epsilons_[0]
-
-
 def test_a_ratio_above_the_epsilon_would_be_noticed():
     """The same search with two thirds of the noise: the epsilon is exceeded, and the search finds it."""
     law = LAWS["two classes"]()

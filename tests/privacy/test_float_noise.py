@@ -18,10 +18,7 @@ def unreachable(values, scale):
     sizes = np.abs(values)
     near = np.rint(np.exp(-sizes / scale) * 2.0**53)
     with np.errstate(divide="ignore", invalid="ignore"):
-        return ~np.any(
-            [-scale * np.log((near + k) * 2.0**-53) == sizes for k in range(-16, 17)],
-            axis=0,
-        )
+        return ~np.any([-scale * np.log((near + k) * 2.0**-53) == sizes for k in range(-16, 17)], axis=0)
 
 
 def violated(counts):

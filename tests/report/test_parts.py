@@ -8,10 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpmarket import (
-    InvalidInput,
-    Uniform,
-)
+from dpmarket import InvalidInput, Uniform
 from dpmarket.costs import parse_distribution
 from dpmarket.errors import Infeasible
 from dpmarket.mechanisms.objective import Objective

@@ -1,68 +1,10 @@
 """Somebody with a browser that has no script: follows links, fills forms in, presses buttons."""
 
-from html.parser import HTMLParser
 from urllib.parse import urlsplit
 
 from dpmarket.campaign.access import add_member, link_member
 from dpmarket.campaign.acts import OWNER
-
-
-class Seen(HTMLParser):
-    """A page, as a reader uses it: headings, visible text, links, forms."""
-
-    def __init__(self, answer):
-        super().__init__()
-        self.status, self.path, self.html = answer.status_code, answer.url.path, answer.text
-        self.bytes = len(answer.content)
-        self.text, self.heading, self.links, self.forms = "", "", [], []
-        self._open, self._form, self._option = [], None, None
-        self.feed(answer.text)
-
-    def handle_starttag(self, tag, attributes):
-        own = dict(attributes)
-        if tag == "a":
-            self.links.append(own.get("href"))
-        if tag == "form":
-            self._form = {
-                "action": own.get("action"),
-                "method": own.get("method"),
-                "values": {},
-                "names": set(),
-            }
-            self.forms.append(self._form)
-        if self._form is not None and tag in ("input", "select", "textarea", "button") and "name" in own:
-            self._form["names"].add(own["name"])
-            chosen = own.get("type") not in ("radio", "checkbox", "file") or "checked" in own
-            if tag == "input" and chosen:
-                self._form["values"][own["name"]] = own.get("value", "")
-            if tag == "select":
-                self._option = own["name"]
-                self._form["values"].setdefault(own["name"], "")
-            if tag == "textarea":
-                self._form["values"].setdefault(own["name"], "")
-        if tag == "option" and self._option and "selected" in own:
-            self._form["values"][self._option] = own.get("value", "")
-        self._open.append(tag)
-
-    def handle_endtag(self, tag):
-        if tag == "form":
-            self._form = None
-        if tag == "select":
-            self._option = None
-        while self._open and self._open.pop() != tag:
-            pass
-
-    def handle_data(self, text):
-        if {"script", "style", "title"} & set(self._open):
-            return
-        self.text += text
-        if "h1" in self._open:
-            self.heading += text
-
-    def form(self, action):
-        """Return the one form that goes there."""
-        (found,) = [form for form in self.forms if form["action"] == action]
-        return found
+from support.html_pages import Page
 
 
 class Reader:
@@ -83,20 +25,26 @@ class Reader:
         return answer
 
     def see(self, path):
-        return Seen(self.send("GET", path))
+        return Page(self.send("GET", path))
 
     def press(self, page, action, place=0, **values):
         """Send the form of a page that goes somewhere, with some fields filled in."""
-        form = [form for form in page.forms if (form["action"], form["method"]) == (action, "post")][place]
-        unknown = set(values) - form["names"]
+        form = [form for form in page.forms if (form.action, form.method) == (action, "post")][place]
+        unknown = set(values) - {*form.names, "act"}
         assert not unknown, unknown
-        return Seen(self.send("POST", action, data={**form["values"], **values}))
+        return Page(self.send("POST", action, data={**form.values, **values}))
 
     def enter(self, link):
         """Open a link and press its button."""
         path = self.link = urlsplit(link).path
         self.shop.clock.pass_(seconds=10)  # signing in is limited
         return self.press(self.see(path), path)
+
+
+def form_of(page, action):
+    """Return the one form of a page that goes there."""
+    (found,) = [form for form in page.forms if form.action == action]
+    return found
 
 
 def seller_of(shop, campaign, language="en-GB"):

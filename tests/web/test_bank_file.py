@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from dpmarket.web.client import Refused
-from support.readers import member_of
+from support.readers import form_of, member_of
 from support.shop import RULES, SOLD
 
 IBAN, PAYER = "AT611904300234573201", {"name": "A Clinic", "iban": "DE89 3704 0044 0532 0130 00"}
@@ -95,7 +95,7 @@ def test_other_currencies_have_no_such_file(shop):
     answer = asked(shop, payout)
     assert (answer.status_code, "EUR" in answer.json()["title"]) == (422, True)
     page = member_of(shop, "paymaster").see("/m/money")
-    assert f"/m/payouts/{payout}.xml" not in {form["action"] for form in page.forms}
+    assert f"/m/payouts/{payout}.xml" not in {form.action for form in page.forms}
 
 
 def test_the_paymasters_page_takes_a_table_of_accounts_and_gives_the_file(shop):
@@ -104,7 +104,7 @@ def test_the_paymasters_page_takes_a_table_of_accounts_and_gives_the_file(shop):
     action = f"/m/payouts/{payout}.xml"
     page = reader.see("/m/money")
     assert (page.status, page.path) == (200, "/m/money"), page.text
-    assert page.form(action)["names"] == {"accounts", "name", "iban", "day"}
+    assert form_of(page, action).names == {"accounts", "name", "iban", "day"}
     table = f"payee,name,iban\n'=one,One,{IBAN}\ntwo,Two,{IBAN}\n".encode()
     sent = {"data": {**PAYER, "day": DAY}, "files": {"accounts": ("accounts.csv", table, "text/csv")}}
     answer = reader.send("POST", action, **sent)

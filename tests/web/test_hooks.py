@@ -18,8 +18,7 @@ from dpmarket.campaign import schema
 from dpmarket.campaign.acts import OWNER, id_of
 from dpmarket.campaign.consent import add_consent
 from dpmarket.campaign.hooks import enter_hooks
-from dpmarket.campaign.retention import forget
-from dpmarket.campaign.worker import work
+from dpmarket.campaign.worker import forget, work
 from dpmarket.errors import MarketRefusal
 from dpmarket.web.client import Refused
 from dpmarket.web.methods import methods_of

@@ -10,7 +10,7 @@ from pydantic import Field, create_model
 
 from dpmarket.campaign.rules.rules_file import Rules, Sellers
 from dpmarket.web.folder import consent_texts
-from dpmarket.web.pages import language, rules_form, texts
+from dpmarket.web.pages import public, rules_form, texts
 from dpmarket.web.pages.rules_form import keys
 from support.readers import again, member_of, seller_of
 from support.shop import SOLD, open_shop
@@ -26,10 +26,10 @@ def placeholders(forms):
 
 def test_a_way_back_leads_to_this_service_and_is_read_in_no_time():
     for back in ("/", "/s", "/s/", "/s/choose", "/m/c-1.x/report.html"):
-        assert language.is_own(back)
+        assert public.is_own(back)
     # With a repetition inside a repetition the last one would take longer than anybody lives.
     for back in ("//evil.example", "/\\evil", "/s\n", "https://evil.example", "", f"/{'a' * 190}!"):
-        assert not language.is_own(back)
+        assert not public.is_own(back)
 
 
 def test_there_are_further_languages():

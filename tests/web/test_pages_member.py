@@ -4,7 +4,7 @@ import pytest
 
 from dpmarket.campaign.access import grant
 from dpmarket.campaign.acts import OWNER, id_of
-from support.readers import Reader, member_of, seller_of
+from support.readers import Reader, form_of, member_of, seller_of
 from support.shop import ASKED, RULES
 
 WORDED = {
@@ -77,7 +77,7 @@ def test_a_buyer_sees_the_questions_before_opening_and_nothing_is_sent_from_ther
     draft = shop.draft(rules=WORDED)
     page = buyer_of(shop, draft).see(f"/m/campaigns/{draft}/preview")
     assert "How old are you?" in page.text
-    assert [form["method"] for form in page.forms if "f0" in form["names"]] == [None]
+    assert [form.method for form in page.forms if "f0" in form.names] == ["get"]
 
 
 AGES = {
@@ -93,9 +93,9 @@ def test_a_forecast_is_made_of_a_public_table_and_ends_with_the_draft_it_was_mad
     reader, path = buyer_of(shop, draft), f"/m/campaigns/{draft}"
 
     def sent(table):
-        form = reader.see(path).form(f"{path}/ask_forecast")
+        form = form_of(reader.see(path), f"{path}/ask_forecast")
         files = {"sample": ("public.csv", table.encode(), "text/csv")}
-        reader.send("POST", f"{path}/ask_forecast", data=form["values"], files=files)
+        reader.send("POST", f"{path}/ask_forecast", data=form.values, files=files)
         assert "is being made" in reader.see(path).text
         shop.work()
         return reader.see(path)
@@ -131,7 +131,7 @@ def test_an_operator_enters_members_and_everybody_sees_who_did_what(shop):
     page = operator.press(
         operator.see("/m/people"), "/m/people/add_member", name="New colleague", role="auditor"
     )
-    place = [form["action"] for form in page.forms].count("/m/people/link_member") - 1  # the last member
+    place = [form.action for form in page.forms].count("/m/people/link_member") - 1  # the last member
     shown = operator.press(page, "/m/people/link_member", place)
     link = shown.html.split("<code>")[1].split("</code>")[0]
     colleague = Reader(shop)
@@ -150,11 +150,9 @@ def test_links_are_made_anew_revoked_and_given_as_a_file(shop):
     campaign = shop.open()
     operator = member_of(shop, "operator")
     path = f"/m/campaigns/{campaign}"
-    form = operator.see(path).form(f"{path}/invite")
+    form = form_of(operator.see(path), f"{path}/invite")
     shop.clock.pass_(hours=1)
-    answer = operator.send(
-        "POST", f"{path}/invite", data={**form["values"], "people": "=ann\nbob", "as": "csv"}
-    )
+    answer = operator.send("POST", f"{path}/invite", data={**form.values, "people": "=ann\nbob", "as": "csv"})
     assert answer.headers["content-type"].startswith("text/csv")
     lines = answer.text.split()
     assert lines[0] == "person,link"
@@ -165,8 +163,8 @@ def test_links_are_made_anew_revoked_and_given_as_a_file(shop):
     new = again.html.split("/i/")[1].split()[0].split("<")[0]
     assert shop.request("GET", "/api/v1/me", old).status_code == 401
     assert shop.request("GET", "/api/v1/me", new).status_code == 200
-    form = operator.see(path).form(f"{path}/reissue_links")
-    asked = operator.send("POST", f"{path}/revoke_links", data={**form["values"], "people": "bob"})
+    form = form_of(operator.see(path), f"{path}/reissue_links")
+    asked = operator.send("POST", f"{path}/revoke_links", data={**form.values, "people": "bob"})
     assert shop.request("GET", "/api/v1/me", new).status_code == 200
     assert "Revoke" in asked.text
     operator.send(
@@ -181,7 +179,7 @@ def test_several_members_of_one_buyer_work_on_a_campaign_that_others_do_not_see(
     first, second = buyer_of(shop, draft), member_of(shop, "buyer")
     operator = member_of(shop, "operator")
     people = operator.see("/m/people")
-    place = [form["action"] for form in people.forms].count("/m/people/set_subject") - 2
+    place = [form.action for form in people.forms].count("/m/people/set_subject") - 2
     operator.press(people, "/m/people/set_subject", place, subject="colleague@example.org")
     assert second.see(f"/m/campaigns/{draft}").status == 404
     first.press(

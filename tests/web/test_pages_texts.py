@@ -13,8 +13,7 @@ from dpmarket.errors import MarketRefusal
 from dpmarket.web.pages import texts
 from dpmarket.web.pages.forms import number_in
 from dpmarket.web.pages.member import amount_in
-from dpmarket.web.pages.menu import choices_of
-from dpmarket.web.pages.situations import SITUATIONS, situation_of
+from dpmarket.web.pages.standing import SITUATIONS, choices_of, situation_of
 from support.readers import member_of, seller_of
 from support.shop import RULES, SOLD
 
@@ -272,7 +271,7 @@ def test_hostile_titles_names_and_labels_stay_text(shop):
         assert one.status in (200, 422)
         assert "<script>alert" not in one.html
         assert HOSTILE in one.text
-        assert one.bytes < MOST
+        assert len(one.answer.content) < MOST
     done = reader.press(pages[5], "/s/deliver", f0="0.5", f1="0.25", f2=HOSTILE)
     assert done.path == "/s/payee"
 
@@ -283,7 +282,7 @@ def test_every_page_with_its_style_and_script_is_small(shop):
     page = reader.press(reader.press(reader.see("/s/consent"), "/s/consent"), "/s/reserve")
     buyer = member_of(shop, "buyer")
     for one in (page, buyer.see("/m/new"), buyer.see("/m"), reader.see("/s/consent"), reader.see("/verify")):
-        assert one.bytes + style + script < MOST
+        assert len(one.answer.content) + style + script < MOST
 
 
 def test_a_sellers_pages_never_show_another_seller_or_a_total(shop):

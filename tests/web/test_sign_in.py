@@ -18,7 +18,8 @@ from dpmarket.campaign.mail import handlers
 from dpmarket.campaign.worker import Methods, work
 from dpmarket.errors import FileProblem
 from dpmarket.web.folder import read_settings
-from support.readers import Reader, Seen
+from support.html_pages import Page
+from support.readers import Reader
 from support.shop import open_shop
 
 KEY = RSAKey.generate_key(2048, {"kid": "1", "alg": "RS256", "use": "sig"})
@@ -99,7 +100,7 @@ def come_back(reader, claims, **changed):
     Provider.claims = claims
     asked = ask(reader)
     query = {"code": "a code", "state": asked["state"], **changed}
-    return Seen(reader.send("GET", "/oidc/callback?" + "&".join(f"{k}={v}" for k, v in query.items())))
+    return Page(reader.send("GET", "/oidc/callback?" + "&".join(f"{k}={v}" for k, v in query.items())))
 
 
 def test_who_the_provider_names_is_signed_in_by_subject_or_verified_address(shop):

@@ -113,7 +113,7 @@ def best_guesses(
         How many models the rules will be tested on, and at which level.
     """
     scores = fitted_scores(pair, first, second)
-    scores += [_turned(score) for score in scores]
+    scores += [lambda outputs, score=score: -score(outputs) for score in scores]  # type: ignore[misc]
 
     def expected(right: Any, made: Any, doubt: float) -> FloatArray:
         tested = made * (tests / (len(first) + len(second)))
@@ -161,10 +161,6 @@ def _thresholds(
     shares = np.where((lows[None, :] < highs[:, None]) & (right > 0), shares, 0.0)
     i, j = np.unravel_index(int(shares.argmax()), shares.shape)
     return Guess(score, float(lows[j]), float(highs[i]), float(logit(min(shares[i, j], 1.0 - 1e-12))))
-
-
-def _turned(score: Score) -> Score:
-    return lambda outputs: -score(outputs)
 
 
 def _lower(right: Any, made: Any, deviations: float) -> FloatArray:

@@ -198,13 +198,7 @@ def member_by(c: sa.Connection, *names: str) -> int | None:
 
 
 def sign_in_by_name(tx: Tx, names: Sequence[str], lasts: timedelta) -> str:
-    """Return a session's token of the member whom a proxy or an identity provider names.
-
-    Raises
-    ------
-    MarketRefusal
-        No member has such a name.
-    """
+    """Return a session's token of the member whom a proxy or an identity provider names."""
     member = member_by(tx.c, *names)
     if member is None:
         raise nothing()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 import pydantic
 import sqlalchemy as sa
@@ -106,9 +106,6 @@ def announced_digest(c: sa.Connection, found: Campaign) -> str:
 
 def languages_of(c: sa.Connection, found: Campaign) -> list[str]:
     """Return the languages that a campaign's consent text is written in."""
-    query = sa.select(_text.language).where(_of(found)).order_by(_text.language)
+    mine = sa.and_(_text.kind == "consent", _text.version == found.consent)
+    query = sa.select(_text.language).where(mine).order_by(_text.language)
     return [str(one) for one in c.scalars(query)]
-
-
-def _of(found: Campaign) -> Any:
-    return sa.and_(_text.kind == "consent", _text.version == found.consent)

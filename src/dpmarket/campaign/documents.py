@@ -16,12 +16,12 @@ from dpmarket.campaign.acts import WORKER, Caller, act
 from dpmarket.campaign.certificate import certify_campaign
 from dpmarket.campaign.database import Market
 from dpmarket.campaign.seal import seal
-from dpmarket.campaign.transaction import Tx, value
+from dpmarket.campaign.transaction import Tx, body_of
 from dpmarket.campaign.unseal import operators_opener
 from dpmarket.certificates import Certificate
 from dpmarket.errors import FileProblem
 
-_own, _person, _document = schema.participation.c, schema.person.c, schema.document.c
+_own, _person = schema.participation.c, schema.person.c
 
 
 def certify_live(market: Market, campaign: int, sign: Callable[[Certificate], bytes] | None = None) -> bytes:
@@ -53,9 +53,7 @@ def enter_certificate(
     known = body_of(tx.c, campaign, "certificate")
     if known is not None:
         return known  # another worker was quicker
-    query = sa.select(_own.id, _person.digest).join(schema.person, _person.id == _own.person)
-    rows = tx.c.execute(query.where(_own.campaign == campaign))
-    people = {bytes(row.digest).hex(): int(row.id) for row in rows}
+    people = {digest.hex(): who for who, digest in _digests(tx.c, campaign).items()}
     for kind, body in documents.items():
         tx.add(schema.document, campaign=campaign, kind=kind, body=body, at=tx.now)
     values = {"campaign": campaign, "kind": "receipt", "at": tx.now}
@@ -84,19 +82,14 @@ def reported_costs(market: Market, campaign: int) -> dict[bytes, float] | None:
     sealed = document_of(market, campaign, "costs")
     if sealed is None:
         return None
-    with market.look() as c:
-        query = sa.select(_own.id, _person.digest).join(schema.person, _person.id == _own.person)
-        rows = c.execute(query.where(_own.campaign == campaign))
-        digests = {int(row.id): bytes(row.digest) for row in rows}
     opened = operators_opener(market).open(sealed, "costs", str(campaign))
     if opened is None:
         raise FileProblem("the reported costs were sealed to another key.")
-    table = pl.read_csv(opened)
-    return {digests[row["participation"]]: float(row["cost"]) for row in table.iter_rows(named=True)}
+    rows = pl.read_csv(opened, schema={"id": pl.String, "cost": pl.Float64}).iter_rows()
+    return {bytes.fromhex(name): cost for name, cost in rows}
 
 
-def body_of(c: sa.Connection, campaign: int, kind: str, whose: int | None = None) -> bytes | None:
-    """Return a campaign's document, or somebody's of it; None if there is none."""
-    mine = sa.and_(_document.campaign == campaign, _document.participation.is_not_distinct_from(whose))
-    found = value(c, sa.select(_document.body).where(mine, _document.kind == kind))
-    return None if found is None else bytes(found)
+def _digests(c: sa.Connection, campaign: int) -> dict[int, bytes]:
+    """Return the keyed digests of a campaign's people by participation."""
+    query = sa.select(_own.id, _person.digest).join(schema.person, _person.id == _own.person)
+    return {int(who): bytes(digest) for who, digest in c.execute(query.where(_own.campaign == campaign))}

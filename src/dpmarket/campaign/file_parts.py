@@ -127,13 +127,7 @@ def public_prices(rules: Rules) -> Prices | None:
 
 
 def many_files(pattern: str | os.PathLike[str]) -> list[Path]:
-    """Return the Parquet files of a pattern, or of a folder, by name.
-
-    Raises
-    ------
-    FileProblem
-        There are none, or some have another ending.
-    """
+    """Return the Parquet files of a pattern, or of a folder, by name; refuses files with another ending."""
     text = os.fspath(pattern)
     found = sorted(map(Path, glob.glob(os.path.join(text, "*.parquet") if os.path.isdir(text) else text)))
     if not found or any(one.suffix != ".parquet" for one in found):

@@ -78,13 +78,7 @@ def read_files(files: Sequence[QuotesFile]) -> list[pl.DataFrame]:
 
 
 def people_in(c: sa.Connection, found: Campaign) -> pl.DataFrame:
-    """Return everybody of a campaign's files who has no row, by digest, as ``decided_of`` returns rows.
-
-    Raises
-    ------
-    FileProblem
-        A file is missing or was changed.
-    """
+    """Return everybody of a campaign's files who has no row, by digest, as ``decided_of`` returns rows."""
     columns = {"name": pl.nth(0), "epsilon": pl.col("epsilon"), "payment": pl.col("payment_minor_units")}
     tables = [table.select(**columns) for table in read_files(files_of(c, found.id))]
     table = pl.concat(tables) if tables else pl.DataFrame(schema=_COLUMNS)
@@ -210,13 +204,7 @@ def void_rest(tx: Tx, found: Campaign) -> None:
 
 
 def refuse_limit(*, is_there: bool) -> None:
-    """Refuse a lifetime limit beside a campaign over many files, whose sellers have no accounts.
-
-    Raises
-    ------
-    MarketRefusal
-        There is one.
-    """
+    """Refuse a lifetime limit beside a campaign over many files, whose sellers have no accounts."""
     if is_there:
         raise MarketRefusal(
             "limit",
@@ -245,13 +233,7 @@ def filed_people(c: sa.Connection, campaign: int) -> pl.DataFrame | None:
 
 
 def refuse_channel(found: Campaign, channel: str) -> None:
-    """Refuse to train a campaign over many files from one file, and the other way round.
-
-    Raises
-    ------
-    MarketRefusal
-        Says what to do.
-    """
+    """Refuse to train a campaign over many files from one file, and the other way round."""
     if found.channel != channel:
         how = (
             "over many files: train it with --dask"

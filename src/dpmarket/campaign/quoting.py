@@ -190,7 +190,7 @@ def clear_campaign(market: Market, campaign: int, decide: Decide) -> str:
         return "cancelled"
     body, operator = None, market.operator_key()
     if operator is not None:
-        table = pl.DataFrame({"participation": who, "cost": costs})
+        table = pl.DataFrame({"id": reports.names, "cost": costs})
         body = seal(bytes(operator), table.write_csv().encode(), "costs", str(campaign))
     state = str(market.run(clear, WORKER, campaign, who, decision, body))
     return clear_campaign(market, campaign, decide) if state == "clearing" else state

@@ -36,11 +36,11 @@ from dpmarket.campaign.participations import end_all, of, pay_all, selling, sell
 from dpmarket.campaign.partitions import CHANNEL, enter_spending, filed_people
 from dpmarket.campaign.seal import Opener, destroy_key
 from dpmarket.campaign.staging import stage
-from dpmarket.campaign.transaction import Campaign, Tx, campaign_of, lock_campaign, require, step
+from dpmarket.campaign.transaction import Campaign, Tx, body_of, campaign_of, lock_campaign, require, step
 from dpmarket.errors import FileProblem
 
 _own, _person, _attempt = schema.participation.c, schema.person.c, schema.attempt.c
-_sealed, _document = schema.sealed.c, schema.document.c
+_sealed = schema.sealed.c
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,9 +160,7 @@ def _give_back(market: Market, caller: Caller, campaign: int, attempt: str) -> N
 def released(market: Market, campaign: int) -> bytes | None:
     """Return a campaign's released document; None if there is none."""
     with market.look() as c:
-        query = sa.select(_document.body).where(_document.campaign == campaign, _document.kind == "released")
-        found = c.scalar(query)
-    return None if found is None else bytes(found)
+        return body_of(c, campaign, "released")
 
 
 def _refuse_absent(market: Market, campaign: int, source: RecordSource) -> None:

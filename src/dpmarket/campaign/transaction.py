@@ -249,6 +249,14 @@ def participation_of(tx: Tx, identity: int) -> Participation:
 _CAMPAIGNS = sa.select(*(_of[field.name] for field in fields(Campaign)))
 
 
+def body_of(c: sa.Connection, campaign: int, kind: str, whose: int | None = None) -> bytes | None:
+    """Return a campaign's document, or somebody's of it; None if there is none."""
+    own = schema.document.c
+    mine = sa.and_(own.campaign == campaign, own.participation.is_not_distinct_from(whose))
+    found = value(c, sa.select(own.body).where(mine, own.kind == kind))
+    return None if found is None else bytes(found)
+
+
 def campaign_of(c: sa.Connection, campaign: int, query: Any = _CAMPAIGNS) -> Campaign:
     """Return a campaign's row."""
     row = c.execute(query.where(_of.id == campaign)).one_or_none()

@@ -18,12 +18,12 @@ from dpmarket.campaign import schema
 from dpmarket.campaign.database import Market
 from dpmarket.campaign.jobs import Job
 from dpmarket.campaign.seal import OPERATOR, Opener, ShortKey, seal
-from dpmarket.campaign.transaction import new_id, nothing, value
+from dpmarket.campaign.transaction import body_of, new_id, nothing
 from dpmarket.errors import FileProblem
 
 WAIT_SECONDS = 20.0
 _PAUSE = 0.03
-_job, _seller, _own, _document = schema.job.c, schema.seller.c, schema.participation.c, schema.document.c
+_job, _seller, _own = schema.job.c, schema.seller.c, schema.participation.c
 
 
 def unsealed_document(market: Market, campaign: int, kind: str) -> bytes:
@@ -66,9 +66,8 @@ def answer_unseal(market: Market, job: Job) -> bytes:
 
 def _opened(c: sa.Connection, opener: Opener, asked: dict[str, Any]) -> bytes | None:
     kind, campaign = str(asked["document"]), int(asked["campaign"])
-    mine = sa.and_(_document.campaign == campaign, _document.kind == kind)
-    body = value(c, sa.select(_document.body).where(mine, _document.participation.is_(None)))
-    return None if body is None else opener.open(bytes(body), kind, str(campaign))
+    body = body_of(c, campaign, kind)
+    return None if body is None else opener.open(body, kind, str(campaign))
 
 
 def _payees(c: sa.Connection, opener: Opener, asked: dict[str, Any]) -> bytes:

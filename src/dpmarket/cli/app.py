@@ -23,7 +23,6 @@ from dpmarket.cli import (
     menu,
     plan,
     report,
-    retrying,
     serve,
 )
 from dpmarket.errors import DpmarketError, FileProblem
@@ -76,7 +75,7 @@ app.add_typer(audit.app, name="audit")
 app.command(epilog="Example: dpmarket serve hospital")(serve.serve)
 app.command(epilog="Example: dpmarket worker hospital")(serve.worker)
 app.add_typer(members.app, name="member")
-app.command(epilog="Example: dpmarket retry hospital")(retrying.retry)
+app.command(epilog="Example: dpmarket retry hospital")(serve.retry)
 app.command(epilog="Example: dpmarket demo")(demo.demo)
 
 

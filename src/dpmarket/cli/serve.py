@@ -1,4 +1,4 @@
-"""``dpmarket serve`` and ``worker``: a live market over HTTP; and making its folder."""
+"""``dpmarket serve``, ``worker`` and ``retry``: a live market over HTTP; and making its folder."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dpmarket.cli.arguments import JsonFlag
 from dpmarket.errors import FileProblem
+from dpmarket.files import to_json
 
 if TYPE_CHECKING:
     from dpmarket.web.folder import NewMember
@@ -89,3 +91,21 @@ def need_extra() -> None:
     for name in ("fastapi", "uvicorn", "httpx", "pydantic_settings", "prometheus_client", "cryptography"):
         if importlib.util.find_spec(name) is None:
             raise FileProblem("this needs the extra 'service': pip install 'dpmarket[service]'.")
+
+
+def retry(
+    folder: Folder,
+    perhaps_sent: Annotated[
+        bool, typer.Option("--perhaps-sent", help="Mails that may have gone out as well: people may get two.")
+    ] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Let a worker do failed jobs and mails once more, after the cause was mended (see 'dpmarket check')."""
+    need_extra()
+    from dpmarket.campaign import jobs as queue
+    from dpmarket.campaign.acts import OWNER
+    from dpmarket.web.folder import opened_folder
+
+    with opened_folder(folder) as (market, _):
+        jobs = market.run(queue.retry, OWNER, perhaps_sent)
+    typer.echo(to_json({"jobs": jobs}) if as_json else f"{jobs} jobs wait for a worker.", nl=not as_json)

@@ -120,10 +120,11 @@ class VirtualCost:
 
     def __call__(self, costs: Costs) -> Costs:
         """Return the virtual cost, elementwise; infinite above the reserve price."""
-        return pointwise(self._at, checks.numbers, "costs", costs)
 
-    def _at(self, costs: FloatArray) -> FloatArray:
-        return np.where(costs > self.reserve_price, math.inf, np.interp(costs, self.knots, self.values))
+        def at(c: FloatArray) -> FloatArray:
+            return np.where(c > self.reserve_price, math.inf, np.interp(c, self.knots, self.values))
+
+        return pointwise(at, checks.numbers, "costs", costs)
 
     def inverse(self, values: Costs) -> Costs:
         """Return the highest cost whose virtual cost is at most this, elementwise; NaN if there is none."""

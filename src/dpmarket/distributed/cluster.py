@@ -136,7 +136,9 @@ def shared_ids(parts: Parts, ids: Callable[[Any], Any]) -> int:
 
 
 def _hashes(part: Any, ids: Callable[[Any], Any], key: int) -> pl.Series:
-    return pl.Series(list(map(str, ids(part))), dtype=pl.String).hash(key).sort()
+    # Equal numbers are one id, whatever type each part has them in.
+    numbers = (int(one) if isinstance(one, float) and one.is_integer() else one for one in ids(part))
+    return pl.Series(list(map(str, numbers)), dtype=pl.String).hash(key).sort()
 
 
 def _between(hashes: pl.Series, ends: Any) -> Any:

@@ -35,13 +35,7 @@ def excel_columns(place: Source, name: str) -> list[str]:
 
 
 def read_excel(place: Source, name: str, columns: Sequence[str], texts: Sequence[str]) -> pl.DataFrame:
-    """Return columns of an Excel file: numbers as floats, everything else and ``texts`` as texts.
-
-    Raises
-    ------
-    FileProblem
-        With what to do about it; a message has no value of the table.
-    """
+    """Return columns of an Excel file: numbers as floats, everything else and ``texts`` as texts."""
     has_formulas = _refuse_odd(place, name)
     header, *rows = _rows(_sheet(place, name), name)
     while rows and all(cell.value is None for cell in rows[-1]):

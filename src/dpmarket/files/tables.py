@@ -31,6 +31,7 @@ from dpmarket.files.untrusted import (
 from dpmarket.progress import tell_reading
 
 _HEAD = 1 << 16  # bytes
+_LARGEST_WHOLE = 10**15  # beyond it floats are no ids
 _READ = {".csv": ".csv", ".tsv": ".csv", ".txt": ".csv", ".xlsx": ".xlsx", ".parquet": ".parquet"}
 _STARTS = {b"PAR1": ".parquet", b"PK\x03\x04": ".xlsx"}
 _UTF_16, _SEP = (b"\xff\xfe", b"\xfe\xff"), (b"sep=", b"\xef\xbb\xbfsep=")
@@ -69,7 +70,7 @@ def read_table(
     place, kind = _open(source)
     name = _name(source)
     _refuse_unreadable(place, kind, name)
-    mark = separator_of(_head(place)) if kind == ".csv" else ","
+    mark = separator_of(_head(place).decode("latin-1")) if kind == ".csv" else ","
     try:
         written = _header(place, kind, name, mark)
         there = [one.strip() for one in written]
@@ -129,7 +130,7 @@ def column_names(source: str | os.PathLike[str] | bytes) -> list[str]:
     name = _name(source)
     _refuse_unreadable(place, kind, name)
     try:
-        mark = separator_of(_head(place)) if kind == ".csv" else ","
+        mark = separator_of(_head(place).decode("latin-1")) if kind == ".csv" else ","
         return [one.strip() for one in _header(place, kind, name, mark)]
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, UnicodeDecodeError):
         raise FileProblem(f"cannot understand {name} as a table.") from None
@@ -237,8 +238,7 @@ def _open(source: str | os.PathLike[str] | bytes) -> tuple[Source, str]:
     kind = _kind(path, _READ)
     if kind != ".csv":
         return path, kind
-    with path.open("rb") as file:
-        head = file.read(_HEAD)
+    head = _head(path)
     is_usual = not head.startswith((*_UTF_16, *_SEP)) and (b"\n" in head or b"\r" not in head)
     return (path if is_usual else _plain(read_bytes(path))), kind
 
@@ -260,11 +260,11 @@ def _plain(data: bytes) -> bytes:
     return data if b"\n" in data[:_HEAD] else data.replace(b"\r", b"\n")
 
 
-def _head(place: Source) -> str:
+def _head(place: Source) -> bytes:
     if isinstance(place, Path):
         with place.open("rb") as file:
-            return file.read(_HEAD).decode("latin-1")
-    return place[:_HEAD].decode("latin-1")
+            return file.read(_HEAD)
+    return place[:_HEAD]
 
 
 def _not_a_table(place: Source, kind: str, name: str, mark: str) -> str:
@@ -305,11 +305,7 @@ def _header(place: Source, kind: str, name: str, mark: str) -> list[str]:
 
 def _beginning(place: Source) -> Path | io.BytesIO:
     """Return the first line of long CSV if it is the header for sure, otherwise all of it."""
-    if isinstance(place, Path):
-        with place.open("rb") as file:
-            head = file.read(_HEAD)
-    else:
-        head = place[:_HEAD]
+    head = _head(place)
     line, end, _ = head.partition(b"\n")
     # A line end in quotes is none; what begins with a blank line is polars' to refuse.
     is_header = len(head) == _HEAD and end and line.strip() and b'"' not in line
@@ -347,6 +343,11 @@ def _read_csv(place: Source, mark: str, columns: Mapping[str, str], numbers: Seq
 def _as_text(table: pl.DataFrame, column: str, name: str) -> pl.Series:
     values = table.get_column(column)
     try:
+        if values.dtype.is_float():  # a whole number is the same id wherever it stands
+            whole = pl.col(column).cast(pl.Int64, strict=False)
+            is_whole = (whole.cast(values.dtype) == pl.col(column)) & (whole.abs() < _LARGEST_WHOLE)
+            text = pl.when(is_whole).then(whole.cast(pl.String)).otherwise(pl.col(column).cast(pl.String))
+            return table.select(text.alias(column)).to_series()
         if not values.dtype.is_nested():
             return values.cast(pl.String)
     except pl.exceptions.PolarsError:  # its words quote a cell

@@ -28,13 +28,7 @@ def most_unpacked(size: int) -> int:
 
 
 def refuse_unreadable_csv(source: Source, name: str) -> None:
-    """Say in a clear word what the beginning of a file tells about one that is no CSV.
-
-    Raises
-    ------
-    FileProblem
-        Something compressed, or a header row without end.
-    """
+    """Say in a clear word what the beginning of a file tells about one that is no CSV."""
     head = _head(source, name)
     for mark, kind in _PACKED.items():
         # Two letters may begin an honest header; what follows them in a compressed file is no text.
@@ -48,13 +42,7 @@ def refuse_unreadable_csv(source: Source, name: str) -> None:
 
 
 def refuse_unreadable_parquet(source: Source, name: str) -> None:
-    """Refuse what is no Parquet, or would unpack to far more than its size, or to too many columns.
-
-    Raises
-    ------
-    FileProblem
-        With the reason.
-    """
+    """Refuse what is no Parquet, or would unpack to far more than its size, or to too many columns."""
     try:
         found = parquet_size(source)
     except InvalidInput as problem:

@@ -279,13 +279,7 @@ _KINDS: tuple[tuple[type[Any], tuple[str, ...]], ...] = (
 
 
 def column_from(name: str, declared: Any) -> Column:
-    """Return a column from a declaration: a column already, or the plain data of ``to_dict``.
-
-    Raises
-    ------
-    InvalidInput
-        For anything else, with the column's name.
-    """
+    """Return a column from a declaration: a column already, or the plain data of ``to_dict``."""
     if isinstance(declared, Numbers | Dates | Categories | YesNo):
         return declared
     if isinstance(declared, Mapping):

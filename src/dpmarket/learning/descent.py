@@ -154,20 +154,8 @@ def _step(loss: Loss) -> float:
 def responses(descent: Descent, loss: Loss, curvatures: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return how an error of the gradient moves the result of a descent on a quadratic.
 
-    Parameters
-    ----------
-    descent
-        The public noise.
-    loss
-        The loss.
-    curvatures
-        Eigenvalues of the Hessian, shape (d,).
-
-    Returns
-    -------
-    tuple
-        For each eigenvalue: the effect of an error of 1 in every step, and the root of the sum of squares of
-        the effects of errors in single steps.
+    For each of the Hessian's eigenvalues it is the effect of an error of 1 in every step, and the root of the
+    sum of squares of the effects of errors in single steps.
     """
     slope = np.maximum(curvatures, 0.0) + _RIDGE * loss.curvature
     # What an error in one step has done to the coefficients j steps later.

@@ -95,7 +95,10 @@ class CoefficientSummary:
 
     def __repr__(self) -> str:
         columns = self._columns()
-        texts = [[name, *_texts(values)] for name, values in columns.items()]
+        texts = [
+            [name, *(value if isinstance(value, str) else f"{value:.4g}" for value in values)]
+            for name, values in columns.items()
+        ]
         widths = [max(len(text) for text in column) for column in texts]
         lines = [
             "  ".join(f"{text:<{w}}" if k == 0 else f"{text:>{w}}" for k, (text, w) in enumerate(row))
@@ -128,10 +131,6 @@ class CoefficientSummary:
         axes.set_xlabel("coefficient" + (" (approximate)" if self.approximate else ""))
         axes.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
         return axes
-
-
-def _texts(values: list[Any]) -> list[str]:
-    return [value if isinstance(value, str) else f"{value:.4g}" for value in values]
 
 
 class IntervalsMixin:
@@ -226,7 +225,8 @@ class IntervalsMixin:
         directions = (centred[:, None, :, None] * np.diag(units)[None, :, None, :]).reshape(k, n, k * n)
         order = [directions[:, :features].reshape(-1, k * n), directions[:, features:].reshape(-1, k * n)]
         estimates = released(self, norm) * units
-        flat = [estimates[:, :features].ravel(), estimates[:, features:].ravel() + _center(self)]
+        center = float(getattr(self, "center", 0.0))
+        flat = [estimates[:, :features].ravel(), estimates[:, features:].ravel() + center]
         wanted, values = np.vstack(order), np.concatenate(flat)
         sampling, noise = spread.parts(wanted)
         half = spread.half_widths(wanted, level)
@@ -240,10 +240,6 @@ class IntervalsMixin:
             level=float(level),
             approximate=spread.approximate,
         )
-
-
-def _center(model: Any) -> float:
-    return float(getattr(model, "center", 0.0))
 
 
 def _names(model: Any, norm: NoiseNorm) -> tuple[str, ...]:

@@ -15,10 +15,7 @@ from dpmarket.errors import InvalidInput
 def read_classes(declared: Sequence[Any] | None, y: Any) -> np.ndarray[Any, Any]:
     """Return the classes, of two the negative first: the declared ones, or those found in ``y``, sorted.
 
-    Raises
-    ------
-    InvalidInput
-        If there are fewer than two. The message has no label.
+    Fewer than two are refused, in a message without a label.
     """
     if declared is not None:
         try:

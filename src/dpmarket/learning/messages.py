@@ -39,13 +39,7 @@ _WHY_NOT = {
 
 
 def refuse_arguments(where: str, arguments: Mapping[str, Any]) -> None:
-    """Refuse all of these arguments, with a reason where there is one.
-
-    Raises
-    ------
-    TypeError
-        If there are any, as Python would.
-    """
+    """Refuse all of these arguments, with a reason where there is one, by a TypeError as Python would."""
     for name in arguments:
         raise TypeError(_WHY_NOT.get(name, f"{where}() got an unexpected keyword argument {name!r}"))
 

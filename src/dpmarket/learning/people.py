@@ -140,12 +140,8 @@ def refuse_other_index(X: Any, epsilons: Any, people: Any, **more: Any) -> None:
     """Refuse budgets, owners and ``more``, such as labels, that carry another pandas index than the records.
 
     Arrays go by position, pandas by index: budgets sorted otherwise than the records would go to the wrong
-    people without a sign, and labels would count with the weights of others.
-
-    Raises
-    ------
-    InvalidInput
-        If they do, or if budgets per person have an index other than the numbers from 0.
+    people without a sign, and labels would count with the weights of others. Budgets per person have the
+    numbers from 0 as their index.
     """
     index = _index_of(epsilons)
     if people is not None and index is not None and not np.array_equal(index, np.arange(len(index))):

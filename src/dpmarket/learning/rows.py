@@ -143,12 +143,7 @@ def rounding_scales(rows: Rows, norm: NoiseNorm | None = None) -> FloatArray:
     """Return factors that shorten rows which are too long by rounding only, up to 4 units in the last place.
 
     Scaling a row to norm 1 in floats often ends a unit above; that is nobody's mistake. Empty if no row needs
-    one. The norm is Euclidean if none is given.
-
-    Raises
-    ------
-    InvalidInput
-        With the number of rows that take part and are longer than that. The message has no value.
+    one. The norm is Euclidean if none is given. Longer rows are refused by their number.
     """
     beyond = 0
     parts = []
@@ -169,12 +164,8 @@ def rounding_scales(rows: Rows, norm: NoiseNorm | None = None) -> FloatArray:
 def clipping_scales(rows: Rows, norm: NoiseNorm | None = None) -> FloatArray:
     """Return factors, one per record, that make every row at most 1 long: exactly 1 where it is already.
 
-    The factor of a row is a function of that row alone. Empty if no row needs one.
-
-    Raises
-    ------
-    InvalidInput
-        If a number in a row is above 1e150, so that the row's length leaves the range of floats.
+    The factor of a row is a function of that row alone. Empty if no row needs one. Numbers
+    above 1e150 are refused: a row of them is longer than floats can say.
     """
     return _of_all(rows, [scales_for(block.x, norm) for block in rows.active().blocks()])
 

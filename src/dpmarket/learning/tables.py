@@ -100,7 +100,8 @@ def _of_public_data(public: PublicData) -> dict[str, Column]:
 
 
 def _of_values(name: str, values: Any, most_categories: int) -> Column:
-    known = [value for value in _plain(values) if not (value is None or value != value)]
+    plain = values.tolist() if isinstance(values, np.ndarray) else values
+    known = [value for value in plain if not (value is None or value != value)]
     gaps = len(known) < len(values)
     if not known:
         raise InvalidInput(f"expected a value in the public column {name!r}, found gaps only.")
@@ -123,7 +124,3 @@ def _numbers(known: list[Any]) -> Numbers:
     if not spread > 0.0 or not math.isfinite(spread):
         spread = max(1.0, abs(centre))
     return Numbers(centre - spread, centre + spread, missing=centre)
-
-
-def _plain(values: Any) -> list[Any]:
-    return values.tolist() if isinstance(values, np.ndarray) else list(values)

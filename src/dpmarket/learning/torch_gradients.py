@@ -193,10 +193,7 @@ def refuse_unusable(
 ) -> None:
     """Try a module and its loss on two public records of zeros, and refuse what they cannot do.
 
-    Raises
-    ------
-    InvalidInput
-        With torch's own words, which can quote nothing private.
+    Torch's own words are repeated, which can quote nothing private.
     """
     zeros, labels = torch.zeros((2, *shape), dtype=network.dtype), torch.as_tensor([label, label])
     try:

@@ -377,13 +377,7 @@ def log_cosh_loss(width: float, label_bound: float = 2.0**10) -> SigmoidLoss:
 
 
 def loss_from(data: Any) -> SigmoidLoss | Softmax:
-    """Return the loss that ``to_dict`` described.
-
-    Raises
-    ------
-    InvalidInput
-        For anything else.
-    """
+    """Return the loss that ``to_dict`` described; refuses anything else."""
     if isinstance(data, dict):
         rest = {name: value for name, value in data.items() if name != "kind"}
         if data.get("kind") == "softmax" and set(rest) == {"classes"}:

@@ -176,13 +176,7 @@ class SeededNoise(_NoiseFromBits):
 
 
 def entropy(count: int) -> bytes:
-    """Return so many random bytes of the operating system.
-
-    Raises
-    ------
-    EntropyUnavailable
-        It gives none, or fewer.
-    """
+    """Return so many random bytes of the operating system, or refuse if it gives fewer."""
     try:
         found = os.urandom(count)
     except (OSError, NotImplementedError) as error:

@@ -291,13 +291,7 @@ class Release:
 
 
 def reach_of(loss: Loss, private: Literal["records", "labels"]) -> float:
-    """Return S, or half of what another label moves where features are public.
-
-    Raises
-    ------
-    InvalidInput
-        If the loss offers no label-only privacy.
-    """
+    """Return S; where features are public half of what a label moves, which must move the target alone."""
     if private == "records":
         return loss.reach
     if private != "labels":

@@ -65,13 +65,6 @@ def save(figure: Figure, path: str | Path, *, overwrite: bool = False) -> Path:
     """Write ``figure`` to ``path``, whole or not at all, in the format of its ending: svg, png or pdf.
 
     The same figure gives the same bytes: no date is written.
-
-    Raises
-    ------
-    InvalidInput
-        Another ending.
-    FileProblem
-        The file exists and may not be overwritten, or cannot be written.
     """
     target = Path(path)
     ending = target.suffix.lower()

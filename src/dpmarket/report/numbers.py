@@ -11,7 +11,6 @@ from dpmarket.arrays import FloatArray, read_only
 from dpmarket.audit import Audit, PrivacyFindings
 from dpmarket.campaign.rules.released import StatisticsFile
 from dpmarket.report.evidence import KEPT
-from dpmarket.statistics import ReleasedStatistic
 
 
 @dataclass(frozen=True)
@@ -60,14 +59,10 @@ def numbers_in(statistics: StatisticsFile) -> Numbers:
     )
 
 
-def _spent_by(release: ReleasedStatistic) -> Fraction:
-    """Return what a release spent on everybody together, exactly."""
-    return release.total_weight * Fraction(2) ** release.unit_exponent
-
-
 def spending_of(statistics: StatisticsFile, weights: FloatArray, promises: FloatArray) -> tuple[str, Audit]:
     """Check that everybody's weight costs at most the epsilon, and all of them no more than was released."""
-    told = sum((_spent_by(release) for release in statistics.releases().values()), Fraction(0))
+    releases = statistics.releases().values()
+    told = sum((one.total_weight * Fraction(2) ** one.unit_exponent for one in releases), Fraction(0))
     exceeded = int(np.sum(weights > promises))
     # What several rounds bought together is split between them, and the parts are rounded up.
     lost = sum(map(Fraction, weights.tolist()), Fraction(0)) > told * (1 + Fraction(1, 1 << 40))

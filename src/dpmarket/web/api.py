@@ -20,12 +20,11 @@ from pydantic import AfterValidator, AwareDatetime, Field, StringConstraints
 from dpmarket.campaign import hooks, jobs, mail, views  # noqa: F401  some have acts to serve
 from dpmarket.campaign.access import Member, list_members
 from dpmarket.campaign.acts import ACTS, Act, Caller, Id, shown_id
-from dpmarket.campaign.bank_file import BankAccount, Payment, bank_format
+from dpmarket.campaign.bank_file import FORMATS, BankAccount, Payment, bank_format
 from dpmarket.campaign.consent import ConsentPage
 from dpmarket.campaign.opening import draft_of, opening_of
 from dpmarket.campaign.oversight import Deed, deeds_after
 from dpmarket.campaign.panel import show_secret
-from dpmarket.campaign.payout_files import FORMATS
 from dpmarket.campaign.payouts import Payout, payout_lines
 from dpmarket.campaign.rules.encoding import encode_record
 from dpmarket.campaign.rules.rules_file import check_rules, rules_from

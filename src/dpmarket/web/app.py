@@ -11,8 +11,8 @@ from dpmarket.version import __version__
 from dpmarket.web import api, sign_in, single_sign_on
 from dpmarket.web.guard import Application, Guard
 from dpmarket.web.metrics import Metrics, Watch
-from dpmarket.web.pages import brand, drafts, language, member, money, operator, panels, seller, verify
-from dpmarket.web.pages.refusals import page_of
+from dpmarket.web.pages import brand, drafts, member, money, operator, panels, public, seller
+from dpmarket.web.pages.rendering import page_of
 from dpmarket.web.problems import Problem, documented, tell_refusals
 from dpmarket.web.service import Service
 from dpmarket.web.settings import Settings
@@ -59,7 +59,7 @@ def make_routes() -> FastAPI:
     )
     for router in (api.router, api.health, single_sign_on.router, sign_in.router):
         app.include_router(router, responses=documented(405, 421, 500))
-    for pages in (panels, seller, drafts, operator, money, member, verify, language, brand):
+    for pages in (panels, seller, drafts, operator, money, member, public, brand):
         app.include_router(pages.router)
     tell_refusals(app, api.known_names(), page_of)
     document = app.state.document = _document(app)

@@ -20,6 +20,7 @@ from dpmarket.web.logs import LOGGER
 from dpmarket.web.problems import problem
 
 _BOOKS_SECONDS = 60.0
+_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
@@ -104,7 +105,9 @@ class Watch:
                 await problem(500)(scope, receive, watched)
         finally:
             seconds = time.perf_counter() - begun
-            route, method = _template(scope), _method(scope)
+            # The route's template: a path itself may hold a token.
+            route = str(getattr(scope.get("route"), "path", "none"))
+            method = scope["method"] if scope["method"] in _METHODS else "other"
             self._metrics.seconds.labels(method, route).observe(seconds)
             self._metrics.requests.labels(method, route, str(status)).inc()
             fields = {
@@ -117,13 +120,3 @@ class Watch:
             if "dpmarket.kind" in scope:
                 fields["error"] = scope["dpmarket.kind"]
             LOGGER.info("request", extra={"fields": fields})
-
-
-def _template(scope: Scope) -> str:
-    """Return the route's template: a path itself may hold a token."""
-    return str(getattr(scope.get("route"), "path", "none"))
-
-
-def _method(scope: Scope) -> str:
-    known = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
-    return scope["method"] if scope["method"] in known else "other"

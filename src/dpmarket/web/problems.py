@@ -115,7 +115,8 @@ def describe(refusal: Exception, known: frozenset[str]) -> Description:
     """Describe a refusal; ``known`` names may be shown as places."""
     match refusal:
         case RequestValidationError():
-            found = [(_place(error, known), _kind(error)) for error in refusal.errors()]
+            kinds = {"extra_forbidden": "unknown key"}
+            found = [(_place(one, known), kinds.get(one["type"], one["type"])) for one in refusal.errors()]
             return Description(422, "invalid", list(dict.fromkeys(found)))
         case MarketRefusal():
             title = None if refusal.kind == "unknown" else str(refusal)
@@ -168,7 +169,3 @@ def _place(error: Mapping[str, Any], known: frozenset[str]) -> str:
         parts = parts[:-1]
     told = [str(part) if isinstance(part, int) or part in known else "*" for part in parts]
     return ".".join(told)
-
-
-def _kind(error: Mapping[str, Any]) -> str:
-    return {"extra_forbidden": "unknown key", "missing": "missing"}.get(error["type"], str(error["type"]))

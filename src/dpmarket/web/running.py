@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 from dpmarket.campaign.database import Market
 from dpmarket.campaign.hooks import KIND, enter_hooks
 from dpmarket.campaign.mail import enter_mails
-from dpmarket.campaign.retention import forget
-from dpmarket.campaign.worker import Methods, tidy, work
+from dpmarket.campaign.worker import Methods, forget, tidy, work
 from dpmarket.errors import FileProblem
 from dpmarket.web.folder import opened
 from dpmarket.web.logs import log_event

@@ -147,13 +147,7 @@ class Settings(BaseSettings):
         return self.state or self.folder / "state"
 
     def refuse_unlisted(self, model: str | None) -> None:
-        """Refuse rules that name a torch model which is not listed here.
-
-        Raises
-        ------
-        MarketRefusal
-            It is not.
-        """
+        """Refuse rules that name a torch model which is not listed here."""
         if model is not None and model not in [one.strip() for one in self.torch_factories.split(",")]:
             words = "expected a model that the operator of this service lists"
             raise MarketRefusal("invalid", f"training.model: {words}, got {model}.")

@@ -203,7 +203,7 @@ class Field:
         if self.name == OUTCOME:
             return codes if self.kind == "number" else codes.astype(np.int64)
         if self.kind == "number":
-            return codes if not self.gaps else _with_gaps(codes, codes.tolist())
+            return [None if math.isnan(code) else code for code in codes.tolist()] if self.gaps else codes
         if self.kind == "truth" and not self.gaps:
             return codes == 1.0
         decode = {"truth": lambda code: code == 1.0, "choice": self._level, "date": _date}[self.kind]
@@ -215,10 +215,6 @@ class Field:
 
 def _date(code: float) -> datetime.date:
     return datetime.date.fromordinal(int(code))
-
-
-def _with_gaps(codes: FloatArray, values: list[float]) -> list[float | None]:
-    return [None if gap else value for value, gap in zip(values, np.isnan(codes).tolist(), strict=True)]
 
 
 def fields_of(rules: Rules) -> list[Field]:

@@ -33,10 +33,7 @@ def stated_loss(rules: Rules) -> dict[str, Any]:
 def network_of(rules: Rules) -> dict[str, Any]:
     """Return what the factory makes: parameters of an estimator, ``module`` among them.
 
-    Raises
-    ------
-    FileProblem
-        Its code is not here or has another digest, or the module does not have the announced weights.
+    Refuses code that is not here or has another digest, and a module without the announced weights.
     """
     from dpmarket.learning.torch_factory import made_by
     from dpmarket.learning.torch_gradients import Network  # takes torch along

@@ -86,8 +86,7 @@ class Market:
 
     def is_sold(self, epsilon: float) -> bool:
         """Whether so much may be bought."""
-        table = self.table
-        return bool(table["shares"] is None or epsilon <= table["epsilons"][-1] * (1.0 + float(_CLOSE)))
+        return bool(self.table["shares"] is None or epsilon <= self.table["epsilons"][-1] * (1.0 + 1e-9))
 
     def amount(self, epsilon: float, column: str = "costs") -> Fraction:
         """Return the cost function of an epsilon, or its share of the release, by the announced table."""
@@ -153,10 +152,9 @@ def market_problems(body: Part, delta: float) -> list[str]:
     groups, prices, is_split = market["groups"], market["prices"], mechanism == "cross-priced"
     needs_tables = mechanism in ("offline", "cross-priced")
     tables = [group["virtual_cost"] for group in groups]
-    total = math.fsum(group["share"] for group in groups)
     named = len({group["name"] for group in groups}) == len(groups) <= _MOST_GROUPS
     tests = {
-        "groups": named and abs(total - 1.0) <= 1e-9,
+        "groups": named and abs(math.fsum(group["share"] for group in groups) - 1.0) <= 1e-9,
         "virtual_cost": all(_is_virtual_cost(table) if table else not needs_tables for table in tables),
         "objective": market["objective"] is not None or not needs_tables,
         "epsilon_cost": _is_epsilon_cost(market["epsilon_cost"]),

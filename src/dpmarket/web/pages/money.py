@@ -8,9 +8,8 @@ import polars as pl
 from fastapi import APIRouter, Response
 
 from dpmarket.campaign import views
-from dpmarket.campaign.bank_file import BankAccount, bank_format, read_accounts
+from dpmarket.campaign.bank_file import FORMATS, BankAccount, bank_format, read_accounts
 from dpmarket.campaign.oversight import list_entries
-from dpmarket.campaign.payout_files import FORMATS
 from dpmarket.campaign.rules.amounts import money_text
 from dpmarket.campaign.transaction import nothing
 from dpmarket.errors import FileProblem, InvalidInput, MarketRefusal

@@ -1,4 +1,4 @@
-"""Templates and values as answers, in the reader's language."""
+"""Templates, values and refusals as answers, in the reader's language and without a private value."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from dpmarket.campaign.acts import shown_id
+from dpmarket.errors import MarketRefusal
 from dpmarket.web.pages.brand import brand_of, static_path
 from dpmarket.web.pages.texts import Texts, languages, other_languages, texts_for
+from dpmarket.web.problems import Description
 
 LANGUAGE = "__Host-language"
 """The cookie that keeps which language somebody chose."""
@@ -93,3 +95,26 @@ def attached(name: str, content: str | bytes) -> Response:
     kinds = {"csv": "text/csv; charset=utf-8", "json": "application/json", "xml": "application/xml"}
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
     return Response(content, media_type=kinds[name.rsplit(".", 1)[1]], headers=headers)
+
+
+_FOR_PROGRAMS = ("/api/", "/healthz", "/readyz", "/metrics")
+_NAMES = {
+    401: "stranger", 404: "unknown", 405: "unknown", 409: "state", 422: "invalid", 429: "often", 503: "later",
+}  # fmt: skip
+
+
+def page_of(request: Request, refusal: Exception, found: Description) -> Response | None:
+    """Return the page that states a refusal; None for programs, which get a problem."""
+    path = request.url.path
+    if path.startswith(_FOR_PROGRAMS) or "text/html" not in request.headers.get("accept", ""):
+        return None
+    is_market = isinstance(refusal, MarketRefusal)
+    name = found.kind if is_market else _NAMES.get(found.status, "error")
+    # The market's own sentence is for members: sellers have texts of their own.
+    detail = found.title if is_market and home_of(path) == "/m" else None
+    return page(request, "refused", status=found.status, name=name, detail=detail, home=home_of(path))
+
+
+def home_of(path: str) -> str | None:
+    """Return where a reader of a page goes on; None for who may have no place."""
+    return next((home for home in ("/s", "/m") if path == home or path.startswith(home + "/")), None)

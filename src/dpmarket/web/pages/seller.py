@@ -25,7 +25,6 @@ from dpmarket.certificates import verify
 from dpmarket.errors import MarketRefusal
 from dpmarket.web.auth import SignedSeller, TheService
 from dpmarket.web.pages.forms import Form, Sent, number_in
-from dpmarket.web.pages.menu import Choice, choices_of
 from dpmarket.web.pages.record_form import (
     OTHER,
     Filled,
@@ -36,7 +35,7 @@ from dpmarket.web.pages.record_form import (
     rows_shown,
 )
 from dpmarket.web.pages.rendering import attached, page, see, texts_of
-from dpmarket.web.pages.situations import STEPS, situation_of, step_of
+from dpmarket.web.pages.standing import STEPS, Choice, choices_of, situation_of, step_of
 from dpmarket.web.pages.statistics import numbers_of, purpose_of, wanted_of
 from dpmarket.web.pages.texts import Texts
 from dpmarket.web.service import Service

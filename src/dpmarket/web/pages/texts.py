@@ -69,16 +69,6 @@ class Texts:
         """Return the texts for one purpose: those below it in the catalogue, in place of the usual ones."""
         return _about(self, purpose)
 
-    def in_place(self, purpose: str) -> Texts:
-        """Return all texts, with those of a purpose in place of the usual ones of the same name."""
-        prefix = f"{purpose}."
-        instead = {
-            name.removeprefix(prefix): text
-            for name, text in self._messages.items()
-            if name.startswith(prefix) and name.removeprefix(prefix) in self._messages
-        }
-        return Texts(self.language, self.locale, {**self._messages, **instead}, self._form_of)
-
     def has(self, name: str) -> bool:
         """Whether there is such a text."""
         return name in self._messages
@@ -126,7 +116,12 @@ class Texts:
 
 @functools.lru_cache(maxsize=16)
 def _about(texts: Texts, purpose: str) -> Texts:
-    return texts.in_place(purpose)
+    instead = {
+        name: texts._messages[f"{purpose}.{name}"]
+        for name in texts._messages
+        if f"{purpose}.{name}" in texts._messages
+    }
+    return Texts(texts.language, texts.locale, {**texts._messages, **instead}, texts._form_of)
 
 
 @functools.cache
@@ -142,15 +137,11 @@ def other_languages(language: str) -> tuple[tuple[str, str], ...]:
     return tuple((name, catalogue(name).texts["language"][0]) for name in languages() if name != language)
 
 
+@functools.lru_cache(maxsize=256)
 def texts_for(wanted: str) -> Texts:
     """Return the texts that a browser's ``Accept-Language`` asks for, as far as there are any."""
-    return _texts_for(wanted[:_LONGEST])
-
-
-@functools.lru_cache(maxsize=256)
-def _texts_for(wanted: str) -> Texts:
     choices = []
-    for place, part in enumerate(wanted.split(",")):
+    for place, part in enumerate(wanted[:_LONGEST].split(",")):
         name, _, quality = part.strip().partition(";")
         match = _WANTED.match(name)
         weight = re.match(r"^\s*q=([01](?:\.\d{1,3})?)\s*$", quality)

@@ -1,13 +1,22 @@
-"""The public page that checks certificates and receipts, by the verifier that shares no code with us."""
+"""Pages for everybody: the check of certificates and receipts, and the choice of a language.
+
+Certificates are checked by the verifier that shares no code with us. A language that is chosen by a link, in
+place of what the browser asks for, is kept in a cookie of its own.
+"""
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request, Response
+import re
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query, Request, Response
 
 from dpmarket.certificates import receipt_page, verify
+from dpmarket.errors import MarketRefusal
 from dpmarket.web.auth import TheService
 from dpmarket.web.pages.forms import Sent, number_in
-from dpmarket.web.pages.rendering import page, whole_page
+from dpmarket.web.pages.rendering import LANGUAGE, page, see, whole_page
+from dpmarket.web.pages.texts import languages
 from dpmarket.web.service import Rate
 
 router = APIRouter(include_in_schema=False)
@@ -43,3 +52,28 @@ def verdicts(request: Request, form: Sent, service: TheService) -> Response:
 def check_receipt(request: Request) -> Response:
     """Give the page that checks a receipt in the browser, by its own and stricter policy."""
     return whole_page(request, receipt_page())
+
+
+_YEAR = 365 * 24 * 3600
+# Pages of this service only: not another host, whose address would begin with two slashes.
+_OWN = re.compile(r"/(?:[\w.-]+/)*[\w.-]*", re.ASCII)
+
+
+@router.get("/language/{name}")
+def choose(
+    name: Annotated[str, Path(max_length=20)], back: Annotated[str, Query(max_length=200)] = "/"
+) -> Response:
+    """Keep which language somebody reads, and lead back to where they were.
+
+    It changes nothing but how pages are shown to this browser, and so needs no button.
+    """
+    if name not in languages():
+        raise MarketRefusal("unknown", "there is no such language.")
+    answer = see(back if is_own(back) else "/")
+    answer.set_cookie(LANGUAGE, name, max_age=_YEAR, path="/", secure=True, httponly=True, samesite="lax")
+    return answer
+
+
+def is_own(back: str) -> bool:
+    """Return whether an address is a page of this service."""
+    return _OWN.fullmatch(back) is not None

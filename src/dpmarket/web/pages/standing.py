@@ -1,8 +1,14 @@
-"""Where a seller stands, as the one situation whose text the seller reads."""
+"""Where a seller stands, as the one situation whose text the seller reads; and the choices of the menu."""
 
 from __future__ import annotations
 
-from dpmarket.campaign.views import MyParticipation
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dpmarket.campaign.rules.meaning import epsilon_shown, guess_percent
+from dpmarket.campaign.views import MenuLine, MyParticipation
+from dpmarket.web.pages.texts import Texts
 
 SITUATIONS = (
     "early", "screening", "invited", "consented", "consented_offline", "full", "own_limit", "reserved",
@@ -79,3 +85,57 @@ def _spent(me: MyParticipation) -> str:
     if me.sent:
         return "on_its_way"
     return "failed" if me.campaign_state == "failed" else "released"
+
+
+POSITIONS = 11
+"""Paid choices of the slider; one more shares nothing."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One position of the slider."""
+
+    number: int
+    cost: float
+    payment: str
+    epsilon: str
+    percent: int
+
+
+@functools.lru_cache(maxsize=64)
+def choices_of(
+    lines: tuple[MenuLine, ...], texts: Texts, money: tuple[int, str], delta: float | None
+) -> tuple[Choice, ...]:
+    """Return a menu's choices, the most private first; lines without a payment are left out."""
+    minor_units, currency = money
+    paid = sorted((line for line in lines if line.payment > 0), key=lambda line: line.epsilon)
+    nothing = MenuLine(float("inf"), 0.0, 0)
+    return tuple(
+        Choice(
+            number,
+            line.cost,
+            texts.money(line.payment, minor_units, currency),
+            texts.number(epsilon_shown(line.epsilon)),
+            guess_percent(line.epsilon, delta),
+        )
+        for number, line in enumerate([nothing, *steps_of(paid)])
+    )
+
+
+def steps_of(paid: Sequence[MenuLine]) -> list[MenuLine]:
+    """Return few lines of a menu, in its order, whose payments are spread evenly, both ends included.
+
+    Fewer lines to choose from keep a truthful choice the best one: each is a quote of the same schedule.
+
+    Examples
+    --------
+    >>> lines = [MenuLine(100.0 - k, k, k * k) for k in range(1, 50)]
+    >>> [line.payment for line in steps_of(lines)][:4], len(steps_of(lines))
+    ([1, 256, 484, 729], 11)
+    """
+    if len(paid) <= POSITIONS:
+        return list(paid)
+    least, most = paid[0].payment, paid[-1].payment
+    wanted = [least + (most - least) * step / (POSITIONS - 1) for step in range(POSITIONS)]
+    nearest = [min(range(len(paid)), key=lambda k: abs(paid[k].payment - one)) for one in wanted]
+    return [paid[k] for k in sorted(set(nearest))]
