@@ -10,6 +10,7 @@ import pytest
 from dpmarket import InvalidInput, PrivateLogisticRegression, PublicScaler
 from dpmarket.learning import PrivateBinomialRegression, PrivateLinearRegression, PrivateQuantileRegressor
 from dpmarket.privacy import Release, SeededNoise
+from dpmarket.statistics import PrivateMean, PrivateShare, SeveralStatistics
 
 RECORDS = 60
 
@@ -36,6 +37,32 @@ def test_two_people_with_similar_names_are_never_taken_for_one(twins):
         fitted = model(rows_per_person=2).fit(x, y, epsilons=epsilons, people=people)
         released.append(fitted.coef_grid_.tolist())
     assert released[0] == released[1]
+
+
+def test_labels_in_another_order_do_not_count_with_the_weights_of_others():
+    x, y = data()
+    frame, labels = pd.DataFrame(x), pd.Series(y)
+    with pytest.raises(InvalidInput, match="expected y with the index of X"):
+        model(epsilon=1.0).fit(frame, labels[::-1])
+    answers = {"one": labels, "two": labels[::-1]}
+    several = SeveralStatistics({name: PrivateShare() for name in answers}, epsilon=1.0)
+    with pytest.raises(InvalidInput, match="index"):
+        several.fit(answers)
+    model(epsilon=1.0).fit(frame, labels)
+    several.fit({"one": labels, "two": labels})
+
+
+def test_budgets_per_person_in_another_order_are_not_given_to_others():
+    x, y = data()
+    people = np.arange(RECORDS) % 3
+    budgets = pd.Series({0: 0.1, 1: 3.0, 2: 1.0})
+    for given in (budgets.sort_values(), budgets[[1, 2, 0]], budgets.rename({0: 7})):
+        with pytest.raises(InvalidInput, match="as a mapping"):
+            model(rows_per_person=RECORDS).fit(x, y, epsilons=given, people=people)
+        with pytest.raises(InvalidInput, match="as a mapping"):
+            PrivateMean(0, 1, rows_per_person=RECORDS).fit(y, epsilons=given, people=people)
+    fitted = model(rows_per_person=RECORDS).fit(x, y, epsilons=budgets, people=people)
+    assert (fitted.epsilons_ <= budgets).all()
 
 
 @pytest.mark.parametrize("delta", [None, 1e-3])

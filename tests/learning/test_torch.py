@@ -312,6 +312,35 @@ def test_nothing_that_a_module_remembers_moves_others_or_is_released():
         assert not hasattr(used, "last")
 
 
+class Table(torch.nn.Module):
+    """A module that raises an error for numbers that it has no row for."""
+
+    def __init__(self):
+        super().__init__()
+        self.rows, self.layer = torch.nn.Embedding(4, 3), Linear(3, 2)
+
+    def forward(self, x):
+        return self.layer(torch.tanh(self.rows(x[:, 0].long())))
+
+
+def test_a_record_for_which_a_module_fails_counts_as_nothing_and_stops_nobody():
+    rng = np.random.default_rng(0)
+    owners, whole = np.repeat(np.arange(300), 2), np.full(300, 2**20)
+    x, y = rng.integers(0, 4, (600, 1)).astype(float), torch.from_numpy(rng.integers(0, 2, 600))
+    torch.manual_seed(0)
+    net = Network(Table())
+    x[owners == 17] = 9.0  # both of a person's records
+
+    def total(kept):
+        features = net.inputs(x[kept])
+        return PersonGradients(net, CROSS_ENTROPY, features, y[kept], owners[kept], whole, 0.5)(net.weights)
+
+    everybody = np.ones(600, dtype=bool)
+    assert np.array_equal(total(everybody), total(owners != 17))
+    model = dpm.PrivateTorchClassifier(Table(), classes=(0, 1), delta=1e-4, steps=2, epsilon=1.0)
+    assert model.fit(x, y.numpy()).certifiable_
+
+
 @pytest.mark.parametrize(
     ("settings", "match"),
     [

@@ -32,13 +32,13 @@ class _Named(NamedTuple):
     """An account that knows people by their names, for statistics that know them by their positions."""
 
     account: PrivacyAccount
-    holding: Holding
+    names: tuple[Any, ...]
 
     def charge(self, people: Sequence[Any], *amounts: Any, **more: Any) -> None:
-        self.account.charge([self.holding.names()[place] for place in people], *amounts, **more)
+        self.account.charge([self.names[place] for place in people], *amounts, **more)
 
     def left(self, people: Sequence[Any]) -> FloatArray:
-        return self.account.left([self.holding.names()[place] for place in people])
+        return self.account.left([self.names[place] for place in people])
 
 
 class Owned(NamedTuple):
@@ -135,7 +135,7 @@ def fit(
             )
         holding = Holding(None, len(every), every)
     if isinstance(estimator, Statistic | SeveralStatistics):
-        charged = None if account is None else _Named(account, holding)
+        charged = account if account is None or people is None else _Named(account, holding.names())
         _release(estimator, owned, sizes, columns, promised, charged)
         estimator.people_ = holding.people
         return estimator

@@ -114,7 +114,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         are returned as they were given.
         """
         X, epsilons, people = named_columns(X, epsilons, people)
-        refuse_other_index(X, epsilons, people)
+        refuse_other_index(X, epsilons, people, y=y)
         count = number_of_records(X, y)
         if count is None:
             validated(self, X, y, accept_sparse="csr", **options)

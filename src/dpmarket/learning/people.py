@@ -136,16 +136,23 @@ def named_columns(X: Any, epsilons: Any, people: Any) -> tuple[Any, Any, Any]:
     return rest, budgets, owners
 
 
-def refuse_other_index(X: Any, epsilons: Any, people: Any) -> None:
-    """Refuse budgets, or owners, that carry another pandas index than the records.
+def refuse_other_index(X: Any, epsilons: Any, people: Any, **more: Any) -> None:
+    """Refuse budgets, owners and ``more``, such as labels, that carry another pandas index than the records.
 
     Arrays go by position, pandas by index: budgets sorted otherwise than the records would go to the wrong
-    people without a sign. Budgets per person have an index of their own.
+    people without a sign, and labels would count with the weights of others. Budgets per person have the
+    numbers from 0 as their index.
     """
+    index = _index_of(epsilons)
+    if people is not None and index is not None and not np.array_equal(index, np.arange(len(index))):
+        raise InvalidInput(
+            "expected epsilons per person as a mapping, got pandas with an index: pass epsilons.to_dict() if "
+            "it names people, or epsilons.to_numpy() if people numbers them from 0 in this order."
+        )
     own = _index_of(X)
     if own is None:
         return
-    by_record = {"people": people} | ({"epsilons": epsilons} if people is None else {})
+    by_record = {"people": people} | more | ({"epsilons": epsilons} if people is None else {})
     for name, values in by_record.items():
         index = _index_of(values)
         if index is not None and not own.equals(index):

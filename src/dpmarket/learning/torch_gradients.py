@@ -10,11 +10,13 @@ on records: the k-th records of some people are one batch, in which somebody wit
 whose gradient is dropped.
 
 Everything after a record's gradient is exact: means and lengths in float64, whole cells, whole sums
-(:mod:`dpmarket.privacy.descent`). A gradient that is not a number counts as 0.
+(:mod:`dpmarket.privacy.descent`). A gradient that is not a number counts as 0, and so does that of a record
+for which the module or the loss raises an error: whether a model is released depends on no record.
 """
 
 from __future__ import annotations
 
+import contextlib
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -30,7 +32,7 @@ from dpmarket.learning.descent import shortened
 
 TorchLoss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 """From outputs of shape (1, ...) and labels of shape (1,) of one record to a number."""
-_FAILED = "expected a module and a loss that work for every record; one raised an error, not repeated here."
+_FAILED = "expected a module and a loss that work at all weights; one raised an error, not repeated here."
 _ROWS = 4_096  # predicted at a time
 _MOST_PEOPLE, _MOST_NUMBERS = 256, 1 << 22
 
@@ -145,14 +147,29 @@ class PersonGradients:
                 rows[there] = order[first[some[there]] + k]
                 x, y = self.features[rows], self.labels[rows]
                 x[~there], y[~there] = 0, 0
-                try:
-                    found = self.each_record()(tensors, x, y)
-                except Exception:  # somebody's module or loss, whose words may quote a record
-                    raise InvalidInput(_FAILED) from None
-                flat = torch.cat([found[name].reshape(some.size, -1) for name in self.network.names], dim=1)
-                sums[there] += flat.double().numpy()[there]
+                sums[there] += self._batch(tensors, x, y)[there]
             total += self.whole[some].astype(np.float64) @ self._cells(sums, counts[some])
         return total
+
+    def _batch(self, tensors: dict[str, torch.Tensor], x: torch.Tensor, y: torch.Tensor) -> FloatArray:
+        """Return the gradients of a batch; a record for which the module or the loss fails has zeros."""
+        with contextlib.suppress(Exception):
+            return self._rows(tensors, x, y)
+        try:
+            found = np.zeros_like(self._rows(tensors, torch.zeros_like(x), torch.zeros_like(y)))
+        except Exception:  # not because of a record; and its words may quote one
+            raise InvalidInput(_FAILED) from None
+        for k in range(len(x)):
+            alone_x, alone_y = torch.zeros_like(x), torch.zeros_like(y)
+            alone_x[k], alone_y[k] = x[k], y[k]
+            with contextlib.suppress(Exception):  # in its place, so that no other record's gradient changes
+                found[k] = self._rows(tensors, alone_x, alone_y)[k]
+        return found
+
+    def _rows(self, tensors: dict[str, torch.Tensor], x: torch.Tensor, y: torch.Tensor) -> FloatArray:
+        found = self.each_record()(tensors, x, y)
+        parts = [found[name].reshape(len(x), -1) for name in self.network.names]
+        return np.asarray(torch.cat(parts, dim=1).double().numpy())
 
     def _cells(self, sums: FloatArray, counts: IntArray) -> FloatArray:
         with np.errstate(invalid="ignore"):

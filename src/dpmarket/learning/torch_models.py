@@ -82,6 +82,7 @@ class _PrivateTorchModel(PrivateEstimator):
     * Replacing everything that one person contributed, any number of records, changes the probability of no
       set of released weights by more than the factor ``exp(epsilon)`` of that person, and ``delta_``.
     * Records of people whose budget is 0 have no influence at all.
+    * A record for which the module or the loss raises an error, or has no finite gradient, counts as nothing.
 
     The module, its starting weights, the loss and all settings must be public, chosen without these records:
     starting weights trained on public data are welcome. Not guaranteed: what a score on private records

@@ -116,7 +116,7 @@ def read_epsilons(
     """Return one epsilon per person, and who holds which record of some columns of the same records."""
     sizes = set()
     for records in columns:
-        refuse_other_index(records, epsilons, people)
+        refuse_other_index(records, epsilons, people, records=columns[0])
         known = isinstance(records, Sized) and np.iterable(records) and not isinstance(records, Mapping)
         sizes.add(len(records) if known else 0)
     if 0 in sizes or len(sizes) > 1:
