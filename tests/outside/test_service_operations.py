@@ -6,13 +6,13 @@ import secrets
 import shutil
 import signal
 import stat
-import struct
 from contextlib import contextmanager
 
 import pytest
 
 from outside.driver import Service, run, until
 from outside.goods import GOODS
+from support.canaries import forms_of, found_in
 
 GOOD = GOODS["mean"]
 COSTS, AGES = [1.2345678901, 2.3456789012, 3.4567890123], [41.98765432101, 52.12345678901, 63.23456789012]
@@ -375,16 +375,6 @@ def test_a_second_service_and_a_second_worker_on_the_same_folder_do_no_harm(base
 # --- secrets -------------------------------------------------------------------------------------
 
 
-def forms(*values):
-    """Return every form in which a value could stand in a file."""
-    found = []
-    for value in values:
-        found.append(str(value).encode())
-        if isinstance(value, float):
-            found += [struct.pack("<d", value), struct.pack(">d", value)]
-    return found
-
-
 def content(folder):
     return b"\n".join(path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file())
 
@@ -399,8 +389,8 @@ def test_records_costs_payees_names_and_tokens_are_in_no_file_backup_or_log(tmp_
         reporter.sell(cost, None, "offline")
         made.http.post(f"/i/{people[0].token}")
         people[0].request("POST", "/me/deliver", {"values": {"age": f"{AGES[0]}"}})
-        private = forms(*COSTS, *AGES, cost, PAYEE, PERSON)
-        private += forms(*made.tokens.values(), *(one.token for one in (*people, reporter)))
+        private = forms_of(*COSTS, *AGES, cost, PAYEE, PERSON)
+        private += forms_of(*made.tokens.values(), *(one.token for one in (*people, reporter)))
         kept = {"sealed": content(made.folder)}
         made.command("backup", made.folder / "a.backup")
         made.ahead(days=7.1)
@@ -415,7 +405,7 @@ def test_records_costs_payees_names_and_tokens_are_in_no_file_backup_or_log(tmp_
         kept["logs"] = "".join(done.err + done.out for done in ended).encode()
         assert b"/api/v1/me/deliver" in kept["logs"]
         assert len(kept["stopped"]) > 100_000
-        found = {place: [one for one in private if one in data] for place, data in kept.items()}
+        found = {place: found_in(data, private) for place, data in kept.items()}
         assert found == {place: [] for place in kept}
 
 
