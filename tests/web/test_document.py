@@ -18,6 +18,8 @@ from schemathesis.specs.openapi.checks import (
 from dpmarket.web.app import make_routes
 from support.shop import RULES, SOLD
 
+# The server's threads use Python's random numbers, too, while examples are drawn.
+pytestmark = pytest.mark.filterwarnings("ignore:Do not use the `random` module inside strategies")
 DOCUMENT = make_routes().state.document
 LABELS = [
     f"{method.upper()} {path}"

@@ -120,18 +120,18 @@ def quote_file(
             return _foreseen(place.rules, found).result(None, outputs)
     with place.open(make=output is not None) as market:
         for attempt in range(_ATTEMPTS):
-            campaign = opened(
-                market, place.rules, partial(_refuse_first, place.rules, found, confirmed=confirmed),
-                dry=output is None,
-            )  # fmt: skip
-            if campaign is None:
-                return _foreseen(place.rules, found).result(None, outputs)
-            table = found.table.drop("written")
-            preview = preview_reports(market, campaign.id, table, decide_of(market, campaign))
-            if preview is not None:
-                _refuse_nobody(market, campaign, place.rules, preview, found)
-            progress("Entering quotes", 0.6)
             try:
+                campaign = opened(
+                    market, place.rules, partial(_refuse_first, place.rules, found, confirmed=confirmed),
+                    dry=output is None,
+                )  # fmt: skip
+                if campaign is None:
+                    return _foreseen(place.rules, found).result(None, outputs)
+                table = found.table.drop("written")
+                preview = preview_reports(market, campaign.id, table, decide_of(market, campaign))
+                if preview is not None:
+                    _refuse_nobody(market, campaign, place.rules, preview, found)
+                progress("Entering quotes", 0.6)
                 return _entered(market, campaign, place.rules, found, preview, outputs)
             except MarketRefusal as refusal:
                 if refusal.kind not in ("state", "funds") or attempt == _ATTEMPTS - 1:
@@ -263,6 +263,12 @@ def opened(
     if dry:
         return None
     refuse_first()
+    if (
+        found is not None
+        and (found.state, found.channel) == ("open", channel)
+        and not changed_rules(found, rules)
+    ):
+        return found
     opening, budget = opening_of(rules), budget_in_minor_units(rules)
 
     def enter(tx: Tx) -> int:
@@ -273,7 +279,12 @@ def opened(
         campaigns.open_(tx, OWNER, identity, opening, confirmed=True)
         return identity
 
-    identity = market.transact(enter)
+    try:
+        identity = market.transact(enter)
+    except MarketRefusal:
+        if found is None and _campaign(market, rules)[0] is not None:
+            raise MarketRefusal("state", "Somebody opened this campaign meanwhile; try again.") from None
+        raise
     with market.look() as c:
         return campaign_of(c, int(identity))
 
