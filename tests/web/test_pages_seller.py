@@ -25,6 +25,8 @@ def test_where_nothing_is_bought_at_a_cost_it_is_said(shop):
     reader = seller_of(shop, shop.open())
     page = taken(reader, until="choose")
     page = reader.press(page, "/s/choose", 1, amount="1000.5")
+    assert page.heading == "Is this the amount you mean?"
+    page = reader.press(page, "/s/choose")
     assert page.heading == "There is no offer for you"
 
 
@@ -43,13 +45,13 @@ def test_what_was_done_in_one_tab_is_refused_in_the_other_and_changes_nothing(sh
 def test_leaving_says_its_exact_effect_and_has_it(shop):
     campaign = shop.open()
     reader = seller_of(shop, campaign)
-    assert "You have nothing here yet." in reader.see("/s/withdraw").text
+    assert "You have no offer yet." in reader.see("/s/withdraw").text
     offer = taken(reader, until="offer")
     assert "Your offer becomes void" in reader.see("/s/withdraw").text
     page = reader.press(offer, "/s/accept")
     reader.press(page, "/s/deliver", f0="40", f1="20000", f2="yes")
     page = reader.see("/s/withdraw")
     assert "Your sealed answers are deleted at once" in page.text
-    assert reader.press(page, "/s/withdraw").heading == "You have left"
+    assert reader.press(page, "/s/withdraw").heading == "You have withdrawn"
     assert "no further invitations" in reader.see("/s/withdraw").text
     shop.check()

@@ -13,7 +13,7 @@ from typing import Literal
 import sqlalchemy as sa
 
 from dpmarket.campaign import schema
-from dpmarket.campaign.acts import Caller, Id, Text, act, shown_id
+from dpmarket.campaign.acts import Caller, Id, Number, Text, act, shown_id
 from dpmarket.campaign.people import is_address
 from dpmarket.campaign.transaction import Tx, nothing, require, value
 
@@ -52,7 +52,7 @@ def add_member(
 
 
 @act("operator")
-def set_subject(tx: Tx, caller: Caller, member: int, subject: Text) -> None:
+def set_subject(tx: Tx, caller: Caller, member: Number, subject: Text) -> None:
     """Enter under which name a member signs in: an e-mail address, or a name of a proxy or provider."""
     _refuse_unknown(tx, member)
     known = sa.select(_member.id).where(_member.subject == sign_in_name(subject), _member.id != member)
@@ -67,7 +67,7 @@ def sign_in_name(text: str) -> str:
 
 
 @act("operator")
-def grant(tx: Tx, caller: Caller, member: int, role: Role, of: Id | None = None) -> None:
+def grant(tx: Tx, caller: Caller, member: Number, role: Role, of: Id | None = None) -> None:
     """Give a member a role, in one campaign or in all."""
     _refuse_unknown(tx, member)
     values = {"member": member, "role": role, "campaign": of}
@@ -84,28 +84,28 @@ def share(tx: Tx, caller: Caller, campaign: Id, subject: Text) -> None:
 
 
 @act("operator")
-def revoke_role(tx: Tx, caller: Caller, member: int, role: Role, of: Id | None = None) -> None:
+def revoke_role(tx: Tx, caller: Caller, member: Number, role: Role, of: Id | None = None) -> None:
     """Take a role from a member, in one campaign or in all."""
     mine = sa.and_(_role.member == member, _role.role == role, _role.campaign.is_not_distinct_from(of))
     tx.delete(schema.member_role, mine)
 
 
 @act("operator", "worker")
-def link_member(tx: Tx, caller: Caller, member: int) -> str:
+def link_member(tx: Tx, caller: Caller, member: Number) -> str:
     """Return the token of a new link that signs a member in once, within a week."""
     _refuse_unknown(tx, member)
     return issue_token(tx, "login", Caller(member=member), LOGIN)
 
 
 @act("operator")
-def token_member(tx: Tx, caller: Caller, member: int) -> str:
+def token_member(tx: Tx, caller: Caller, member: Number) -> str:
     """Return a new token for the API, good until it is revoked."""
     _refuse_unknown(tx, member)
     return issue_token(tx, "api", Caller(member=member))
 
 
 @act("operator")
-def end_member(tx: Tx, caller: Caller, member: int) -> None:
+def end_member(tx: Tx, caller: Caller, member: Number) -> None:
     """End a membership and all its tokens."""
     _refuse_unknown(tx, member)
     tx.set(schema.member, _member.id == member, ended_at=tx.now)

@@ -67,6 +67,7 @@ Id = Annotated[
     pydantic.Field(ge=0, lt=2**63),
 ]
 """A random id: a whole number in Python, 13 letters and digits in JSON."""
+Number = Annotated[int, pydantic.Field(ge=1, lt=2**63)]  # of a member or a consent text
 Amount = Annotated[int, pydantic.Field(strict=True, gt=0, le=LARGEST_AMOUNT)]
 Cost = Annotated[float, pydantic.Field(ge=0, allow_inf_nan=False)]
 Text = Annotated[str, pydantic.Field(min_length=1, max_length=10_000, pattern=r"^[^\x00]*$")]

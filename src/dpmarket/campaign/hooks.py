@@ -19,7 +19,7 @@ import pydantic
 import sqlalchemy as sa
 
 from dpmarket.campaign import schema
-from dpmarket.campaign.acts import Caller, Id, act, is_allowed, shown_id
+from dpmarket.campaign.acts import Caller, Id, Number, act, is_allowed, shown_id
 from dpmarket.campaign.database import Market
 from dpmarket.campaign.times import time_text
 from dpmarket.campaign.transaction import Tx, nothing, require, value
@@ -76,7 +76,7 @@ def add_webhook(tx: Tx, caller: Caller, url: Url, of: Id | None = None) -> NewWe
 
 
 @act("operator")
-def end_webhook(tx: Tx, caller: Caller, webhook: int) -> None:
+def end_webhook(tx: Tx, caller: Caller, webhook: Number) -> None:
     """Tell an address nothing more."""
     done = tx.delete(schema.webhook, _hook.id == webhook)
     require(done, "invalid", "There is no such webhook.")

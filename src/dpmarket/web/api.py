@@ -19,7 +19,7 @@ from pydantic import AfterValidator, AwareDatetime, Field, StringConstraints
 
 from dpmarket.campaign import hooks, jobs, mail, views  # noqa: F401  some have acts to serve
 from dpmarket.campaign.access import Member, list_members
-from dpmarket.campaign.acts import ACTS, Act, Caller, Id, shown_id
+from dpmarket.campaign.acts import ACTS, Act, Caller, Id, Number, shown_id
 from dpmarket.campaign.bank_file import FORMATS, BankAccount, Payment, bank_format
 from dpmarket.campaign.consent import ConsentPage
 from dpmarket.campaign.opening import draft_of, opening_of
@@ -85,7 +85,7 @@ class NewCampaign(Strict):
     opens_at: Moment = Field(description="From then on sellers take part.")
     closes_at: Moment = Field(description="Until then sellers report or choose.")
     deliver_until: Moment = Field(description="Until then records come; then training begins by itself.")
-    consent: int | None = Field(None, ge=1, description="The version of the consent text; null: the newest.")
+    consent: Number | None = Field(None, description="The version of the consent text; null: the newest.")
 
 
 class Confirmed(Strict):
