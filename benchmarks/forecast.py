@@ -24,7 +24,7 @@ from dpmarket.mechanisms.plan import plan
 from dpmarket.privacy import Release, logistic_loss
 
 COSTS = Uniform(1, 5)
-LARGEST, SELLERS, CAMPAIGNS, SIMULATED = 8_000, 1_000, 30, 100
+LARGEST, SELLERS, CAMPAIGNS, SIMULATED = 40_000, 1_000, 30, 100
 AIM = 0.02
 BUDGETS = (500.0, 1_000.0, 2_000.0, 4_000.0)
 SETS: dict[str, tuple[str, str, tuple[str, ...]]] = {

@@ -27,7 +27,6 @@ MECHANISMS = {"online": 1, "posted price": 1, "cross-priced": 16, "offline": 0} 
 _POWERS = {"linear": 1, "quadratic": 2}
 _CLOSE = Fraction(1, 10**9)
 _UNIT_PART = Fraction(2, 10**6)
-_MOST_GROUPS = 1_000
 
 
 def interpolated(x: Any, knots: Sequence[float], values: Sequence[float]) -> Fraction:
@@ -152,7 +151,7 @@ def market_problems(body: Part, delta: float) -> list[str]:
     groups, prices, is_split = market["groups"], market["prices"], mechanism == "cross-priced"
     needs_tables = mechanism in ("offline", "cross-priced")
     tables = [group["virtual_cost"] for group in groups]
-    named = len({group["name"] for group in groups}) == len(groups) <= _MOST_GROUPS
+    named = len({group["name"] for group in groups}) == len(groups) <= 1_000
     tests = {
         "groups": named and abs(math.fsum(group["share"] for group in groups) - 1.0) <= 1e-9,
         "virtual_cost": all(_is_virtual_cost(table) if table else not needs_tables for table in tables),
@@ -164,8 +163,7 @@ def market_problems(body: Part, delta: float) -> list[str]:
         and all(len(part["schedules"]) == len(groups) for part in prices),
         "split": (market["split"] is not None) == is_split,
     }
-    wrong = [name for name, good in tests.items() if not good]
-    if wrong:
+    if wrong := [name for name, good in tests.items() if not good]:
         return wrong
     own = Market(body)
     bounds = [table["knots"] if is_split else None for table in tables]
