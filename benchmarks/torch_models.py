@@ -25,7 +25,7 @@ from dpmarket.files import read_json, write_json
 from dpmarket.learning import PrivateLogisticRegression, PrivateTorchClassifier
 
 HIDDEN, DELTA, PEOPLE = 32, 1e-5, 2_000
-SPLITS = {"digits": 8, "breast cancer": 30, "product and circle": 20}
+SPLITS = {"digits": 8, "breast cancer": 30, "product and circle": 4}
 SHARES = {"54/37/9": (0.54, 0.37, 0.09), "34/43/23": (0.34, 0.43, 0.23)}
 OWN, SMALLEST, THRESHOLD = "own budgets", "smallest for all", "2 or nothing"
 SOFTMAX, OPEN = "softmax, own budgets", "network without privacy"
