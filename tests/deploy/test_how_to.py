@@ -73,4 +73,4 @@ def test_every_command_of_the_page_runs_from_an_empty_machine(tmp_path):
     assert f"dpmarket {__version__}" in told
     assert told.count("nothing is wrong") == 3
     assert "the campaign is released\n5 receipts hold\n5 people are paid\n" in told
-    assert "Restored" in told
+    assert "put back" in told
