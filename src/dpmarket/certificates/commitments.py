@@ -31,6 +31,7 @@ _HASH = 32
 _BLOCK = 4_096
 _HEAD = np.dtype(
     [
+        ("zero", "u1"),  # of a leaf: nodes begin with 1
         ("salt", f"V{SALT}"),
         ("values", ">f8", len(VALUES)),
         ("withdrew", "u1"),
@@ -158,24 +159,17 @@ def _leaves(lines: Lines) -> Iterator[bytes]:
     """Yield the commitments of a few thousand lines at a time."""
     salts = np.frombuffer(lines.salts, dtype=f"V{SALT}")
     agreed = {text: bytes(_HASH) if text is None else bytes.fromhex(text) for text in set(lines.rules)}
-    leaf = sha256(b"\x00").copy
     for start in range(0, len(lines), _BLOCK):
         block = slice(start, start + _BLOCK)
-        heads = np.empty(salts[block].size, dtype=_HEAD)
+        heads = np.zeros(salts[block].size, dtype=_HEAD)
         heads["salt"], heads["values"] = salts[block], lines.values[block]
         heads["withdrew"], heads["part"] = lines.withdrew[block], lines.parts[block]
         heads["group"] = lines.groups[block]
         one = list(agreed.values())  # nearly always all agreed to the same
         digests = one[0] if len(one) == 1 else b"".join(map(agreed.__getitem__, lines.rules[block]))
         heads["rules"] = np.frombuffer(digests, dtype=f"V{_HASH}")
-        found = []
-        for head, name in zip(
-            heads.view(f"V{_HEAD.itemsize}").tolist(), _encoded(lines.ids[block]), strict=True
-        ):
-            state = leaf()
-            state.update(head + name)
-            found.append(state.digest())
-        yield b"".join(found)
+        states = zip(heads.view(f"V{_HEAD.itemsize}").tolist(), _encoded(lines.ids[block]), strict=True)
+        yield b"".join([sha256(head + name).digest() for head, name in states])
 
 
 def _encoded(names: Sequence[str]) -> list[bytes]:

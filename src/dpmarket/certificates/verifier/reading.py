@@ -58,7 +58,7 @@ def leaves_of(rest: bytes) -> bytes:
         leaves = b""
     ends = [rest[len(_OPENING) + k :: 68] for k in (64, 67)] == [b'"' * count, b'"' * (count - 1) + b"\n"]
     framed = ends and not left and rest.startswith(_OPENING) and rest.endswith(_CLOSING)
-    if not framed or not len(leaves) == 32 * count > 0 or leaves.hex().encode() != digits:
+    if not framed or not len(leaves) == 32 * count > 0 or digits != digits.lower():
         raise Broken("the commitments are not written in the one canonical way")
     return leaves
 
