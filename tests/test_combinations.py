@@ -19,11 +19,12 @@ from dpmarket import statistics
 from dpmarket.mechanisms.epsilon_cost import EpsilonCost
 from dpmarket.mechanisms.exact import OfflineMechanism
 from dpmarket.mechanisms.objective import Objective
-from outside.driver import NODE, FileCampaign, page_checks, run, running_service, until
+from outside.driver import FileCampaign, run, running_service, until
 from outside.goods import GOODS, sellers, tables
 from outside.many import ManyFiles
 from support import networks
 from support.forging import canonical
+from support.receipt_page import NODE, page_checks
 
 PEOPLE, POSTED = 20, 120  # a posted price buys from few
 EXPECTED = 100  # offline, markets of fewer are simulated before they open

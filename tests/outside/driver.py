@@ -4,25 +4,20 @@ Commands run as processes of their own (`processes.py`). A service is such a pro
 on loopback.
 """
 
-import base64
-import csv
 import json
 import os
 import re
 import secrets
-import shutil
 import signal
-import subprocess
-import time
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import httpx
 
-from outside.processes import Running, run
+from outside.goods import read_table, write_rules, write_table
+from outside.processes import Running, run, until
 
-NODE = shutil.which("node")
 TESTS = str(Path(__file__).parent.parent)
 API = "/api/v1"
 ENDED = ("released", "failed", "cancelled")
@@ -87,35 +82,6 @@ class FileCampaign:
     def receipt_of(self, seller):
         files = {row["seller"]: row["file"] for row in read_table(self / "receipts" / "index.csv")}
         return self / "receipts" / files[seller]
-
-
-def write_rules(path, rules):
-    """Write nested tables as TOML: tables of the first level have headings, deeper ones are inline."""
-
-    def value(data):
-        if isinstance(data, dict):
-            return "{ " + ", ".join(f"{json.dumps(k)} = {value(v)}" for k, v in data.items()) + " }"
-        return json.dumps(data, ensure_ascii=False)
-
-    lines = []
-    for name, table in rules.items():
-        lines += [f"[{name}]", *(f"{json.dumps(k)} = {value(v)}" for k, v in table.items()), ""]
-    Path(path).write_text("\n".join(lines), encoding="utf-8")
-
-
-def write_table(path, columns):
-    """Write columns by name as CSV."""
-    with open(path, "w", encoding="utf-8", newline="") as file:
-        csv.writer(file).writerows([list(columns), *zip(*columns.values(), strict=True)])
-
-
-def read_table(path):
-    """Read a CSV file without the apostrophes that keep spreadsheets from running a cell."""
-    with open(path, encoding="utf-8", newline="") as file:
-        return [
-            {name: re.sub(r"^'(?='*\s*[=+\-@])", "", cell) for name, cell in row.items()}
-            for row in csv.DictReader(file)
-        ]
 
 
 # --- a service -----------------------------------------------------------------------------------
@@ -326,30 +292,3 @@ def running_service(folder, **settings):
         yield service
     finally:
         service.kill()
-
-
-def until(look, seconds=60.0):
-    """Return the first true value of ``look()``; fail after so many seconds."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        found = look()
-        if found:
-            return found
-        time.sleep(0.05)
-    raise AssertionError(f"it did not happen within {seconds} s")
-
-
-# --- the receipt page ----------------------------------------------------------------------------
-
-
-def page_checks(page, certificate, receipt, cost=None):
-    """Check a receipt by the page's own script in node; return the verdict of each check by its name."""
-    script = re.search(r"<script>(.*)</script>", page, re.DOTALL)[1].split("// The page:")[0]
-    given = [base64.b64encode(part).decode() for part in (certificate, receipt)]
-    program = f"""{script}
-    const given = {json.dumps([*given, cost])};
-    const bytes = (text) => new Uint8Array(Buffer.from(text, "base64"));
-    const found = checkReceipt(bytes(given[0]), bytes(given[1]), given[2], null);
-    process.stdout.write(JSON.stringify(found.map(({{ name, verdict }}) => [name, verdict])));"""
-    done = subprocess.run([NODE, "-"], input=program.encode(), capture_output=True, check=True, timeout=60)
-    return dict(json.loads(done.stdout))

@@ -1,6 +1,10 @@
-"""What can be bought: the rules of each purchase, and records of invented people who sell."""
+"""What can be bought: the rules of each purchase, records of invented people who sell, and their files."""
 
+import csv
+import json
+import re
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 
@@ -167,3 +171,32 @@ def tables(ids, costs, people):
 
 def _cell(value):
     return "" if value is None else str(value).lower() if isinstance(value, bool) else value
+
+
+def write_rules(path, rules):
+    """Write nested tables as TOML: tables of the first level have headings, deeper ones are inline."""
+
+    def value(data):
+        if isinstance(data, dict):
+            return "{ " + ", ".join(f"{json.dumps(k)} = {value(v)}" for k, v in data.items()) + " }"
+        return json.dumps(data, ensure_ascii=False)
+
+    lines = []
+    for name, table in rules.items():
+        lines += [f"[{name}]", *(f"{json.dumps(k)} = {value(v)}" for k, v in table.items()), ""]
+    Path(path).write_text("\n".join(lines), encoding="utf-8")
+
+
+def write_table(path, columns):
+    """Write columns by name as CSV."""
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([list(columns), *zip(*columns.values(), strict=True)])
+
+
+def read_table(path):
+    """Read a CSV file without the apostrophes that keep spreadsheets from running a cell."""
+    with open(path, encoding="utf-8", newline="") as file:
+        return [
+            {name: re.sub(r"^'(?='*\s*[=+\-@])", "", cell) for name, cell in row.items()}
+            for row in csv.DictReader(file)
+        ]

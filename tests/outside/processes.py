@@ -8,6 +8,7 @@ import shutil
 import signal
 import sys
 import tempfile
+import time
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -131,3 +132,14 @@ def kill_after_write(number):
     dialect.do_commit = counted(dialect.do_commit)
     for name in ("fsync", "replace", "link", "unlink"):
         setattr(os, name, counted(getattr(os, name)))
+
+
+def until(look, seconds=60.0):
+    """Return the first true value of ``look()``; fail after so many seconds."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        found = look()
+        if found:
+            return found
+        time.sleep(0.05)
+    raise AssertionError(f"it did not happen within {seconds} s")

@@ -9,9 +9,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from outside.driver import NODE, page_checks, run, running_service, until
+from outside.driver import run, running_service, until
 from outside.goods import GOODS
 from support.html_pages import Page
+from support.receipt_page import NODE, page_checks
 
 GOOD = GOODS["two classes"]
 TITLE = 'Sleep <script>alert("x")</script> & work'

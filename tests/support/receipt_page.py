@@ -1,7 +1,6 @@
 """The receipt page's own script, run in node on many receipts at once."""
 
 import base64
-import functools
 import json
 import re
 import shutil
@@ -12,16 +11,12 @@ from dpmarket.certificates import receipt_page
 NODE = shutil.which("node")
 
 
-@functools.cache
-def script():
-    """Return the page's functions, without what reads its fields."""
-    return re.search(r"<script>(.*)</script>", receipt_page().decode(), re.DOTALL)[1].split("// The page:")[0]
-
-
-def page_verdicts(cases):
+def page_verdicts(cases, page=None):
     """Return for each (certificate, receipt, cost) the pairs of name and verdict, in the page's order."""
+    text = receipt_page().decode() if page is None else page
+    script = re.search(r"<script>(.*)</script>", text, re.DOTALL)[1].split("// The page:")[0]
     given = [[base64.b64encode(one).decode() for one in case[:2]] + [case[2]] for case in cases]
-    program = f"""{script()}
+    program = f"""{script}
     const bytes = (text) => new Uint8Array(Buffer.from(text, "base64"));
     const given = JSON.parse(require("fs").readFileSync(0, "utf8"));
     const found = given.map(([certificate, receipt, cost]) => (
@@ -29,10 +24,11 @@ def page_verdicts(cases):
         .map(({{ name, verdict }}) => [name, verdict])));
     process.stdout.write(JSON.stringify(found));"""
     done = subprocess.run(
-        [NODE, "-e", program],
-        input=json.dumps(given).encode(),
-        capture_output=True,
-        check=True,
-        timeout=3_000,
+        [NODE, "-e", program], input=json.dumps(given).encode(), capture_output=True, check=True, timeout=900
     )
     return [[tuple(pair) for pair in one] for one in json.loads(done.stdout)]
+
+
+def page_checks(page, certificate, receipt, cost=None):
+    """Check one receipt by the script of a page; return the verdict of each check by its name."""
+    return dict(page_verdicts([(certificate, receipt, cost)], page)[0])
