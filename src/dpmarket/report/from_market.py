@@ -12,14 +12,12 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
-from typing import Any
 
 import numpy as np
 
 from dpmarket.arrays import FloatArray
 from dpmarket.audit import Audit
-from dpmarket.campaign.certificate import LEFT
+from dpmarket.campaign.certificate import LEFT, describe_release
 from dpmarket.campaign.database import Market
 from dpmarket.campaign.file_reports import read_reports
 from dpmarket.campaign.opening import pools_of, rules_of
@@ -31,23 +29,29 @@ from dpmarket.campaign.rules.pricing import (
     online_schedules,
     outcome_of,
     plan_for,
-    prospect_for,
     schedules_of,
 )
 from dpmarket.campaign.rules.released import ModelFile, StatisticsFile, released_from_bytes
+from dpmarket.campaign.rules.rules_file import Rules
 from dpmarket.campaign.training import released
 from dpmarket.campaign.transaction import campaign_of
 from dpmarket.certificates import verify
+from dpmarket.certificates.canonical import canonical
 from dpmarket.errors import FileProblem, Infeasible, MarketRefusal
 from dpmarket.files import parse_json, read_bytes, refuse_existing, refuse_same, write_bytes
 from dpmarket.mechanisms.forecasts import BUDGETS
 from dpmarket.mechanisms.plan import SMALL_MARKET
 from dpmarket.mechanisms.price_schedule import PriceSchedule
 from dpmarket.progress import StageProgress, silent
-from dpmarket.report.evidence import SEALED, Verified, accounting_of, participation_of, truthfulness_of
-from dpmarket.report.forecast import forecast_rules
-from dpmarket.report.numbers import spending_of
-from dpmarket.report.options import budget_options, crowd_options
+from dpmarket.report.audits import (
+    SEALED,
+    Verified,
+    accounting_of,
+    participation_of,
+    spending_of,
+    truthfulness_of,
+)
+from dpmarket.report.forecast import forecast_rules, options_for
 from dpmarket.report.page import render_page
 from dpmarket.report.score import score_file
 from dpmarket.report.summary import Material, Summary, summarise
@@ -79,8 +83,8 @@ def report_file(
     output, overwrite
         Where the page goes, ``-`` for standard output, and whether an existing file may be replaced.
     reports
-        The reported costs that were quoted, known by their keyed digest: the page then groups sellers by what
-        they really reported. None: by the costs at which the rule makes their offers.
+        The reported costs that were quoted: sellers are then grouped by them. None: by the costs at which the
+        rule makes their offers.
     test, groups
         .csv or .parquet with features and labels of public records, for the model's error; and a column of
         it, such as a region, for whose values the error is then reported.
@@ -144,6 +148,8 @@ def summarise_campaign(
     ``certificate`` has a certificate's bytes. The others are those of :func:`report_file`.
     """
     material = read_material(market, campaign, costs)
+    rules, title = material.campaign, title or f"{material.title}: what was bought"
+    assert rules is not None
     progress("Scoring and planning", 0.25)
     if test is not None:
         if material.model is None:
@@ -151,13 +157,12 @@ def summarise_campaign(
         material = replace(material, score=score_file(material.model, test, groups))
     verified: tuple[tuple[str, Audit], ...] = ()
     if certificate is not None:
-        digest, verified = certified(certificate, material)
-        material = replace(material, digest=digest)
-    if public is not None and material.campaign is not None:
-        money = float(material.outcome.payments.sum())
-        expected = material.budget or money
+        digest, verification = certified(certificate, material)
+        material, verified = replace(material, digest=digest), (verification,)
+    if public is not None:
+        expected = material.budget or float(material.outcome.payments.sum())
         found = forecast_rules(
-            material.campaign,
+            rules,
             public,
             budgets=[expected * factor for factor in BUDGETS],
             sellers=[len(material.outcome.epsilons)],
@@ -165,10 +170,9 @@ def summarise_campaign(
         )
         material = replace(material, forecast=found)
     progress("Auditing", 0.6)
-    audits = (*audits_of(material), *verified)
+    material = replace(material, title=title, audits=(*audits_of(material), *verified))
     progress("Writing the page", 0.9)
-    title = title or f"{material.title}: what was bought"
-    return summarise(replace(planned(material), title=title, audits=audits))
+    return summarise(planned(material, rules))
 
 
 def read_material(market: Market, campaign: int, costs: Mapping[bytes, float] | None = None) -> Material:
@@ -224,20 +228,14 @@ def costs_behind(schedule: PriceSchedule, epsilons: FloatArray) -> FloatArray:
     return np.asarray(grid[np.clip(at_least - 1, 0, grid.size - 1)])
 
 
-def planned(material: Material) -> Material:
+def planned(material: Material, rules: Rules) -> Material:
     """Return the material with what other budgets, people and rules could be expected to do."""
-    rules, amounts, withdrawn = material.campaign, material.amounts, material.withdrawn
-    assert rules is not None
-    assert amounts is not None
-    assert withdrawn is not None
-    budget, people = material.budget, amounts.size
+    people, budget = len(material.outcome.epsilons), material.budget
     if budget is None:
-        budget = int(amounts[~withdrawn].sum()) / material.minor_units
-    options = (
-        *budget_options(partial(prospect_for, rules, people), budget),
-        *crowd_options(rules, people, budget, prospect_for),
-    )
-    material = replace(material, options=options)
+        assert material.amounts is not None
+        assert material.withdrawn is not None
+        budget = int(material.amounts[~material.withdrawn].sum()) / material.minor_units
+    material = replace(material, options=options_for(rules, people, budget))
     if budget > 0.0 and people >= SMALL_MARKET:  # a plan for fewer simulates markets, for too long
         with contextlib.suppress(Infeasible):
             plan = plan_for(rules, people, budget)
@@ -253,36 +251,20 @@ def audits_of(material: Material) -> tuple[tuple[str, Audit], ...]:
         costs, units = material.reported_costs, material.minor_units
         audits.append(participation_of(material.rules, costs, epsilons, amounts, units))
     if material.model is not None and weights is not None:
-        audits.append(accounting_of(material.model, weights, epsilons, np.random.default_rng(0)))
+        audits.append(accounting_of(material.model, weights, epsilons))
     if material.statistics is not None and weights is not None:
         audits.append(spending_of(material.statistics, weights, epsilons))
     return tuple(audits)
 
 
-def certified(data: bytes, material: Material) -> tuple[str, tuple[tuple[str, Audit], ...]]:
+def certified(data: bytes, material: Material) -> tuple[str, tuple[str, Audit]]:
     """Return the digest of a certificate and its verification, or refuse one of another release."""
-    start, end = b'{"body":', b',\n"commitments"'
-    if material.model is not None:
-        own = _cells(material.model.description)
-    elif material.statistics is not None:
-        releases = {name: one.release for name, one in material.statistics.statistics.items()}
-        own = _cells({"statistics": releases})
-    else:
-        own = None
+    made = material.model or material.statistics
     try:
-        body = data[len(start) : data.index(end)]
-        cells = _cells(parse_json(body)["release"])
+        body = data[len(b'{"body":') : data.index(b',\n"commitments"')]
+        stated = canonical(parse_json(body)["release"])
     except (KeyError, TypeError, ValueError):
         raise FileProblem("expected a certificate, as 'dpmarket certify' writes it.") from None
-    if cells != own:
+    if made is None or stated != canonical(describe_release(made)):
         raise FileProblem("the certificate is about another release than this campaign's.")
-    return hashlib.sha256(body).hexdigest(), ((SEALED, Verified(verify(data))),)
-
-
-def _cells(release: Mapping[str, Any]) -> Any:
-    """Return the numbers of a release, as a certificate states them."""
-    if "statistics" in release:
-        return {name: list(map(str, one["numerators"])) for name, one in release["statistics"].items()}
-    if "coefficients" in release:
-        return release["coefficients"]
-    return [list(map(str, row)) for row in release["cells"]]
+    return hashlib.sha256(body).hexdigest(), (SEALED, Verified(verify(data)))

@@ -1,4 +1,4 @@
-"""Turn a summary into one self-contained HTML page.
+"""A summary as one self-contained HTML page.
 
 Every number on the page is a ``<data>`` element whose ``value`` is the exact number and whose ``data-name``
 says where it stands in ``summary.to_dict()``, so that a program, or a test, can hold the page against it.
@@ -16,10 +16,8 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from dpmarket.report.charts import charts_of
-from dpmarket.report.numbers import Number
-from dpmarket.report.options import said
-from dpmarket.report.promise import GUESSES
-from dpmarket.report.summary import Summary
+from dpmarket.report.rows import Number
+from dpmarket.report.summary import GUESSES, Summary
 from dpmarket.version import __version__
 
 _CONTENTS = "<!-- contents -->"
@@ -41,7 +39,7 @@ def render_page(summary: Summary) -> str:
         report=data,
         charts=charts,
         n=lambda name, style="number": _data(data, name, style),
-        said=lambda option: said(option["what"], option["factor"]),
+        changes=[option.words for option in summary.options],
         guesses=[f"{guess:.0%}" for guess in GUESSES],
         parts=parts,
         decimals=_columns(summary),

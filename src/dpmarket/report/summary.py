@@ -7,6 +7,7 @@ are no secret from somebody who knows every seller's cost but one; the page says
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -32,15 +33,14 @@ from dpmarket.mechanisms.forecasts import Forecast
 from dpmarket.mechanisms.outcome import Outcome, whole_units
 from dpmarket.mechanisms.plan import Prospect
 from dpmarket.mechanisms.price_schedule import PriceSchedule
-from dpmarket.report.evidence import GAIN, KEPT, LOSS, SEALED
+from dpmarket.report.audits import GAIN, KEPT, LOSS, SEALED
+from dpmarket.report.forecast import Option
 from dpmarket.report.groups import LEAST, Group, group_ends, group_sellers
-from dpmarket.report.numbers import Numbers, numbers_in
-from dpmarket.report.options import Option
-from dpmarket.report.parameters import Feature, Parameter, features_of, parameters_of
-from dpmarket.report.promise import Meaning, meaning
+from dpmarket.report.rows import Feature, Numbers, Parameter, features_of, numbers_in, parameters_of
 from dpmarket.report.score import NumberScore, Score
 
 SCHEMA = "dpmarket.report/4"
+GUESSES = (0.01, 0.1, 0.5)
 _POINTS = 81  # of the rule, as drawn
 _TRIED = {
     GAIN: "In simulated markets under this rule sellers named other costs than their own: lower ones, higher "
@@ -61,14 +61,12 @@ class Material:
 
     Attributes
     ----------
-    title
-        What the campaign is called.
-    outcome
-        Epsilons and payments of everybody who was quoted.
+    title, campaign
+        What the campaign is called, and its rules; without these the report does not say what a budget means.
+    outcome, reported_costs
+        Epsilons and payments of everybody who was quoted, and their costs, shape (m,).
     rules
         All that decided, as plain data: the public tables, and a schedule or a salt.
-    reported_costs
-        In the outcome's order, shape (m,).
     minor_units, currency
         Smallest units to one unit of money; payments are counted as they are rounded to them.
     ceiling
@@ -78,16 +76,14 @@ class Material:
     withdrawn, declined
         Sellers who withdrew before training, shape (m,), or None; and how many of them declined their quote
         or let it expire.
-    budget
-        What the buyer set out to spend, money.
-    options
-        What more and less money would have bought.
+    budget, options
+        What the buyer set out to spend, and what more and less money would have bought.
     planned, alternatives
         What the budget lets expect of the rules' own mechanism and of simpler rules; None, empty: no budget.
+    forecast
+        What simulated campaigns with other budgets bought.
     model, statistics, score
         What was released, and a model's error on public data.
-    campaign
-        The campaign's rules; None: the report does not say what a budget means.
     audits
         A question in words, and the audit that answers it.
     digest
@@ -181,6 +177,19 @@ class Stratum:
 
 
 @dataclass(frozen=True)
+class Meaning:
+    """What one epsilon allows: by what factor the odds of a guess grow at most, and what becomes of guesses.
+
+    ``guesses`` says how likely those that were 1%, 10% and 50% likely before are at most after.
+    """
+
+    who: str
+    epsilon: float
+    odds_factor: float
+    guesses: tuple[float, ...]
+
+
+@dataclass(frozen=True)
 class AuditNote:
     """The question that an audit answers, its verdict, what was done in words, and its evidence as rows."""
 
@@ -242,42 +251,55 @@ class Summary:
         return {"schema": SCHEMA, **asdict(self)}
 
 
+def meaning(who: str, epsilon: float) -> Meaning:
+    """Say what a promise of epsilon allows.
+
+    Whatever an attacker believed about a record before the release, and whatever else they know: the odds of
+    any guess change by a factor of at most exp(epsilon).
+
+    Examples
+    --------
+    >>> round(meaning("somebody", 1.0).guesses[2], 3)
+    0.731
+    """
+    epsilon = checks.non_negative("epsilon", epsilon)
+    return Meaning(who, epsilon, math.exp(epsilon), tuple(guess_after(before, epsilon) for before in GUESSES))
+
+
+def guess_after(before: float, epsilon: float) -> float:
+    """Return how likely a guess is at most after the release was seen, if it was ``before`` likely."""
+    return before / (before + (1.0 - before) * math.exp(-epsilon))
+
+
 def summarise(material: Material) -> Summary:
     """Make the summary of a market: sums, means over at least ten sellers, and public values.
 
     Fewer than ten sellers who were bought from are refused: their totals would tell what single ones
     reported.
     """
-    outcome = material.outcome
-    if not isinstance(outcome, Outcome):
-        raise InvalidInput(f"expected an Outcome, got {type(outcome).__name__}.")
-    rules, minor_units = material.rules, material.minor_units
-    costs = checks.non_negative_vector("reported_costs", material.reported_costs)
-    checks.same_length("reported_costs", costs, "outcome.epsilons", outcome.epsilons)
-    kept = np.ones(costs.size, dtype=bool) if material.withdrawn is None else ~material.withdrawn
-    checks.same_length("withdrawn", kept, "outcome.epsilons", outcome.epsilons)
-    withdrew = int(costs.size - kept.sum())
+    outcome, rules, minor_units = material.outcome, material.rules, material.minor_units
+    everybody = checks.non_negative_vector("reported_costs", material.reported_costs)
+    kept = np.ones(everybody.size, dtype=bool) if material.withdrawn is None else ~material.withdrawn
+    amounts = whole_units(outcome.payments, minor_units) if material.amounts is None else material.amounts
+    for name, values in (("reported_costs", everybody), ("withdrawn", kept), ("amounts", amounts)):
+        checks.same_length(name, values, "outcome.epsilons", outcome.epsilons)
     # Sellers without an epsilon hide nobody: only epsilons are missing from a total.
     few_withdrew = 0 < int((outcome.epsilons[~kept] > 0.0).sum()) < LEAST
-    amounts = whole_units(outcome.payments, minor_units) if material.amounts is None else material.amounts
-    checks.same_length("amounts", amounts, "outcome.epsilons", outcome.epsilons)
-    amounts = amounts[kept]
-    costs, epsilons = costs[kept], outcome.epsilons[kept]
+    costs, epsilons, amounts = everybody[kept], outcome.epsilons[kept], amounts[kept]
+    withdrew = int((~kept).sum())
     totals = _totals(epsilons, amounts, minor_units, withdrew, material.declined)
-    everybody = material.reported_costs
     schedules = schedules_of(rules, kept.size if few_withdrew else everybody, material.members)
-    most = max(schedule.largest_epsilon for schedule in schedules)
-    largest = most if material.ceiling is None else material.ceiling
-    bought = epsilons > 0.0
-    reserve = max(schedule.reserve_price for schedule in schedules)
-    ends = group_ends(everybodys_costs(rules), reserve)
-    payments = amounts / minor_units
-    groups = [group_sellers(costs[some], epsilons[some], payments[some], ends) for some in (bought, ~bought)]
-    error = outcome.sampling_error + outcome.noise_error if withdrew == 0 else None
+    largest = material.ceiling
+    if largest is None:
+        largest = max(schedule.largest_epsilon for schedule in schedules)
     each = [
         _rule(schedule, group.virtual_cost, largest, is_planned=few_withdrew)
         for schedule, group in zip(schedules, groups_in(rules), strict=True)
     ]
+    ends = group_ends(everybodys_costs(rules), max(schedule.reserve_price for schedule in schedules))
+    bought, payments = epsilons > 0.0, amounts / minor_units
+    groups = [group_sellers(costs[some], epsilons[some], payments[some], ends) for some in (bought, ~bought)]
+    error = outcome.sampling_error + outcome.noise_error if withdrew == 0 else None
     return Summary(
         title=material.title,
         currency=material.currency,
