@@ -49,8 +49,15 @@ def material(costs, objective=PaperObjective(1.0, 20.0, 1e-4), dist=Uniform(1, 5
         "epsilon_cost": EpsilonCost.identity().to_dict(),
         "delta": 0.0,
     }
-    title = others.pop("title", "A market")
-    return Material(title, outcome, rules, costs, units, **others)
+    given = {
+        "title": "A market",
+        "ceiling": 8.0,
+        "amounts": whole_units(outcome.payments, units),
+        "withdrawn": np.zeros(costs.size, dtype=bool),
+        "members": np.zeros(costs.size, dtype=int),
+        "weights": outcome.weights,
+    }
+    return Material(outcome=outcome, rules=rules, reported_costs=costs, minor_units=units, **given | others)
 
 
 def simple_page(sellers=200, **others):

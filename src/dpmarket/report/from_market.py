@@ -26,15 +26,16 @@ from dpmarket.campaign.place import place_of, refuse_changed
 from dpmarket.campaign.quoting import decided_of, reports_digest_of
 from dpmarket.campaign.rules.pricing import (
     OFFLINE,
+    budget_words,
     online_schedules,
     outcome_of,
     plan_for,
     schedules_of,
 )
-from dpmarket.campaign.rules.released import ModelFile, StatisticsFile, released_from_bytes
+from dpmarket.campaign.rules.released import ModelFile, Released, released_from_bytes
 from dpmarket.campaign.rules.rules_file import Rules
 from dpmarket.campaign.training import released
-from dpmarket.campaign.transaction import campaign_of
+from dpmarket.campaign.transaction import Campaign, campaign_of
 from dpmarket.certificates import verify
 from dpmarket.certificates.canonical import canonical
 from dpmarket.errors import FileProblem, Infeasible, MarketRefusal
@@ -147,50 +148,49 @@ def summarise_campaign(
     ``costs`` are reported costs by digests of ids, where the caller may know them; None: read off the rule.
     ``certificate`` has a certificate's bytes. The others are those of :func:`report_file`.
     """
-    material = read_material(market, campaign, costs)
-    rules, title = material.campaign, title or f"{material.title}: what was bought"
-    assert rules is not None
+    with market.look() as c:
+        found = campaign_of(c, campaign)
+    rules = rules_of(found)
+    material = read_material(market, found, rules, costs)
     progress("Scoring and planning", 0.25)
     if test is not None:
-        if material.model is None:
+        if not isinstance(material.released, ModelFile):
             raise FileProblem("expected a trained model for the test data: this campaign has none.")
-        material = replace(material, score=score_file(material.model, test, groups))
-    verified: tuple[tuple[str, Audit], ...] = ()
+        material = replace(material, score=score_file(material.released, test, groups))
+    audits = audits_of(material)
     if certificate is not None:
-        digest, verification = certified(certificate, material)
-        material, verified = replace(material, digest=digest), (verification,)
+        digest, verification = certified(certificate, material.released)
+        material, audits = replace(material, digest=digest), [*audits, verification]
     if public is not None:
         expected = material.budget or float(material.outcome.payments.sum())
-        found = forecast_rules(
+        forecast = forecast_rules(
             rules,
             public,
             budgets=[expected * factor for factor in BUDGETS],
             sellers=[len(material.outcome.epsilons)],
-            progress=lambda what, share: progress(what, 0.3 + 0.3 * share),
+            progress=lambda what, share: progress(what, 0.3 + 0.6 * share),
         )
-        material = replace(material, forecast=found)
-    progress("Auditing", 0.6)
-    material = replace(material, title=title, audits=(*audits_of(material), *verified))
+        material = replace(material, forecast=forecast)
     progress("Writing the page", 0.9)
-    return summarise(planned(material, rules))
+    title = title or f"{found.name}: what was bought"
+    return summarise(replace(planned(material, rules), title=title, audits=tuple(audits)))
 
 
-def read_material(market: Market, campaign: int, costs: Mapping[bytes, float] | None = None) -> Material:
+def read_material(
+    market: Market, found: Campaign, rules: Rules, costs: Mapping[bytes, float] | None = None
+) -> Material:
     """Read what the market stores about a campaign's sellers, its decision and its release."""
     with market.look() as c:
-        found = campaign_of(c, campaign)
-        table = decided_of(c, campaign)
+        table = decided_of(c, found.id)
     if table.height == 0:
         raise MarketRefusal("state", "Nobody was quoted in this campaign.")
     digests, states = table.get_column("digest").to_list(), table.get_column("state")
-    rules = rules_of(found)
     offline = found.mechanism == OFFLINE
     public = json.loads(found.offer or "{}") if offline else online_schedules(rules)[1]
     pools = pools_of(rules)
     members = np.array([pools.index(pool) for pool in table.get_column("pool")], dtype=np.int64)
     epsilons, amounts = (table.get_column(name).to_numpy() for name in ("epsilon", "payment"))
-    document = released(market, campaign)
-    made = None if document is None else released_from_bytes(document)
+    document = released(market, found.id)
     known = costs is not None and all(digest in costs for digest in digests)
     if costs is not None and known:
         own = np.array([costs[digest] for digest in digests])
@@ -202,20 +202,19 @@ def read_material(market: Market, campaign: int, costs: Mapping[bytes, float] | 
         title=found.name,
         outcome=outcome_of(public, epsilons, amounts / found.minor_units),
         rules=public,
-        reported_costs=own,
-        members=members,
-        minor_units=found.minor_units,
-        currency=rules.money.currency,
         ceiling=found.ceiling / EPSILON_UNITS,
+        reported_costs=own,
         amounts=amounts,
+        minor_units=found.minor_units,
         withdrawn=states.is_in(LEFT).to_numpy(),
-        declined=int(states.is_in(["declined", "expired"]).sum()),
+        members=members,
+        weights=table.get_column("weight").fill_null(0.0).to_numpy(),
+        currency=rules.money.currency,
         budget=rules.objective.budget,
-        model=made if isinstance(made, ModelFile) else None,
-        statistics=made if isinstance(made, StatisticsFile) else None,
-        campaign=rules,
+        budget_words="" if rules.objective.budget is None else budget_words(rules),
+        declined=int(states.is_in(["declined", "expired"]).sum()),
         is_reported=known,
-        weights=None if made is None else table.get_column("weight").fill_null(0.0).to_numpy(),
+        released=None if document is None else released_from_bytes(document),
     )
 
 
@@ -232,34 +231,30 @@ def planned(material: Material, rules: Rules) -> Material:
     """Return the material with what other budgets, people and rules could be expected to do."""
     people, budget = len(material.outcome.epsilons), material.budget
     if budget is None:
-        assert material.amounts is not None
-        assert material.withdrawn is not None
         budget = int(material.amounts[~material.withdrawn].sum()) / material.minor_units
-    material = replace(material, options=options_for(rules, people, budget))
+    plan = None
     if budget > 0.0 and people >= SMALL_MARKET:  # a plan for fewer simulates markets, for too long
         with contextlib.suppress(Infeasible):
             plan = plan_for(rules, people, budget)
-            material = replace(material, planned=plan.prospect, alternatives=plan.alternatives)
-    return material
+    return replace(material, options=options_for(rules, people, budget), plan=plan)
 
 
-def audits_of(material: Material) -> tuple[tuple[str, Audit], ...]:
+def audits_of(material: Material) -> list[tuple[str, Audit]]:
     """Run the audits that a report shows; each with the question that it answers."""
-    epsilons, weights, amounts = material.outcome.epsilons, material.weights, material.amounts
+    epsilons, made = material.outcome.epsilons, material.released
     audits = [truthfulness_of(material.rules, epsilons.size)]
-    if material.is_reported and amounts is not None:
+    if material.is_reported:
         costs, units = material.reported_costs, material.minor_units
-        audits.append(participation_of(material.rules, costs, epsilons, amounts, units))
-    if material.model is not None and weights is not None:
-        audits.append(accounting_of(material.model, weights, epsilons))
-    if material.statistics is not None and weights is not None:
-        audits.append(spending_of(material.statistics, weights, epsilons))
-    return tuple(audits)
+        audits.append(participation_of(material.rules, costs, epsilons, material.amounts, units))
+    if isinstance(made, ModelFile):
+        audits.append(accounting_of(made, material.weights, epsilons))
+    elif made is not None:
+        audits.append(spending_of(made, material.weights, epsilons))
+    return audits
 
 
-def certified(data: bytes, material: Material) -> tuple[str, tuple[str, Audit]]:
+def certified(data: bytes, made: Released | None) -> tuple[str, tuple[str, Audit]]:
     """Return the digest of a certificate and its verification, or refuse one of another release."""
-    made = material.model or material.statistics
     try:
         body = data[len(b'{"body":') : data.index(b',\n"commitments"')]
         stated = canonical(parse_json(body)["release"])

@@ -20,18 +20,16 @@ from dpmarket.audit import Audit
 from dpmarket.campaign.rules.pricing import (
     CROSS_PRICED,
     OFFLINE,
-    budget_words,
     everybodys_costs,
     groups_in,
     schedules_of,
 )
-from dpmarket.campaign.rules.released import ModelFile, StatisticsFile
-from dpmarket.campaign.rules.rules_file import Rules
+from dpmarket.campaign.rules.released import ModelFile, Released, StatisticsFile
 from dpmarket.costs.virtual_cost import VirtualCost
 from dpmarket.errors import InvalidInput
 from dpmarket.mechanisms.forecasts import Forecast
-from dpmarket.mechanisms.outcome import Outcome, whole_units
-from dpmarket.mechanisms.plan import Prospect
+from dpmarket.mechanisms.outcome import Outcome
+from dpmarket.mechanisms.plan import Plan
 from dpmarket.mechanisms.price_schedule import PriceSchedule
 from dpmarket.report.audits import GAIN, KEPT, LOSS, SEALED
 from dpmarket.report.forecast import Option
@@ -57,68 +55,57 @@ _UNSHOWN = ("verdict", "where", "first at positions")  # rows of audits that poi
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Material:
-    """All that a report can be made from; confidential. Only the first five are needed.
+    """All that a report is made from; confidential.
 
     Attributes
     ----------
-    title, campaign
-        What the campaign is called, and its rules; without these the report does not say what a budget means.
+    title, budget, budget_words
+        What the campaign is called, what the buyer set out to spend, and what that means under the rules.
     outcome, reported_costs
         Epsilons and payments of everybody who was quoted, and their costs, shape (m,).
-    rules
-        All that decided, as plain data: the public tables, and a schedule or a salt.
-    minor_units, currency
-        Smallest units to one unit of money; payments are counted as they are rounded to them.
-    ceiling
-        What nobody could be asked to exceed; None: the most that the rule offers.
-    amounts
-        Payments in smallest units as they were quoted, shape (m,); None: the outcome's, rounded up.
+    amounts, minor_units, currency
+        Payments in smallest units, shape (m,), and how many of these make one unit of money.
+    rules, ceiling
+        All that decided, as plain data: the public tables, and a schedule or a salt. And the epsilon that
+        nobody could be asked to exceed.
     withdrawn, declined
-        Sellers who withdrew before training, shape (m,), or None; and how many of them declined their quote
-        or let it expire.
-    budget, options
-        What the buyer set out to spend, and what more and less money would have bought.
-    planned, alternatives
-        What the budget lets expect of the rules' own mechanism and of simpler rules; None, empty: no budget.
-    forecast
-        What simulated campaigns with other budgets bought.
-    model, statistics, score
-        What was released, and a model's error on public data.
-    audits
-        A question in words, and the audit that answers it.
-    digest
-        The digest of the certificate.
-    is_reported, weights
-        Whether costs are what people reported, else they are read off the rule; and everybody's weight in
-        what was released.
-    members
-        Everybody's group, as a position in the rules' groups; None: there is one.
+        Sellers who withdrew before training, shape (m,), and how many of them declined their quote or let it
+        expire.
+    members, weights
+        Everybody's group, as a position in the rules' groups, and weight in what was released, shape (m,).
+    is_reported
+        Whether costs are what people reported; else they are read off the rule.
+    released, score
+        A model or statistics, and a model's error on public data.
+    options, plan, forecast
+        What other budgets would have bought; what the budget lets expect of the rules' own mechanism and of
+        simpler rules; and what simulated campaigns bought.
+    audits, digest
+        Questions in words with the audits that answer them, and the digest of the certificate.
     """
 
     title: str
     outcome: Outcome
     rules: Mapping[str, Any]
+    ceiling: float
     reported_costs: FloatArray
+    amounts: IntArray
     minor_units: int
+    withdrawn: BoolArray
+    members: IntArray
+    weights: FloatArray
     currency: str = ""
-    ceiling: float | None = None
-    amounts: IntArray | None = None
-    withdrawn: BoolArray | None = None
     budget: float | None = None
-    options: tuple[Option, ...] = ()
-    planned: Prospect | None = None
-    alternatives: tuple[Prospect, ...] = ()
-    model: ModelFile | None = None
-    statistics: StatisticsFile | None = None
-    score: Score | NumberScore | None = None
-    campaign: Rules | None = None
+    budget_words: str = ""
     declined: int = 0
+    is_reported: bool = False
+    released: Released | None = None
+    score: Score | NumberScore | None = None
+    options: tuple[Option, ...] = ()
+    plan: Plan | None = None
+    forecast: Forecast | None = None
     audits: tuple[tuple[str, Audit], ...] = ()
     digest: str | None = None
-    is_reported: bool = False
-    weights: FloatArray | None = None
-    members: IntArray | None = None
-    forecast: Forecast | None = None
 
 
 @dataclass(frozen=True)
@@ -277,29 +264,24 @@ def summarise(material: Material) -> Summary:
     Fewer than ten sellers who were bought from are refused: their totals would tell what single ones
     reported.
     """
-    outcome, rules, minor_units = material.outcome, material.rules, material.minor_units
-    everybody = checks.non_negative_vector("reported_costs", material.reported_costs)
-    kept = np.ones(everybody.size, dtype=bool) if material.withdrawn is None else ~material.withdrawn
-    amounts = whole_units(outcome.payments, minor_units) if material.amounts is None else material.amounts
-    for name, values in (("reported_costs", everybody), ("withdrawn", kept), ("amounts", amounts)):
-        checks.same_length(name, values, "outcome.epsilons", outcome.epsilons)
+    outcome, rules, kept = material.outcome, material.rules, ~material.withdrawn
+    checks.same_length("reported_costs", material.reported_costs, "outcome.epsilons", outcome.epsilons)
     # Sellers without an epsilon hide nobody: only epsilons are missing from a total.
     few_withdrew = 0 < int((outcome.epsilons[~kept] > 0.0).sum()) < LEAST
-    costs, epsilons, amounts = everybody[kept], outcome.epsilons[kept], amounts[kept]
-    withdrew = int((~kept).sum())
-    totals = _totals(epsilons, amounts, minor_units, withdrew, material.declined)
-    schedules = schedules_of(rules, kept.size if few_withdrew else everybody, material.members)
-    largest = material.ceiling
-    if largest is None:
-        largest = max(schedule.largest_epsilon for schedule in schedules)
+    costs, epsilons, amounts = material.reported_costs[kept], outcome.epsilons[kept], material.amounts[kept]
+    totals = _totals(material, epsilons, amounts)
+    everybody = kept.size if few_withdrew else material.reported_costs
+    schedules = schedules_of(rules, everybody, material.members)
     each = [
-        _rule(schedule, group.virtual_cost, largest, is_planned=few_withdrew)
+        _rule(schedule, group.virtual_cost, material.ceiling, is_planned=few_withdrew)
         for schedule, group in zip(schedules, groups_in(rules), strict=True)
     ]
     ends = group_ends(everybodys_costs(rules), max(schedule.reserve_price for schedule in schedules))
-    bought, payments = epsilons > 0.0, amounts / minor_units
+    bought, payments = epsilons > 0.0, amounts / material.minor_units
     groups = [group_sellers(costs[some], epsilons[some], payments[some], ends) for some in (bought, ~bought)]
-    error = outcome.sampling_error + outcome.noise_error if withdrew == 0 else None
+    error = outcome.sampling_error + outcome.noise_error if kept.all() else None
+    made, score = material.released, material.score
+    model = made if isinstance(made, ModelFile) else None
     return Summary(
         title=material.title,
         currency=material.currency,
@@ -311,24 +293,22 @@ def summarise(material: Material) -> Summary:
         one_by_one=rules["mechanism"] not in (OFFLINE, CROSS_PRICED),
         expected_error=error,
         noise_share=None if error is None else outcome.noise_error / error,
-        alternatives=_alternatives(material),
+        alternatives=_alternatives(material.plan),
         budget=material.budget,
         options=material.options,
         # Not the highest epsilon of all: it would tell what the lowest cost was. The rule's own bound.
         meanings=(
             meaning("the average seller who was bought from", totals.mean_epsilon),
-            meaning("the most that the rule promises anybody", largest),
+            meaning("the most that the rule promises anybody", material.ceiling),
         ),
-        score=material.score,
-        has_model=material.model is not None,
-        numbers=None if material.statistics is None else numbers_in(material.statistics),
-        budget_words=""
-        if material.campaign is None or material.budget is None
-        else budget_words(material.campaign),
-        beats_guessing=None if material.score is None else material.score.is_better_than_guessing,
+        score=score,
+        has_model=model is not None,
+        numbers=numbers_in(made) if isinstance(made, StatisticsFile) else None,
+        budget_words=material.budget_words,
+        beats_guessing=None if score is None else score.is_better_than_guessing,
         audits=tuple(_note(question, audit) for question, audit in material.audits),
-        parameters=parameters_of(rules, minor_units, material.model),
-        features=() if material.model is None else features_of(material.model),
+        parameters=parameters_of(rules, material.minor_units, model),
+        features=() if model is None else features_of(model),
         digest=material.digest,
         delta=rules["delta"],
         strata=_strata(material, kept, each) if len(each) > 1 else (),
@@ -338,9 +318,7 @@ def summarise(material: Material) -> Summary:
 
 def _strata(material: Material, kept: BoolArray, each: Sequence[Rule]) -> tuple[Stratum, ...]:
     """Return what each group came to, without sellers who left."""
-    weights = material.outcome.weights if material.weights is None else material.weights
-    members = material.members
-    assert members is not None
+    members, weights = material.members, material.weights
     sizes = np.bincount(members[kept], minlength=len(each))
     sold = kept & (material.outcome.epsilons > 0.0)
     bought = np.bincount(members[sold], minlength=len(each))
@@ -359,9 +337,8 @@ def _strata(material: Material, kept: BoolArray, each: Sequence[Rule]) -> tuple[
     )
 
 
-def _totals(
-    epsilons: FloatArray, amounts: IntArray, minor_units: int, withdrew: int, declined: int
-) -> Totals:
+def _totals(material: Material, epsilons: FloatArray, amounts: IntArray) -> Totals:
+    """Return the totals of sellers who stayed, with these epsilons and amounts."""
     bought = epsilons > 0.0
     count = int(bought.sum())
     if count < LEAST:
@@ -369,13 +346,13 @@ def _totals(
             f"expected at least {LEAST} sellers who were bought from, got {count}: totals of so few would "
             "tell what single sellers reported. Report on a larger market."
         )
-    paid = int(amounts.sum())
+    paid, minor_units = int(amounts.sum()), material.minor_units
     return Totals(
         sellers=epsilons.size,
         bought=count,
         priced_out=epsilons.size - count,
-        declined=declined,
-        withdrawn=withdrew - declined,
+        declined=material.declined,
+        withdrawn=int(material.withdrawn.sum()) - material.declined,
         paid_minor_units=paid,
         minor_units=minor_units,
         paid=paid / minor_units,
@@ -402,19 +379,16 @@ def _rule(schedule: PriceSchedule, virtual_cost: VirtualCost, largest: float, *,
     )
 
 
-def _alternatives(material: Material) -> tuple[Alternative, ...]:
-    if material.planned is None:
+def _alternatives(plan: Plan | None) -> tuple[Alternative, ...]:
+    if plan is None:
         return ()
+    own = plan.prospect.error
     return tuple(
-        Alternative(
-            rule.name, rule.error, rule.error / material.planned.error - 1.0, rule.share_bought,
-            rule.largest_epsilon,
-        )
-        for rule in material.alternatives
-    )  # fmt: skip
+        Alternative(rule.name, rule.error, rule.error / own - 1.0, rule.share_bought, rule.largest_epsilon)
+        for rule in plan.alternatives
+    )
 
 
 def _note(question: str, audit: Audit) -> AuditNote:
-    rows: Sequence[tuple[str, str]] = audit.summary()
-    told = tuple(row for row in rows if row[0] not in _UNSHOWN)
-    return AuditNote(question, audit.passed, _TRIED.get(question, ""), told)
+    rows = tuple((name, text) for name, text in audit.summary() if name not in _UNSHOWN)
+    return AuditNote(question, audit.passed, _TRIED.get(question, ""), rows)
