@@ -2,13 +2,14 @@
 
 import json
 import resource
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
 import dpmarket as dpm
-from dpmarket.certificates import Money, Sellers, certify, make_certificate, receipt_page, verify
+from dpmarket.certificates import Money, certify, make_certificate, receipt_page, verify
 from dpmarket.certificates.canonical import canonical
 from dpmarket.errors import DpmarketError, InvalidInput, NotCertifiable
 from dpmarket.mechanisms.groups import Group
@@ -161,15 +162,12 @@ def test_papers_that_must_not_be_certified_are_refused():
 
 def test_a_line_that_no_sample_sees_is_refused_if_its_epsilon_was_exceeded():
     made, _, rules = cross_priced()
-    values = made.lines.values.copy()
-    poorest = int(np.argmin(values[:, 1]))
+    poorest = np.arange(len(made.lines)) == made.lines.payments.argmin()
     body = json.loads(made.body)
-    for column, withdrew in ((2, False), (3, True)):
-        other = values.copy()
-        other[poorest, column] = 1e-9
-        gone = np.arange(len(values)) == poorest
-        sellers = Sellers(made.lines.ids, *other.T, parts=made.lines.parts, withdrew=gone & withdrew)
-        with pytest.raises(NotCertifiable, match="exceeded" if column == 2 else "withdrew"):
+    for name, withdrew in (("used", False), ("weights", True)):
+        other = {name: np.where(poorest, 1e-9, getattr(made.lines, name)), "withdrew": poorest & withdrew}
+        sellers = replace(made.lines, **other)
+        with pytest.raises(NotCertifiable, match="withdrew" if withdrew else "exceeded"):
             make_certificate(sellers, body["market"], body["release"], Money(100, "EUR"), rules=rules)
 
 

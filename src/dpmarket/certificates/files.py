@@ -7,7 +7,7 @@ import os
 import numpy as np
 
 from dpmarket.certificates.certificate import OPENINGS, Certificate
-from dpmarket.certificates.commitments import VALUES, Lines, commit
+from dpmarket.certificates.commitments import VALUES, Sellers, commit
 from dpmarket.certificates.signature import read_signature
 from dpmarket.certificates.verifier import Verification, verify
 from dpmarket.errors import FileProblem, InvalidInput
@@ -72,18 +72,15 @@ def read_certificate(source: Path, openings: Path) -> Certificate:
     data = read_bytes(source)
     try:
         opened = parse_json(read_bytes(openings))
-        lines = Lines(
-            ids=opened["id"],
-            values=np.array([opened[name] for name in VALUES], dtype=np.float64).T.copy(),
-            withdrew=np.array(opened["withdrew"], dtype=np.bool_),
-            parts=np.array(opened["part"], dtype=np.int64),
-            groups=np.array(opened["group"], dtype=np.int64),
-            rules=opened["rules"],
-            salts=bytes.fromhex("".join(opened["salt"])),
-        )
+        places = [np.array(opened[name]) for name in ("withdrew", "part", "group")]
+        lines = Sellers(opened["id"], *(np.array(opened[name]) for name in VALUES), *places)
+        (rules,) = set(opened["rules"])
+        salts = bytes.fromhex("".join(opened["salt"]))
+        tree = commit(lines, rules, salts)
         body = data[len(b'{"body":') : data.index(b',\n"commitments"')]
         nonce = opened["secrets"]["nonce"]
-        certificate = Certificate(body, lines, commit(lines), None if nonce is None else bytes.fromhex(nonce))
+        nonce = None if nonce is None else bytes.fromhex(nonce)
+        certificate = Certificate(body, lines, salts, tree, rules, nonce)
         stated = (opened["schema"], opened["certificate"])
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError, InvalidInput):
         raise FileProblem(f"expected a certificate in {source} and its openings in {openings}.") from None

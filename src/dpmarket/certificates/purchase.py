@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from dpmarket import checks
 from dpmarket.arrays import FloatArray
-from dpmarket.certificates.certificate import Certificate, Money, Sellers, make_certificate
+from dpmarket.certificates.certificate import Certificate, Money, make_certificate
+from dpmarket.certificates.commitments import Sellers
 from dpmarket.certificates.description import (
     CertifiedStatistic,
     describe_market,
