@@ -64,9 +64,7 @@ def library_accepts(papers, line):
     """Whether the library's own formulas allow the line: the weight is covered, payments follow prices."""
     try:
         release, prices = papers.release, papers.market["prices"]
-        terms = json.loads(
-            canonical(release.get("terms"))
-        )  # with ints, as JSON readers have them
+        terms = json.loads(canonical(release.get("terms")))  # with ints, as JSON readers have them
         if release["family"] == "norm":
             norm = NoiseNorm.from_dict(terms["norm"])
             own = Release(
