@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dpmarket.arrays import FloatArray, IntArray, read_only
+from dpmarket.arrays import FloatArray, read_only
 from dpmarket.audit import (
     Audit,
     Claim,
@@ -26,11 +26,8 @@ from dpmarket.mechanisms.epsilon_cost import EpsilonCost
 from dpmarket.mechanisms.exact import OfflineMechanism
 from dpmarket.mechanisms.objective import objective_from_dict
 from dpmarket.mechanisms.price_schedule import PriceSchedule
+from dpmarket.report.summary import GAIN, KEPT, LOSS, Material
 
-GAIN = "Could anybody have gained by naming another cost?"
-LOSS = "Was anybody paid less than the promise costs them?"
-KEPT = "Does what was released keep the promises?"
-SEALED = "Does the certificate hold together?"
 _SELLERS, _MISREPORTS = 12, 20  # of a simulated market that is searched for misreports
 _ACCOUNTS = 500  # promises whose spending is recomputed
 
@@ -92,26 +89,37 @@ def _sold(schedule: PriceSchedule, report: float) -> tuple[float, float]:
     return float(schedule.amount(np.array([report]))[0]), float(payments[0])
 
 
-def truthfulness_of(rules: Mapping[str, Any], people: int) -> tuple[str, Audit]:
+def audits_of(material: Material) -> list[tuple[str, Audit]]:
+    """Run the audits that a report shows; each with the question that it answers."""
+    made, weights, epsilons = material.released, material.weights, material.outcome.epsilons
+    audits = [(GAIN, _truthfulness(material.rules, epsilons.size))]
+    if material.is_reported:
+        audits.append((LOSS, _participation(material)))
+    if isinstance(made, ModelFile):
+        audits.append((KEPT, _accounting(made, weights, epsilons)))
+    elif made is not None:
+        audits.append((KEPT, _spending(made, weights, epsilons)))
+    return audits
+
+
+def _truthfulness(rules: Mapping[str, Any], people: int) -> Audit:
     """Search a simulated market under a campaign's rules for a misreport that gains."""
     sellers = LEAST_SELLERS if "budget" in rules else min(_SELLERS, people)
     answers, dist = answers_of(rules, sellers, sellers / people), everybodys_costs(rules)
     rng = np.random.default_rng(0)
-    return GAIN, audit_truthfulness(answers, dist, sellers, 1, _MISREPORTS, rng)  # type: ignore[arg-type]
+    return audit_truthfulness(answers, dist, sellers, 1, _MISREPORTS, rng)  # type: ignore[arg-type]
 
 
-def participation_of(
-    rules: Mapping[str, Any], costs: FloatArray, epsilons: FloatArray, amounts: IntArray, minor_units: int
-) -> tuple[str, Audit]:
+def _participation(material: Material) -> Audit:
     """Check that sellers who were bought from are paid what epsilon costs them, by their reports."""
+    epsilons, unit = material.outcome.epsilons, 1.0 / material.minor_units
     bought = epsilons > 0.0
-    losses = epsilons[bought] ** (2 if rules["epsilon_cost"]["shape"] == "quadratic" else 1)
-    return LOSS, audit_participation(
-        losses, amounts[bought] / minor_units, costs[bought], minor_unit=1.0 / minor_units
-    )
+    losses = epsilons[bought] ** (2 if material.rules["epsilon_cost"]["shape"] == "quadratic" else 1)
+    paid = material.amounts[bought] / material.minor_units
+    return audit_participation(losses, paid, material.reported_costs[bought], minor_unit=unit)
 
 
-def accounting_of(model: ModelFile, weights: FloatArray, epsilons: FloatArray) -> tuple[str, Audit]:
+def _accounting(model: ModelFile, weights: FloatArray, epsilons: FloatArray) -> Audit:
     """Recompute, by other code, what the model spent of the epsilons: of 500 at random if there are more."""
     used = np.flatnonzero(weights > 0.0)
     if used.size > _ACCOUNTS:
@@ -120,10 +128,10 @@ def accounting_of(model: ModelFile, weights: FloatArray, epsilons: FloatArray) -
     if hessian is not None:  # took a share of every epsilon, in whole units
         unit = float(hessian["unit"])
         left = left - np.floor(left * float(hessian["share"]) / unit) * unit
-    return KEPT, audit_spending(Claim.of(model.description, weights[used]), left)
+    return audit_spending(Claim.of(model.description, weights[used]), left)
 
 
-def spending_of(statistics: StatisticsFile, weights: FloatArray, epsilons: FloatArray) -> tuple[str, Audit]:
+def _spending(statistics: StatisticsFile, weights: FloatArray, epsilons: FloatArray) -> Audit:
     """Check that everybody's weight costs at most the epsilon, and all of them no more than was released."""
     releases = statistics.releases().values()
     stated = sum((one.total_weight * Fraction(2) ** one.unit_exponent for one in releases), Fraction(0))
@@ -131,7 +139,7 @@ def spending_of(statistics: StatisticsFile, weights: FloatArray, epsilons: Float
     # What several rounds bought together is split between them, and the parts are rounded up.
     lost = sum(map(Fraction, weights.tolist()), Fraction(0)) > stated * (1 + Fraction(1, 1 << 40))
     used = np.flatnonzero(weights > 0.0)
-    return KEPT, PrivacyFindings(
+    return PrivacyFindings(
         method="spending",
         people=read_only(used),
         epsilons=read_only(epsilons[used]),

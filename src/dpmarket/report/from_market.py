@@ -44,18 +44,11 @@ from dpmarket.mechanisms.forecasts import BUDGETS
 from dpmarket.mechanisms.plan import SMALL_MARKET
 from dpmarket.mechanisms.price_schedule import PriceSchedule
 from dpmarket.progress import StageProgress, silent
-from dpmarket.report.audits import (
-    SEALED,
-    Verified,
-    accounting_of,
-    participation_of,
-    spending_of,
-    truthfulness_of,
-)
+from dpmarket.report.audits import Verified, audits_of
 from dpmarket.report.forecast import forecast_rules, options_for
 from dpmarket.report.page import render_page
 from dpmarket.report.score import score_file
-from dpmarket.report.summary import Material, Summary, summarise
+from dpmarket.report.summary import SEALED, Material, Summary, summarise
 
 Path = str | os.PathLike[str]
 _COSTS = 20_001  # at which the rule is tried
@@ -237,20 +230,6 @@ def planned(material: Material, rules: Rules) -> Material:
         with contextlib.suppress(Infeasible):
             plan = plan_for(rules, people, budget)
     return replace(material, options=options_for(rules, people, budget), plan=plan)
-
-
-def audits_of(material: Material) -> list[tuple[str, Audit]]:
-    """Run the audits that a report shows; each with the question that it answers."""
-    epsilons, made = material.outcome.epsilons, material.released
-    audits = [truthfulness_of(material.rules, epsilons.size)]
-    if material.is_reported:
-        costs, units = material.reported_costs, material.minor_units
-        audits.append(participation_of(material.rules, costs, epsilons, material.amounts, units))
-    if isinstance(made, ModelFile):
-        audits.append(accounting_of(made, material.weights, epsilons))
-    elif made is not None:
-        audits.append(spending_of(made, material.weights, epsilons))
-    return audits
 
 
 def certified(data: bytes, made: Released | None) -> tuple[str, tuple[str, Audit]]:

@@ -31,7 +31,6 @@ from dpmarket.mechanisms.forecasts import Forecast
 from dpmarket.mechanisms.outcome import Outcome
 from dpmarket.mechanisms.plan import Plan
 from dpmarket.mechanisms.price_schedule import PriceSchedule
-from dpmarket.report.audits import GAIN, KEPT, LOSS, SEALED
 from dpmarket.report.forecast import Option
 from dpmarket.report.groups import LEAST, Group, group_ends, group_sellers
 from dpmarket.report.rows import Feature, Numbers, Parameter, features_of, numbers_in, parameters_of
@@ -40,6 +39,10 @@ from dpmarket.report.score import NumberScore, Score
 SCHEMA = "dpmarket.report/4"
 GUESSES = (0.01, 0.1, 0.5)
 _POINTS = 81  # of the rule, as drawn
+GAIN = "Could anybody have gained by naming another cost?"
+LOSS = "Was anybody paid less than the promise costs them?"
+KEPT = "Does what was released keep the promises?"
+SEALED = "Does the certificate hold together?"
 _TRIED = {
     GAIN: "In simulated markets under this rule sellers named other costs than their own: lower ones, higher "
     "ones, and those where offers change. A lie that brings more than the truth, beyond rounding, is found.",
