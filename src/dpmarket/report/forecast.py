@@ -15,30 +15,14 @@ import numpy as np
 
 from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.campaign.release import released_by
-from dpmarket.campaign.rules.columns import (
-    OUTCOME,
-    Field,
-    columns_by_type,
-    encoder_of,
-    fields_of,
-    read_codes,
-    records_of,
-)
+from dpmarket.campaign.rules import columns
 from dpmarket.campaign.rules.pricing import plan_for, prospect_for, terms_of
 from dpmarket.campaign.rules.released import Released, StatisticsFile
 from dpmarket.campaign.rules.rules_file import Rules
 from dpmarket.errors import Infeasible, InvalidInput
 from dpmarket.files import read_table, refuse
-from dpmarket.mechanisms.forecasts import (
-    BUDGETS,
-    CAMPAIGNS,
-    Forecast,
-    Prediction,
-    guess,
-    refuse_few,
-    simulate,
-    splits,
-)
+from dpmarket.mechanisms import forecasts
+from dpmarket.mechanisms.forecasts import BUDGETS, CAMPAIGNS, Forecast
 from dpmarket.privacy.noise import SeededNoise
 from dpmarket.progress import StageProgress
 
@@ -129,25 +113,25 @@ def forecast_rules(
         Neither the rules nor the arguments name a budget or a number of sellers; fewer than 30 rows.
     """
     budgets, sellers = _asked(rules, budgets, sellers)
-    fields = fields_of(rules)
-    texts, numbers = columns_by_type(fields)
+    fields = columns.fields_of(rules)
+    texts, numbers = columns.columns_by_type(fields)
     table = read_table(public, [*texts, *numbers], texts, numbers)
-    codes, problems = read_codes(fields, table, np.arange(table.height))
+    codes, problems = columns.read_codes(fields, table, np.arange(table.height))
     refuse(table, public, problems)
-    refuse_few(len(codes), campaigns)
+    forecasts.refuse_few(len(codes), campaigns)
     trials = _PublicRows(rules, fields, codes, seed)
     distribution = terms_of(rules).distribution
     rng = np.random.default_rng(seed)
-    found: list[Prediction] = []
+    found: list[forecasts.Prediction] = []
     steps = [(number, budget) for number in sellers for budget in budgets]
     for done, (number, budget) in enumerate(steps):
         progress(f"Simulating campaigns of {budget:,.6g}", done / len(steps))
         with contextlib.suppress(Infeasible):  # this budget buys nothing
             plan = plan_for(rules, number, budget)
-            found += simulate(plan, distribution, trials, len(codes), campaigns, rng)
+            found += forecasts.simulate(plan, distribution, trials, len(codes), campaigns, rng)
     if not found:
         raise Infeasible("None of these budgets buys anything. Raise them, or expect lower costs.")
-    ordinary = trials.without_privacy(list(splits(len(codes), campaigns, rng)))
+    ordinary = trials.without_privacy(list(forecasts.splits(len(codes), campaigns, rng)))
     return Forecast(trials.measure, tuple(found), trials.guessing(), ordinary)
 
 
@@ -171,11 +155,11 @@ def _asked(
 class _PublicRows:
     """A public table as the rules' releases take it."""
 
-    def __init__(self, rules: Rules, fields: Sequence[Field], codes: FloatArray, seed: int) -> None:
+    def __init__(self, rules: Rules, fields: Sequence[columns.Field], codes: FloatArray, seed: int) -> None:
         self._rules, self._fields, self._codes, self._seed = rules, fields, codes, seed
-        columns = records_of(fields, codes, np.arange(len(codes))).columns
-        self._features = {name: np.asarray(columns[name]) for name in rules.features}
-        self._truth = np.zeros(0) if rules.statistics else np.asarray(columns[OUTCOME])
+        every = columns.records_of(fields, codes, np.arange(len(codes))).columns
+        self._features = {name: np.asarray(every[name]) for name in rules.features}
+        self._truth = np.zeros(0) if rules.statistics else np.asarray(every[columns.OUTCOME])
         self._quantile = None if rules.target is None else rules.target.quantile
         self.measure = "half width" if rules.statistics else "accuracy"
         if rules.target is not None:
@@ -191,7 +175,7 @@ class _PublicRows:
         noise = SeededNoise(self._seed * 1_000_003 + campaign)
         with contextlib.suppress(Infeasible):  # epsilons too small for what is asked: nothing is released
             if rows.size:
-                records = records_of(self._fields, self._codes[rows], np.arange(rows.size))
+                records = columns.records_of(self._fields, self._codes[rows], np.arange(rows.size))
                 released, _, _ = released_by(self._rules, records, epsilons, noise)
                 return self._score(released, test)
         return self.guessing(test)
@@ -199,7 +183,7 @@ class _PublicRows:
     def _score(self, released: Released, test: IntArray) -> float:
         if isinstance(released, StatisticsFile):
             return float(np.mean([_half_width(one) for one in released.releases().values()]))
-        features = {name: column[test] for name, column in self._features.items()}
+        features = {name: values[test] for name, values in self._features.items()}
         if self._rules.target is not None:
             return self._right(released.numbers(features), test)
         return self._right(released.likeliest(released.probabilities(features)), test)
@@ -222,7 +206,7 @@ class _PublicRows:
         """Return the score without any record."""
         if self._rules.statistics:
             return 0.5  # the middle of the range, whose ends are half of it away
-        return guess(self._truth[test], is_number=self._rules.target is not None)
+        return forecasts.guess(self._truth[test], is_number=self._rules.target is not None)
 
     def without_privacy(self, splits: Sequence[tuple[IntArray, IntArray]]) -> float | None:
         """Return the mean score of an ordinary model of the encoded features."""
@@ -236,7 +220,7 @@ class _PublicRows:
             model = linear_model.LogisticRegression(C=100.0, max_iter=1_000)
         elif self._quantile is not None:
             model = linear_model.QuantileRegressor(quantile=self._quantile, alpha=0.0)
-        rows = encoder_of(self._rules).fit_transform(self._features)
+        rows = columns.encoder_of(self._rules).fit_transform(self._features)
         predicted = ((model.fit(rows[pool], self._truth[pool]).predict(rows[test]), test)
                      for pool, test in splits)  # fmt: skip
         return float(np.mean([self._right(*each) for each in predicted]))

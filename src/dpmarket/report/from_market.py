@@ -24,14 +24,7 @@ from dpmarket.campaign.opening import pools_of, rules_of
 from dpmarket.campaign.people import EPSILON_UNITS, person_digests
 from dpmarket.campaign.place import place_of, refuse_changed
 from dpmarket.campaign.quoting import decided_of, reports_digest_of
-from dpmarket.campaign.rules.pricing import (
-    OFFLINE,
-    budget_words,
-    online_schedules,
-    outcome_of,
-    plan_for,
-    schedules_of,
-)
+from dpmarket.campaign.rules import pricing
 from dpmarket.campaign.rules.released import ModelFile, Released, released_from_bytes
 from dpmarket.campaign.rules.rules_file import Rules
 from dpmarket.campaign.training import released
@@ -104,7 +97,7 @@ def report_file(
         if reports is not None:
             table = read_reports(place.rules, place.path, reports).table
             key, own = market.key, table.drop("written")
-            if found.mechanism == OFFLINE and reports_digest_of(key, own) != found.reports_digest:
+            if found.mechanism == pricing.OFFLINE and reports_digest_of(key, own) != found.reports_digest:
                 raise MarketRefusal("invalid", "These are not the reports that this campaign was quoted for.")
             digests = person_digests(key, table.get_column("id").to_list())
             costs = dict(zip(digests, table.get_column("cost").to_list(), strict=True))
@@ -178,8 +171,8 @@ def read_material(
     if table.height == 0:
         raise MarketRefusal("state", "Nobody was quoted in this campaign.")
     digests, states = table.get_column("digest").to_list(), table.get_column("state")
-    offline = found.mechanism == OFFLINE
-    public = json.loads(found.offer or "{}") if offline else online_schedules(rules)[1]
+    offline = found.mechanism == pricing.OFFLINE
+    public = json.loads(found.offer or "{}") if offline else pricing.online_schedules(rules)[1]
     pools = pools_of(rules)
     members = np.array([pools.index(pool) for pool in table.get_column("pool")], dtype=np.int64)
     epsilons, amounts = (table.get_column(name).to_numpy() for name in ("epsilon", "payment"))
@@ -189,11 +182,11 @@ def read_material(
         own = np.array([costs[digest] for digest in digests])
     else:
         own = np.zeros(epsilons.size)
-        for g, schedule in enumerate(schedules_of(public, epsilons.size)):
+        for g, schedule in enumerate(pricing.schedules_of(public, epsilons.size)):
             own[members == g] = costs_behind(schedule, epsilons[members == g])
     return Material(
         title=found.name,
-        outcome=outcome_of(public, epsilons, amounts / found.minor_units),
+        outcome=pricing.outcome_of(public, epsilons, amounts / found.minor_units),
         rules=public,
         ceiling=found.ceiling / EPSILON_UNITS,
         reported_costs=own,
@@ -204,7 +197,7 @@ def read_material(
         weights=table.get_column("weight").fill_null(0.0).to_numpy(),
         currency=rules.money.currency,
         budget=rules.objective.budget,
-        budget_words="" if rules.objective.budget is None else budget_words(rules),
+        budget_words="" if rules.objective.budget is None else pricing.budget_words(rules),
         declined=int(states.is_in(["declined", "expired"]).sum()),
         is_reported=known,
         released=None if document is None else released_from_bytes(document),
@@ -228,7 +221,7 @@ def planned(material: Material, rules: Rules) -> Material:
     plan = None
     if budget > 0.0 and people >= SMALL_MARKET:  # a plan for fewer simulates markets, for too long
         with contextlib.suppress(Infeasible):
-            plan = plan_for(rules, people, budget)
+            plan = pricing.plan_for(rules, people, budget)
     return replace(material, options=options_for(rules, people, budget), plan=plan)
 
 

@@ -17,13 +17,7 @@ import numpy as np
 from dpmarket import checks
 from dpmarket.arrays import BoolArray, FloatArray, IntArray
 from dpmarket.audit import Audit
-from dpmarket.campaign.rules.pricing import (
-    CROSS_PRICED,
-    OFFLINE,
-    everybodys_costs,
-    groups_in,
-    schedules_of,
-)
+from dpmarket.campaign.rules import pricing
 from dpmarket.campaign.rules.released import ModelFile, Released, StatisticsFile
 from dpmarket.costs.virtual_cost import VirtualCost
 from dpmarket.errors import InvalidInput
@@ -274,12 +268,12 @@ def summarise(material: Material) -> Summary:
     costs, epsilons, amounts = material.reported_costs[kept], outcome.epsilons[kept], material.amounts[kept]
     totals = _totals(material, epsilons, amounts)
     everybody = kept.size if few_withdrew else material.reported_costs
-    schedules = schedules_of(rules, everybody, material.members)
+    schedules = pricing.schedules_of(rules, everybody, material.members)
     each = [
         _rule(schedule, group.virtual_cost, material.ceiling, is_planned=few_withdrew)
-        for schedule, group in zip(schedules, groups_in(rules), strict=True)
+        for schedule, group in zip(schedules, pricing.groups_in(rules), strict=True)
     ]
-    ends = group_ends(everybodys_costs(rules), max(schedule.reserve_price for schedule in schedules))
+    ends = group_ends(pricing.everybodys_costs(rules), max(schedule.reserve_price for schedule in schedules))
     bought, payments = epsilons > 0.0, amounts / material.minor_units
     groups = [group_sellers(costs[some], epsilons[some], payments[some], ends) for some in (bought, ~bought)]
     error = outcome.sampling_error + outcome.noise_error if kept.all() else None
@@ -293,7 +287,7 @@ def summarise(material: Material) -> Summary:
         rule=each[0],
         bought_groups=groups[0],
         other_groups=groups[1],
-        one_by_one=rules["mechanism"] not in (OFFLINE, CROSS_PRICED),
+        one_by_one=rules["mechanism"] not in (pricing.OFFLINE, pricing.CROSS_PRICED),
         expected_error=error,
         noise_share=None if error is None else outcome.noise_error / error,
         alternatives=_alternatives(material.plan),
@@ -336,7 +330,7 @@ def _strata(material: Material, kept: BoolArray, each: Sequence[Rule]) -> tuple[
             float(sums[g] / sums.sum()) if shows else None,
             each[g],
         )
-        for g, group in enumerate(groups_in(material.rules))
+        for g, group in enumerate(pricing.groups_in(material.rules))
     )
 
 
