@@ -32,7 +32,7 @@ from dpmarket.campaign.transaction import Campaign, campaign_of
 from dpmarket.certificates import verify
 from dpmarket.certificates.canonical import canonical
 from dpmarket.errors import FileProblem, Infeasible, MarketRefusal
-from dpmarket.files import parse_json, read_bytes, refuse_existing, refuse_same, write_bytes
+from dpmarket.files import read_bytes, refuse_existing, refuse_same, write_bytes
 from dpmarket.mechanisms.forecasts import BUDGETS
 from dpmarket.mechanisms.plan import SMALL_MARKET
 from dpmarket.mechanisms.price_schedule import PriceSchedule
@@ -229,8 +229,8 @@ def certified(data: bytes, made: Released | None) -> tuple[str, tuple[str, Audit
     """Return the digest of a certificate and its verification, or refuse one of another release."""
     try:
         body = data[len(b'{"body":') : data.index(b',\n"commitments"')]
-        stated = canonical(parse_json(body)["release"])
-    except (KeyError, TypeError, ValueError):
+        stated = canonical(json.loads(body, parse_int=float)["release"])  # all numbers are doubles
+    except (KeyError, RecursionError, TypeError, ValueError):
         raise FileProblem("expected a certificate, as 'dpmarket certify' writes it.") from None
     if made is None or stated != canonical(describe_release(made)):
         raise FileProblem("the certificate is about another release than this campaign's.")
