@@ -20,8 +20,9 @@ from dpmarket.mechanisms.exact import OfflineMechanism
 from dpmarket.mechanisms.groups import Group
 from dpmarket.mechanisms.objective import Objective, PaperObjective
 from dpmarket.mechanisms.outcome import whole_units
-from dpmarket.report import Material, Score, render_page, summarise
+from dpmarket.report import Score, render_page
 from dpmarket.report import page as page_module
+from dpmarket.report.summary import Material, summarise
 from support.pages import Page, value_at
 
 

@@ -7,6 +7,4 @@ from .page import render_page as render_page
 from .score import NumberScore as NumberScore
 from .score import Score as Score
 from .score import score_file as score_file
-from .summary import Material as Material
 from .summary import Summary as Summary
-from .summary import summarise as summarise

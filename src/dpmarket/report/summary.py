@@ -52,33 +52,13 @@ _UNSHOWN = ("verdict", "where", "first at positions")  # rows of audits that poi
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Material:
-    """All that a report is made from; confidential.
+    """All that a report is made from; confidential. Arrays have an entry for everybody who was quoted.
 
-    Attributes
-    ----------
-    title, budget, budget_words
-        What the campaign is called, what the buyer set out to spend, and what that means under the rules.
-    outcome, reported_costs
-        Epsilons and payments of everybody who was quoted, and their costs, shape (m,).
-    amounts, minor_units, currency
-        Payments in smallest units, shape (m,), and how many of these make one unit of money.
-    rules, ceiling
-        All that decided, as plain data: the public tables, and a schedule or a salt. And the epsilon that
-        nobody could be asked to exceed.
-    withdrawn, declined
-        Sellers who withdrew before training, shape (m,), and how many of them declined their quote or let it
-        expire.
-    members, weights
-        Everybody's group, as a position in the rules' groups, and weight in what was released, shape (m,).
-    is_reported
-        Whether costs are what people reported; else they are read off the rule.
-    released, score
-        A model or statistics, and a model's error on public data.
-    options, plan, forecast
-        What other budgets would have bought; what the budget lets expect of the rules' own mechanism and of
-        simpler rules; and what simulated campaigns bought.
-    audits, digest
-        Questions in words with the audits that answer them, and the digest of the certificate.
+    ``rules`` are all that decided, as plain data, ``ceiling`` is the epsilon that nobody could be asked to
+    exceed. ``amounts`` are payments in smallest units, ``members`` positions in the rules' groups, and
+    ``weights`` those in what was released. Costs are reported, or else read off the rule. ``withdrawn``
+    sellers left before training; ``declined`` of them declined their quote or let it expire. ``plan`` is what
+    the budget lets expect of the rules' own mechanism and of simpler rules; None without a budget.
     """
 
     title: str
@@ -196,7 +176,7 @@ class Alternative:
 
 @dataclass(frozen=True)
 class Summary:
-    """What a report says, as values; none identifies a seller. Names are those of :class:`Material`.
+    """What a report says, as values; none identifies a seller.
 
     ``bought_groups`` and ``other_groups`` are sellers bought from, and the others, in groups of at least ten;
     ``one_by_one`` tells that they were quoted by a curve fixed beforehand. ``expected_error`` and the share
