@@ -1,6 +1,6 @@
 """The page: every number is the outcome's, nobody can be told from it, and it stands alone."""
 
-import csv
+import hashlib
 import json
 import math
 import re
@@ -8,6 +8,7 @@ from collections import Counter
 from dataclasses import replace
 
 import numpy as np
+import polars as pl
 import pytest
 from scipy.stats import binomtest
 
@@ -29,12 +30,6 @@ from support.pages import Page, value_at
 @pytest.fixture(scope="module")
 def page(demo):
     return Page(demo.report.read_text(encoding="utf-8"))
-
-
-def columns(path):
-    with open(path, encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
-    return {name: np.array([row[name] for row in rows]) for name in rows[0]}
 
 
 def material(costs, objective=PaperObjective(1.0, 20.0, 1e-4), dist=Uniform(1, 5), units=100, **others):  # noqa: B008
@@ -100,11 +95,11 @@ def test_every_number_on_the_page_is_the_summarys_and_shown_as_what_it_is(demo, 
 
 def test_the_summary_is_the_outcomes_by_another_computation(demo):
     """Counts, totals, means and groups, recomputed from the campaign's files with plain numpy."""
-    quotes, reports = columns(demo.folder / "quotes.csv"), columns(demo.folder / "reports.csv")
-    epsilons = quotes["epsilon"].astype(float)
-    cents = quotes["payment_minor_units"].astype(int)
-    costs = dict(zip(reports["seller"], reports["cost"].astype(float), strict=True))
-    costs = np.array([costs[name] for name in quotes["seller"]])
+    quotes, reports, test = (
+        pl.read_csv(demo.folder / name) for name in ("quotes.csv", "reports.csv", "public-test.csv")
+    )
+    both = quotes.join(reports, on="seller")
+    epsilons, cents, costs = (both[x].to_numpy() for x in ("epsilon", "payment_minor_units", "cost"))
     totals, bought = demo.summary.totals, epsilons > 0
     assert (totals.sellers, totals.bought, totals.priced_out) == (456, bought.sum(), (~bought).sum())
     assert totals.paid_minor_units == cents.sum()
@@ -123,24 +118,17 @@ def test_the_summary_is_the_outcomes_by_another_computation(demo):
     assert epsilons[costs > 1.05 * demo.summary.rule.cutoff].max() == 0.0
     assert epsilons[costs < 0.95 * demo.summary.rule.cutoff].min() > 0.0
     model = json.loads((demo.folder / "model.json").read_text())
-    test = columns(demo.folder / "public-test.csv")
-    wrong = 0
-    for k in range(len(test["diagnosis"])):
-        margin = model["description"]["cells"][0][-1] * model["intercept_scaling"]
-        row = []
-        for name, bounds in model["encoder"]["columns"].items():
-            middle, half = (bounds["low"] + bounds["high"]) / 2, (bounds["high"] - bounds["low"]) / 2
-            row.append(np.clip((float(test[name][k]) - middle) / half, -1, 1))
-        scaled = np.array(row) / max(1.0, np.linalg.norm(row) / model["encoder"]["radius"])
-        scaled /= model["encoder"]["radius"]
-        margin += scaled @ model["description"]["cells"][0][:-1]
-        wrong += (margin > 0) != (test["diagnosis"][k] == model["predicts"]["labels"][1])
+    bounds, radius = model["encoder"]["columns"], model["encoder"]["radius"]
+    low, high = (np.array([column[end] for column in bounds.values()]) for end in ("low", "high"))
+    rows = np.clip((2.0 * test.select(list(bounds)).to_numpy() - low - high) / (high - low), -1, 1)
+    rows /= radius * np.maximum(1.0, np.linalg.norm(rows, axis=1, keepdims=True) / radius)
+    cells = np.array(model["description"]["cells"][0])
+    margins = rows @ cells[:-1] + cells[-1] * model["intercept_scaling"]
+    wrong = ((margins > 0) != (test["diagnosis"] == model["predicts"]["labels"][1]).to_numpy()).sum()
     assert (demo.summary.score.wrong, demo.summary.score.records) == (wrong, 113)
 
 
 def test_the_certificate_is_that_of_the_file_and_all_audits_passed(demo):
-    import hashlib
-
     data = (demo.folder / "certificate.json").read_bytes()
     body = data.split(b"\n")[0].removeprefix(b'{"body":').removesuffix(b",")
     assert demo.summary.digest == hashlib.sha256(body).hexdigest()
