@@ -88,8 +88,8 @@ def test_a_cross_priced_certificate_is_followed_from_the_reports_to_every_quote(
     made, costs, rules = cross_priced()
     shown = {
         "openings": made.openings(),
-        "reports": reports_file(costs),
         "commitment": rules.encode() + b"\n",
+        "reports": reports_file(costs),
     }
     found = verify(made, **shown)
     assert failing(found) == set()
@@ -107,7 +107,7 @@ def test_the_forgers_papers_are_the_honest_ones_if_nothing_is_changed():
         papers.settle()
         assert papers.certificate() == before, name
         assert json.loads(papers.openings()) == json.loads(papers.openings_were), name
-        made = honest("two-classes")
+    made = honest("two-classes")
     assert papers_of(made).receipt(papers_of(made).lines[3]) == made.receipt(IDS[3])
 
 
