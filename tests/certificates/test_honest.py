@@ -1,5 +1,6 @@
 """Honest certificates of every release and every mechanism verify, by the verifier and by the page alike."""
 
+import functools
 import json
 import resource
 from dataclasses import replace
@@ -33,6 +34,7 @@ from support.forging import FILES, Papers
 from support.receipt_page import NODE, page_verdicts
 
 NAMES = [*HONEST, "cross-priced"]
+cross_priced_once = functools.cache(cross_priced)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -85,7 +87,7 @@ def test_soft_quotas_are_stated_and_only_then_may_shares_differ(coverage):
 
 
 def test_a_cross_priced_certificate_is_followed_from_the_reports_to_every_quote():
-    made, costs, rules = cross_priced()
+    made, costs, rules = cross_priced_once()
     shown = {
         "openings": made.openings(),
         "commitment": rules.encode() + b"\n",
@@ -161,7 +163,7 @@ def test_papers_that_must_not_be_certified_are_refused():
 
 
 def test_a_line_that_no_sample_sees_is_refused_if_its_epsilon_was_exceeded():
-    made, _, rules = cross_priced()
+    made, _, rules = cross_priced_once()
     poorest = np.arange(len(made.lines)) == made.lines.payments.argmin()
     body = json.loads(made.body)
     for name, withdrew in (("used", False), ("weights", True)):
