@@ -17,19 +17,8 @@ from support.certificates import failing
 from support.forging import FILES, Papers, canonical, mth, sha
 from support.receipt_page import NODE, page_verdicts
 
-NORM = (
-    "two-classes",
-    "two-classes-paper",
-    "rows",
-    "categories",
-    "labels",
-    "regression",
-    "shares",
-    "hinge",
-    "quantiles",
-    "softmax",
-    "softmax-categories",
-)
+NORM = ("two-classes", "two-classes-paper", "rows", "categories", "labels", "regression", "shares", "hinge",
+        "quantiles", "softmax", "softmax-categories")  # fmt: skip
 DELTA = ("delta", "delta-online", "delta-softmax")
 SCHEDULES = ("two-classes-online", "two-classes-posted", "two-classes-quadratic-online",
              "two-classes-irregular", "delta-online", "cross-priced")  # fmt: skip
@@ -39,13 +28,18 @@ STATISTICS = ("mean", "share", "histogram", "quantile", "vector-mean", "several"
 ALL = (*NORM, *DELTA, *STATISTICS, "two-classes-online", "cross-priced")
 
 
+def changed(part, changes):
+    """Change parts: to values, or to functions of the old ones."""
+    for name, value in changes.items():
+        part[name] = value(part[name]) if callable(value) else value
+
+
 def line(**changes):
-    """Return a change of the best paid line: numbers or functions of the old ones."""
+    """Return a change of the best paid line."""
 
     def change(papers):
         best = papers.best
-        for name, value in changes.items():
-            best[name] = value(best[name]) if callable(value) else value
+        changed(best, changes)
         return best
 
     return change
@@ -58,7 +52,7 @@ def at(*path, to):
         part = papers.body
         for name in path[:-1]:
             part = part[name]
-        part[path[-1]] = to(part[path[-1]]) if callable(to) else to
+        changed(part, {path[-1]: to})
 
     return change
 
@@ -129,20 +123,11 @@ def swap_parts(papers):
 
 
 def hessian(**changes):
-    def change(papers):
-        stated = papers.release["intervals"]
-        stated.update({k: value(stated[k]) if callable(value) else value for k, value in changes.items()})
-
-    return change
+    return lambda papers: changed(papers.release["intervals"], changes)
 
 
 def statistic(**changes):
-    def change(papers):
-        one = next(iter(papers.release["statistics"].values()))
-        for name, value in changes.items():
-            one[name] = value(one[name]) if callable(value) else value
-
-    return change
+    return lambda papers: changed(next(iter(papers.release["statistics"].values())), changes)
 
 
 def term_added(papers):
@@ -164,16 +149,6 @@ def loss(**changes):
     return change
 
 
-def promised_part(papers):
-    """Announce a part that the certificate does not state; everybody agreed to it."""
-    rules = json.loads(papers.body["rules"]["text"])
-    rules["announced"]["market"]["least_payment"] = 5
-    papers.body["rules"]["text"] = canonical(rules).decode()
-    digest = hashlib.sha256(canonical(rules)).hexdigest()
-    for one in papers.lines:
-        one["rules"] = digest
-
-
 def agreed(papers, text):
     """Let everybody have agreed to this text of rules, from which the salt follows."""
     papers.body["rules"]["text"] = text
@@ -182,6 +157,17 @@ def agreed(papers, text):
     split["salt"] = hashlib.sha256(bound).hexdigest()
     for one in papers.lines:
         one["rules"] = digest
+
+
+def announced(change):
+    """Return a change of what was announced about the market; everybody agreed to it."""
+
+    def other(papers):
+        rules = json.loads(papers.body["rules"]["text"])
+        change(rules["announced"]["market"])
+        agreed(papers, canonical(rules).decode())
+
+    return other
 
 
 def respelled(papers):
@@ -199,16 +185,9 @@ def nested(papers):
     agreed(papers, '{"announced":' + "[" * 5_000 + "]" * 5_000 + "}")
 
 
-def other_option(least):
+def other_option(option):
     """Announce a choice by sellers whose only entry is no pair, has no number, or is never reached."""
-
-    def change(papers):
-        rules = json.loads(papers.body["rules"]["text"])
-        option = "cross-priced" if least is None else [least, "cross-priced"]
-        rules["announced"]["market"]["mechanism"]["by_sellers"] = [option]
-        agreed(papers, canonical(rules).decode())
-
-    return change
+    return announced(lambda market: market["mechanism"].update(by_sellers=[option]))
 
 
 def own_salt(papers):
@@ -235,6 +214,7 @@ def term(name, to):
     return at("release", "terms", name, to=to)
 
 
+STATED = "cross-priced"
 FORGERIES = [
     # privacy
     ("used less than the weight costs", ALL, "epsilon used", less_used),
@@ -328,9 +308,11 @@ FORGERIES = [
     ("a salt that is not bound to sellers", ("cross-priced",), "salt",
      lambda p: p.market["split"].update(sellers=None, salt="ab" * 32)),
     ("parts of one's own choice, without a list of sellers", ("cross-priced",), "salt", own_salt),
-    ("an option of rules that is no number", ("cross-priced",), "announced rules", other_option("0")),
-    ("an option of rules that is no pair", ("cross-priced",), "announced rules", other_option(None)),
-    ("options of rules that nobody reaches", ("cross-priced",), "announced rules", other_option(1e9)),
+    ("an option of rules that is no number", ("cross-priced",), "announced rules",
+     other_option(["0", STATED])),
+    ("an option of rules that is no pair", ("cross-priced",), "announced rules", other_option(STATED)),
+    ("options of rules that nobody reaches", ("cross-priced",), "announced rules",
+     other_option([1e9, STATED])),
     ("rules that are written in another way", ("cross-priced",), "announced rules", respelled),
     ("rules with a key twice", ("cross-priced",), "announced rules", twice),
     ("rules that are nested too deeply", ("cross-priced",), "announced rules", nested),
@@ -359,7 +341,8 @@ FORGERIES = [
     ("rules that nobody announced", ("two-classes",), "agreed rules", line(rules="ab" * 32)),
     ("other rules", ("cross-priced",), "agreed rules",
      at("rules", "text", to=lambda t: t.replace("2026", "2025"))),
-    ("an announced part left out", ("cross-priced",), "announced rules", promised_part),
+    ("an announced part left out", ("cross-priced",), "announced rules",
+     announced(lambda market: market.update(least_payment=5))),
     ("rules left out", ("cross-priced",), "agreed rules", at("rules", to=None)),
     ("limits left out", ALL, "limits", at("limits", to=[])),
 ]  # fmt: skip
@@ -378,20 +361,12 @@ UNSETTLED = [
     ("a larger share for intervals", INTERVALS, "epsilon used", hessian(share=0.6)),
     ("a larger unit of the Hessian", INTERVALS, "epsilon used", hessian(unit=2.0**-2, share=0.99)),
     ("another total in the Hessian", INTERVALS, "weights", hessian(weight_total=lambda total: total + 1)),
-    (
-        "one number more of the Hessian",
-        INTERVALS,
-        "public numbers",
-        hessian(cells=lambda cells: [*cells, "1"]),
-    ),
-    (
-        "gradients clipped or not",
-        INTERVALS,
-        "public numbers",
-        hessian(clip=lambda c: 1.0 if c is None else None),
-    ),
+    ("one number more of the Hessian", INTERVALS, "public numbers",
+     hessian(cells=lambda cells: [*cells, "1"])),
+    ("gradients clipped or not", INTERVALS, "public numbers",
+     hessian(clip=lambda c: 1.0 if c is None else None)),
     ("a unit that is no power of two", INTERVALS, "layout", hessian(unit=times(1.5))),
-]
+]  # fmt: skip
 
 
 def forged(name, change, *, settle):
@@ -439,9 +414,7 @@ def test_every_forgery_that_a_receipt_can_show_is_found_by_the_page_as_by_the_ve
 
 def test_openings_find_lines_that_break_caps_quotas_ids_and_salts():
     def broken(name, change):
-        papers = Papers.stored(name)
-        change(papers)
-        papers.settle()
+        papers, _ = forged(name, change, settle=True)
         return failing(verify(papers.certificate(), openings=papers.openings()))
 
     def second(papers):
@@ -498,20 +471,10 @@ def test_proofs_of_another_index_length_or_certificate_are_found():
         papers = Papers.stored(name)
         honest = json.loads(papers.receipt())
         size, path = len(papers.lines), honest["path"]
-        wrong = [
-            {"index": value}
-            for value in (
-                -1,
-                size,
-                honest["index"] ^ 1,
-                honest["index"] + 0.5,
-                1e300,
-                honest["index"] + 2**32,
-            )
-        ]
-        wrong += [
-            {"path": value} for value in (path[:-1], [*path, "00" * 32], path[::-1], [], ["00"] * len(path))
-        ]
+        index = honest["index"]
+        indices = (-1, size, index ^ 1, index + 0.5, 1e300, index + 2**32)
+        paths = (path[:-1], [*path, "00" * 32], path[::-1], [], ["00"] * len(path))
+        wrong = [{"index": value} for value in indices] + [{"path": value} for value in paths]
         wrong += [{"salt": "00" * 32}, {"salt": "00"}, {"certificate": "00" * 32}]
         cases = [(papers.certificate(), canonical(honest | change) + b"\n", None) for change in wrong]
         by_page = page_verdicts(cases) if NODE else [None] * len(cases)

@@ -1,14 +1,16 @@
 """Honest certificates of every release and every mechanism verify, by the verifier and by the page alike."""
 
+import functools
 import json
 import resource
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
 import dpmarket as dpm
-from dpmarket.certificates import Money, Sellers, certify, make_certificate, receipt_page, verify
+from dpmarket.certificates import Money, certify, make_certificate, receipt_page, verify
 from dpmarket.certificates.canonical import canonical
 from dpmarket.errors import DpmarketError, InvalidInput, NotCertifiable
 from dpmarket.mechanisms.groups import Group
@@ -32,6 +34,7 @@ from support.forging import FILES, Papers
 from support.receipt_page import NODE, page_verdicts
 
 NAMES = [*HONEST, "cross-priced"]
+cross_priced_once = functools.cache(cross_priced)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -84,11 +87,11 @@ def test_soft_quotas_are_stated_and_only_then_may_shares_differ(coverage):
 
 
 def test_a_cross_priced_certificate_is_followed_from_the_reports_to_every_quote():
-    made, costs, rules = cross_priced()
+    made, costs, rules = cross_priced_once()
     shown = {
         "openings": made.openings(),
-        "reports": reports_file(costs),
         "commitment": rules.encode() + b"\n",
+        "reports": reports_file(costs),
     }
     found = verify(made, **shown)
     assert failing(found) == set()
@@ -106,7 +109,7 @@ def test_the_forgers_papers_are_the_honest_ones_if_nothing_is_changed():
         papers.settle()
         assert papers.certificate() == before, name
         assert json.loads(papers.openings()) == json.loads(papers.openings_were), name
-        made = honest("two-classes")
+    made = honest("two-classes")
     assert papers_of(made).receipt(papers_of(made).lines[3]) == made.receipt(IDS[3])
 
 
@@ -160,16 +163,13 @@ def test_papers_that_must_not_be_certified_are_refused():
 
 
 def test_a_line_that_no_sample_sees_is_refused_if_its_epsilon_was_exceeded():
-    made, _, rules = cross_priced()
-    values = made.lines.values.copy()
-    poorest = int(np.argmin(values[:, 1]))
+    made, _, rules = cross_priced_once()
+    poorest = np.arange(len(made.lines)) == made.lines.payments.argmin()
     body = json.loads(made.body)
-    for column, withdrew in ((2, False), (3, True)):
-        other = values.copy()
-        other[poorest, column] = 1e-9
-        gone = np.arange(len(values)) == poorest
-        sellers = Sellers(made.lines.ids, *other.T, parts=made.lines.parts, withdrew=gone & withdrew)
-        with pytest.raises(NotCertifiable, match="exceeded" if column == 2 else "withdrew"):
+    for name, withdrew in (("used", False), ("weights", True)):
+        other = {name: np.where(poorest, 1e-9, getattr(made.lines, name)), "withdrew": poorest & withdrew}
+        sellers = replace(made.lines, **other)
+        with pytest.raises(NotCertifiable, match="withdrew" if withdrew else "exceeded"):
             make_certificate(sellers, body["market"], body["release"], Money(100, "EUR"), rules=rules)
 
 

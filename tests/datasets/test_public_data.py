@@ -1,8 +1,22 @@
+"""Public records and tables: what makes them, how they are taken apart, drawn, and bounded."""
+
 import numpy as np
+import polars as pl
 import pytest
 
 from dpmarket import InvalidInput, PublicScaler
-from dpmarket.datasets import PublicData, breast_cancer, logistic, separable, standard_bounds
+from dpmarket.datasets import (
+    PublicData,
+    PublicTable,
+    breast_cancer,
+    census,
+    logistic,
+    separable,
+    standard_bounds,
+)
+
+RNG = np.random.default_rng
+FRAME = pl.DataFrame({"job": ["baker", "smith", None, "baker"], "age": [20.0, None, 40.0, 50.0]})
 
 
 def small(**changes):
@@ -18,6 +32,11 @@ def small(**changes):
     return PublicData(**(values | changes))
 
 
+def table(**changes):
+    good = {"frame": FRAME, "labels": [0, 1, 1, 0], "classes": (0, 1), "name": "four", "source": "made up"}
+    return PublicTable(**good | changes)
+
+
 def test_values_are_copies_that_nobody_can_change():
     features = np.zeros((3, 2))
     data = small(features=features)
@@ -29,33 +48,41 @@ def test_values_are_copies_that_nobody_can_change():
 
 
 @pytest.mark.parametrize(
-    "changes",
+    ("make", "changes"),
     [
-        {"features": [[np.nan, 0.0], [0.0, 0.0], [0.0, 0.0]]},
-        {"features": [0.0, 1.0, 2.0]},
-        {"features": np.zeros((0, 2)), "labels": []},
-        {"labels": ["no", "yes"]},
-        {"labels": ["no", "yes", "maybe"]},
-        {"classes": ("no", "no")},
-        {"low": [0.0, 2.0]},
-        {"low": [0.0, 0.0, 0.0]},
-        {"people": [1, 2]},
-        {"feature_names": ("one",)},
+        (small, {"features": [[np.nan, 0.0], [0.0, 0.0], [0.0, 0.0]]}),
+        (small, {"features": [0.0, 1.0, 2.0]}),
+        (small, {"features": np.zeros((0, 2)), "labels": []}),
+        (small, {"labels": ["no", "yes"]}),
+        (small, {"labels": ["no", "yes", "maybe"]}),
+        (small, {"classes": ("no", "no")}),
+        (small, {"low": [0.0, 2.0]}),
+        (small, {"low": [0.0, 0.0, 0.0]}),
+        (small, {"people": [1, 2]}),
+        (small, {"feature_names": ("one",)}),
+        (table, {"frame": {"job": ["baker"]}}),
+        (table, {"frame": FRAME[:0], "labels": []}),
+        (table, {"labels": [0, 1, 2, 0]}),
+        (table, {"classes": (0, 1, 2)}),
+        (table, {"people": [1, 2]}),
     ],
 )
-def test_bad_input_is_refused(changes):
+def test_records_that_make_no_sense_are_refused(make, changes):
     with pytest.raises(InvalidInput):
-        small(**changes)
+        make(**changes)
 
 
 def test_signs_follow_the_order_of_the_classes():
     assert small().signs.tolist() == [-1.0, 1.0, -1.0]
     assert small(classes=("yes", "no")).signs.tolist() == [1.0, -1.0, 1.0]
+    part = table().take(np.array([2, 0]))
+    assert part.frame["job"].to_list() == [None, "baker"]
+    assert part.signs.tolist() == [1.0, -1.0]
 
 
 def test_a_split_keeps_every_record_once_and_both_classes_on_both_sides():
     data = breast_cancer()
-    first, second = data.split(0.8, np.random.default_rng(1))
+    first, second = data.split(0.8, RNG(1))
     assert len(first) + len(second) == len(data)
     together = np.sort(np.concatenate([first.features, second.features]).sum(axis=1))
     np.testing.assert_array_equal(together, np.sort(data.features.sum(axis=1)))
@@ -63,61 +90,23 @@ def test_a_split_keeps_every_record_once_and_both_classes_on_both_sides():
         assert abs((part.signs > 0).mean() - (data.signs > 0).mean()) < 0.01
 
 
-def test_a_split_never_divides_a_person():
-    data = separable(200, 2, np.random.default_rng(0))
-    people = np.repeat(np.arange(50), 4)
-    owned = PublicData(
-        data.features, data.labels, data.classes, data.low, data.high, data.name, data.source, people=people
-    )
-    first, second = owned.split(0.5, np.random.default_rng(2))
+@pytest.mark.parametrize(
+    "owned",
+    [
+        small(features=np.ones((100, 2)), labels=["no", "yes"] * 50, people=np.arange(100) // 4),
+        table(frame=pl.concat([FRAME] * 25), labels=[0, 1, 1, 0] * 25, people=np.arange(100) // 4),
+    ],
+)
+def test_a_split_never_divides_a_person(owned):
+    first, second = owned.split(0.6, RNG(2))
+    assert (len(first), len(second)) == (60, 40)
     assert not set(first.people.tolist()) & set(second.people.tolist())
-    assert first.n_people == second.n_people == 25
 
 
 def test_a_split_that_would_be_empty_is_refused():
-    with pytest.raises(InvalidInput):
-        small().split(0.01, np.random.default_rng(0))
-
-
-@pytest.mark.parametrize("margin", [0.0, 0.7])
-def test_separable_records_keep_their_distance_from_one_boundary(margin):
-    data = separable(400, 3, np.random.default_rng(3), margin=margin)
-    # An independent check: a hard-margin separator exists whose margin is at least the asked one.
-    from scipy.optimize import linprog
-
-    x = data.features * data.signs[:, None]
-    # max t subject to x.w >= t, |w|_inf <= 1: positive iff separable through the origin.
-    answer = linprog(
-        [0, 0, 0, -1],
-        A_ub=np.hstack([-x, np.ones((400, 1))]),
-        b_ub=np.zeros(400),
-        bounds=[(-1, 1)] * 3 + [(None, None)],
-    )
-    w = answer.x[:3]
-    assert (x @ w).min() / np.linalg.norm(w) >= margin / np.sqrt(3) - 1e-9
-    assert set(np.unique(data.labels)) == {-1, 1}
-
-
-def test_flips_turn_the_stated_share_of_labels():
-    plain = separable(20_000, 2, np.random.default_rng(4))
-    noisy = separable(20_000, 2, np.random.default_rng(4), flips=0.2)
-    share = (plain.labels != noisy.labels).mean()
-    assert abs(share - 0.2) < 5.0 * np.sqrt(0.2 * 0.8 / 20_000)  # false alarm 6e-7
-
-
-@pytest.mark.parametrize("changes", [{"records": 1}, {"features": 0}, {"margin": -1.0}, {"flips": 0.5}])
-def test_bad_settings_of_the_generator_are_refused(changes):
-    with pytest.raises(InvalidInput):
-        separable(**({"records": 10, "features": 2, "rng": np.random.default_rng(0)} | changes))
-
-
-def test_other_bounds_leave_the_records_as_they_are():
-    data = small().with_bounds([-1.0, -2.0], 5.0)
-    assert data.low.tolist() == [-1.0, -2.0]
-    assert data.high.tolist() == [5.0, 5.0]
-    assert (data.features == small().features).all()
-    with pytest.raises(InvalidInput):
-        small().with_bounds(1.0, 1.0)
+    for records in (small(), table()):
+        with pytest.raises(InvalidInput, match="both sides"):
+            records.split(0.01, RNG(0))
 
 
 def test_standard_bounds_centre_features_and_give_them_one_spread():
@@ -144,6 +133,30 @@ def test_a_category_that_is_absent_from_the_pilot_is_mapped_to_zero():
     assert scaled[:, 1].round(12).tolist() == [0.0, pytest.approx(2.0**-0.5)]
 
 
+def test_separable_records_keep_their_distance_from_one_boundary():
+    """An independent check: a separator through the origin whose margin is at least the asked one."""
+    from scipy.optimize import linprog
+
+    data = separable(400, 3, RNG(3), margin=0.7)
+    x = data.features * data.signs[:, None]
+    # max t subject to x.w >= t, |w|_inf <= 1: positive iff separable through the origin.
+    answer = linprog(
+        [0, 0, 0, -1],
+        A_ub=np.hstack([-x, np.ones((400, 1))]),
+        b_ub=np.zeros(400),
+        bounds=[(-1, 1)] * 3 + [(None, None)],
+    )
+    w = answer.x[:3]
+    assert (x @ w).min() / np.linalg.norm(w) >= 0.7 / np.sqrt(3) - 1e-9
+    assert set(np.unique(data.labels)) == {-1, 1}
+
+
+def test_flips_turn_the_stated_share_of_labels():
+    plain, noisy = separable(20_000, 2, RNG(4)), separable(20_000, 2, RNG(4), flips=0.2)
+    share = (plain.labels != noisy.labels).mean()
+    assert abs(share - 0.2) < 5.0 * np.sqrt(0.2 * 0.8 / 20_000)  # false alarm 6e-7
+
+
 def test_logistic_records_follow_their_model():
     """Second implementation: an unpenalised fit finds a margin of the stated spread and offset.
 
@@ -151,7 +164,7 @@ def test_logistic_records_follow_their_model():
     """
     from sklearn.linear_model import LogisticRegression
 
-    data = logistic(40_000, 3, np.random.default_rng(5), strength=2.0, correlation=0.6, offset=-1.0)
+    data = logistic(40_000, 3, RNG(5), strength=2.0, correlation=0.6, offset=-1.0)
     model = LogisticRegression(C=1e6).fit(data.features, data.signs)
     assert model.decision_function(data.features).std() == pytest.approx(2.0, abs=0.3)
     assert model.intercept_[0] == pytest.approx(-1.0, abs=0.3)
@@ -161,8 +174,24 @@ def test_logistic_records_follow_their_model():
 
 
 @pytest.mark.parametrize(
-    "changes", [{"records": 1}, {"features": 0}, {"strength": -1.0}, {"correlation": 1.0}, {"offset": np.nan}]
+    ("draw", "changes"),
+    [
+        *(
+            (draw, {name: value})
+            for draw in (separable, logistic)
+            for name, value in (("records", 1), ("features", 0))
+        ),
+        *((separable, change) for change in ({"margin": -1.0}, {"flips": 0.5})),
+        *((logistic, change) for change in ({"strength": -1.0}, {"correlation": 1.0}, {"offset": np.nan})),
+    ],
 )
-def test_bad_settings_of_the_logistic_generator_are_refused(changes):
+def test_bad_settings_of_the_generators_are_refused(draw, changes):
     with pytest.raises(InvalidInput):
-        logistic(**({"records": 10, "features": 2, "rng": np.random.default_rng(0)} | changes))
+        draw(**({"records": 10, "features": 2, "rng": RNG(0)} | changes))
+
+
+def test_a_drawn_census_is_the_same_for_the_same_seed_and_has_the_share_asked_for():
+    first, again = (census(4_000, RNG(3), positive=0.3) for _ in range(2))
+    assert first.frame.equals(again.frame)
+    assert abs(float((first.signs > 0).mean()) - 0.3) < 0.1
+    assert sum(first.frame[name].dtype == pl.String for name in first.frame.columns) == 8

@@ -20,7 +20,7 @@ mechanism = dpm.OfflineMechanism(dpm.Uniform(1, 5), dpm.Objective.for_model(10, 
 outcome = mechanism.run([1.5, 2.0, 2.5, 3.0])
 x = np.array([[0.2], [0.4], [-0.5], [0.1]])
 model = dpm.PrivateLogisticRegression(classes=(0, 1)).fit(x, [0, 1, 1, 0], epsilons=outcome.epsilons)
-assert dpm.verify(dpm.certify(outcome, model)).passed
+assert dpm.verify(dpm.certify(outcome, model, mechanism.rules())).passed
 """
 LACKS = """
 import importlib.util

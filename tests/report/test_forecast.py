@@ -26,8 +26,8 @@ def public_table(folder, good, rows=240):
     return path
 
 
-def rules(good, sellers=200, **objective):
-    return check_rules(GOODS[good].rules(sellers=sellers, **({"budget": 200.0} | objective)))
+def rules(good):
+    return check_rules(GOODS[good].rules(sellers=200, budget=200.0))
 
 
 class Watcher:
@@ -45,7 +45,7 @@ class Watcher:
         return 0.75
 
 
-def watched(budget=100.0, people=150, rows=300, campaigns=4):
+def watched(budget=100.0, people=150, rows=300, campaigns=2):
     """Return a forecast of a watched estimator on numbered rows, of which half have each label."""
     watcher, rng = Watcher(), np.random.default_rng(3)
     X, y = np.arange(rows, dtype=float)[:, None], np.arange(rows) % 2
@@ -54,20 +54,11 @@ def watched(budget=100.0, people=150, rows=300, campaigns=4):
     return found, watcher, plans[0]
 
 
-def test_no_row_is_both_sold_and_scored():
-    _, watcher, _ = watched()
+def test_no_row_is_both_sold_and_scored_and_what_is_sold_follows_from_the_plans_prices():
+    found, watcher, plan = watched()
     for (sold, _), scored in zip(watcher.fitted, watcher.scored, strict=True):
         assert not set(sold) & set(scored)
         assert len(set(sold)) == len(sold)  # fewer sellers than rows: each row is one person
-
-
-def test_more_sellers_than_rows_are_drawn_with_replacement():
-    _, watcher, _ = watched(people=1_000, rows=60)
-    assert max(len(sold) for sold, _ in watcher.fitted) > 60
-
-
-def test_what_is_sold_and_paid_follows_from_the_plans_prices():
-    found, watcher, plan = watched(campaigns=2)
     shown = {one.rule: one for one in found.predictions}
     assert set(shown) == {"personal prices", "posted price", "one epsilon for all"}
     assert shown["personal prices"].spent == pytest.approx(100.0, rel=0.3)
@@ -77,6 +68,8 @@ def test_what_is_sold_and_paid_follows_from_the_plans_prices():
     assert equal.size == 150
     assert np.ptp(equal) == 0.0
     assert all((epsilons > 0.0).all() for epsilons in sold)
+    _, watcher, _ = watched(people=1_000, rows=60)
+    assert max(len(sold) for sold, _ in watcher.fitted) > 60  # more sellers than rows: with replacement
 
 
 def test_a_budget_that_buys_nothing_does_not_beat_guessing():
@@ -89,30 +82,22 @@ def test_a_budget_that_buys_nothing_does_not_beat_guessing():
 
 
 def test_the_least_budget_is_that_from_which_on_all_beat_guessing():
-    found = forecast_found([(10, 0.2, 0.01), (20, 0.0, 0.01), (40, 0.1, 0.01), (80, 0.2, 0.01)])
-    assert found.beats_guessing_from(100) == 40
-    assert "From about 40 EUR on it beats guessing (0.500)" in found.sentence(100, "EUR")
-    none = forecast_found([(10, 0.2, 0.15)])
+    def found(*lines):
+        predictions = [
+            Prediction(budget, 100, "personal prices", 0.5 + gain, error, gain, error, budget)
+            for budget, gain, error in lines
+        ]
+        return Forecast("accuracy", tuple(predictions), 0.5, 0.9)
+
+    some = found((10, 0.2, 0.01), (20, 0.0, 0.01), (40, 0.1, 0.01), (80, 0.2, 0.01))
+    assert some.beats_guessing_from(100) == 40
+    assert "From about 40 EUR on it beats guessing (0.500)" in some.sentence(100, "EUR")
+    none = found((10, 0.2, 0.15))
     assert "None of these budgets is sure to beat guessing" in none.sentence(100, "EUR")
 
 
-def forecast_found(lines):
-    predictions = [
-        Prediction(budget, 100, "personal prices", 0.5 + gain, error, gain, error, budget)
-        for budget, gain, error in lines
-    ]
-    return Forecast("accuracy", tuple(predictions), 0.5, 0.9)
-
-
 # The others are forecast by the same code.
-QUICK = (
-    "two classes",
-    "softmax, categories",
-    "delta",
-    "delta, torch",
-    "quantile regression",
-    "several statistics",
-)
+QUICK = ("two classes", "softmax, categories", "delta", "quantile regression", "several statistics")
 
 
 @pytest.mark.parametrize(
@@ -129,7 +114,7 @@ def test_everything_that_rules_ask_for_is_forecast_and_more_money_is_better(good
 
 
 def test_the_same_seed_gives_the_same_forecast(tmp_path):
-    public = public_table(tmp_path, "two classes")
+    public = public_table(tmp_path, "two classes", rows=60)
     one, two, other = (
         forecast_rules(rules("two classes"), public, budgets=[50.0], campaigns=2, seed=seed)
         for seed in (1, 1, 2)
@@ -138,8 +123,8 @@ def test_the_same_seed_gives_the_same_forecast(tmp_path):
     assert one != other
 
 
-def test_a_forecast_has_a_frame_a_plot_and_plain_data(tmp_path):
-    found, _, _ = watched(campaigns=2)
+def test_a_forecast_has_a_frame_a_plot_and_plain_data():
+    found, _, _ = watched()
     assert found.to_frame().height == 3
     assert found.image(".png")[:4] == b"\x89PNG"
     assert json.loads(json.dumps(found.to_dict()))["predictions"][0]["rule"] == "personal prices"
@@ -162,15 +147,13 @@ def test_tables_that_cannot_be_used_are_refused_by_line_and_column(tmp_path):
 
 
 def test_the_command_prints_what_budgets_buy(tmp_path):
-    public = public_table(tmp_path, "two classes")
+    public = public_table(tmp_path, "two classes", rows=60)
     write_rules(tmp_path / "rules.toml", GOODS["two classes"].rules(sellers=200, budget=200.0))
-    asked = ("plan", "-m", "rules.toml", "--public", public, "--campaigns")
-    done = run(*asked, 3, "--plot", "plot.png", cwd=tmp_path)
+    asked = ("plan", "-m", "rules.toml", "--public", public, "--campaigns", 2)
+    done = run(*asked, "--plot", "plot.png", cwd=tmp_path)
     assert "beats guessing" in done.out or "beat guessing" in done.out
     assert "one epsilon for all" in done.out
     assert (tmp_path / "plot.png").read_bytes()[:4] == b"\x89PNG"
-    data = run(*asked, 2, "--json", cwd=tmp_path)
-    assert len(data.json["predictions"]) == 15
 
 
 def test_a_plan_forecasts_itself_on_a_public_data_frame():
@@ -178,7 +161,7 @@ def test_a_plan_forecasts_itself_on_a_public_data_frame():
     frame = pl.DataFrame({"age": rng.uniform(18, 90, 300), "job": rng.choice(["baker", "smith"], 300)})
     frame = frame.with_columns(bought=pl.when(pl.col("age") > 50).then(pl.lit("yes")).otherwise(pl.lit("no")))
     plan = dpm.plan(COSTS, OBJECTIVE, 400, 100.0)
-    found = plan.forecast(frame, "bought", budgets=[0.5, 2_000.0], campaigns=4, rng=rng)
+    found = plan.forecast(frame, "bought", budgets=[0.5, 2_000.0], campaigns=2, rng=rng)
     poor, rich = (one for one in found.predictions if one.rule == "personal prices")
     assert rich.score > 0.85 > poor.score
     assert found.measure == "accuracy"
@@ -190,9 +173,8 @@ def test_a_plan_forecasts_itself_on_a_public_data_frame():
 
 @pytest.mark.slow
 def test_the_report_shows_what_other_budgets_would_have_bought(tmp_path):
-    good = GOODS["two classes"]
     public = public_table(tmp_path, "two classes")
-    write_rules(tmp_path / "rules.toml", good.rules(sellers=60, budget=200.0))
+    write_rules(tmp_path / "rules.toml", GOODS["two classes"].rules(sellers=60, budget=200.0))
     costs = {"seller": [f"s{k}" for k in range(60)], "cost": [1.0 + k / 20 for k in range(60)]}
     pl.DataFrame(costs).write_csv(tmp_path / "reports.csv")
     run("quote", "reports.csv", "-o", "quotes.csv", "--yes", cwd=tmp_path)

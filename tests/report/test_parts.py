@@ -8,15 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpmarket import InvalidInput, Uniform
+from dpmarket import InvalidInput
+from dpmarket.campaign.rules.rules_file import check_rules
 from dpmarket.costs import parse_distribution
-from dpmarket.errors import Infeasible
-from dpmarket.mechanisms.objective import Objective
-from dpmarket.mechanisms.plan import plan
+from dpmarket.report.forecast import options_for
 from dpmarket.report.groups import group_ends, group_sellers
-from dpmarket.report.options import budget_options
-from dpmarket.report.promise import guess_after, meaning
-from dpmarket.report.score import Groups, score_labels, score_numbers
+from dpmarket.report.score import score_labels, score_numbers
+from dpmarket.report.summary import guess_after, meaning
 
 
 @given(st.lists(st.floats(0.0, 10.0), min_size=0, max_size=80), st.integers(2, 15))
@@ -64,13 +62,19 @@ def test_no_epsilon_teaches_nothing_and_bad_epsilons_are_refused():
 
 
 def test_budgets_that_cannot_be_spent_are_left_out():
-    def expect(money):
-        if money < 15.0:
-            raise Infeasible("too little")
-        return plan(Uniform(1, 5), Objective.for_model(3), 200, money).prospect
-
-    options = budget_options(expect, 40.0)
-    assert [option.factor for option in options] == [0.5, 1.0, 2.0, 4.0]
+    rules = check_rules(
+        {
+            "costs": {"distribution": "uniform(1, 5)"},
+            "sellers": {"expected": 200},
+            "objective": {"budget": 40.0},
+            "statistics": {"share": {"kind": "share", "column": "sick"}},
+        }
+    )
+    cent, options = (
+        [option for option in options_for(rules, 200, budget) if option.what == "budget"]
+        for budget in (0.01, 40.0)
+    )
+    assert [option.factor for option in cent] == [0.5, 1.0, 2.0, 4.0]
     errors = [option.expected_error for option in options]
     assert errors == sorted(errors, reverse=True)
     assert all(0.0 < option.noise_share < 1.0 for option in options)
@@ -80,7 +84,8 @@ def test_budgets_that_cannot_be_spent_are_left_out():
 
 def test_a_score_counts_mistakes_and_compares_them_with_a_constant_guess():
     truth = np.array([0] * 60 + [1] * 40)
-    score = score_labels("public.csv", ["no", "yes"], truth, truth, Groups("town", ["a"] * 50 + ["b"] * 50))
+    groups = {"a": np.arange(100) < 50, "b": np.arange(100) >= 50}
+    score = score_labels("public.csv", ["no", "yes"], truth, truth, "town", groups)
     assert (score.wrong, score.guessing, score.is_better_than_guessing) == (0, 0.4, True)
     assert [group.records for group in score.groups] == [50, 50]
     constant = score_labels("public.csv", ["no", "yes"], np.zeros(100, dtype=int), truth)

@@ -190,7 +190,7 @@ def test_a_seller_who_takes_no_back_chooses_again_or_is_certified_as_left_once_t
     shop.work()
     lines = certify_campaign(shop.market, id_of(campaign)).lines
     assert sorted(lines.withdrew.tolist()) == [False, False, True]
-    assert (lines.values[~lines.withdrew, 2] > 0).all()
+    assert (lines.used[~lines.withdrew] > 0).all()
     shop.check()
 
 

@@ -84,7 +84,7 @@ def certify_campaign(market: Market, campaign: int) -> Certificate:
     made = released_from_bytes(document)
     if not made.secure_noise:
         raise NotCertifiable("expected a model with secret noise; this one's can be repeated.")
-    release = _release(made)
+    release = describe_release(made)
     public = _decided(found)
     text = rules_text(market.key, found)
     sellers, quoted_at = _sellers(market, found, public, release)
@@ -139,7 +139,8 @@ def _sellers(
     return sellers, str(table.get_column("since").min())
 
 
-def _release(made: Released) -> dict[str, Any]:
+def describe_release(made: Released) -> dict[str, Any]:
+    """Return the release of a certificate."""
     if isinstance(made, ModelFile):
         return describe_model(
             made.description,

@@ -1,7 +1,7 @@
 from .certificate import Certificate as Certificate
 from .certificate import Money as Money
-from .certificate import Sellers as Sellers
 from .certificate import make_certificate as make_certificate
+from .commitments import Sellers as Sellers
 from .description import CertifiedStatistic as CertifiedStatistic
 from .description import announce_rules as announce_rules
 from .description import describe_market as describe_market

@@ -12,17 +12,16 @@ import math
 import platform
 from array import array
 from binascii import hexlify
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal
 from typing import Any
 
 import numpy as np
 
-from dpmarket import checks
-from dpmarket.arrays import BoolArray, FloatArray, IntArray, read_only
+from dpmarket.arrays import FloatArray
 from dpmarket.certificates.canonical import canonical, digest_of
-from dpmarket.certificates.commitments import VALUES, Lines, Tree, commit, fresh_salts
+from dpmarket.certificates.commitments import SALT, Sellers, Tree, commit, fresh_salts
 from dpmarket.certificates.description import rules_digest
 from dpmarket.certificates.verifier.lines import LINE_CHECKS
 from dpmarket.certificates.verifier.public import Public
@@ -33,57 +32,6 @@ from dpmarket.version import __version__
 
 CERTIFICATE, RECEIPT, OPENINGS = "dpmarket.certificate/3", "dpmarket.receipt/3", "dpmarket.openings/3"
 _SAMPLE = 50  # lines that the verifier looks at before a certificate is handed out
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Sellers:
-    """Everybody a mechanism decided about, column by column; confidential.
-
-    Attributes
-    ----------
-    ids
-        Texts, all different: those that were hashed into parts, if sellers were split.
-    epsilons, payments
-        What each was quoted: the privacy budget, and whole minor units of money.
-    used, weights
-        Epsilon that the release used of each, and the weight in it: of training, a whole weight of a descent,
-        or what statistics spent. Both 0 for sellers without a record in it.
-    withdrew
-        Sellers who were quoted this and left before the release: nothing is used, nothing is owed.
-    parts, groups
-        By which prices each was quoted: positions in the market's ``prices`` and ``groups``. None: 0.
-    rules
-        The digest of the rules that each agreed to (None: no rules); None: the certificate's, for everybody.
-    """
-
-    ids: Sequence[str]
-    epsilons: FloatArray
-    payments: IntArray
-    used: FloatArray
-    weights: FloatArray
-    withdrew: BoolArray | None = None
-    parts: IntArray | None = None
-    groups: IntArray | None = None
-    rules: Sequence[str | None] | None = None
-
-    def __post_init__(self) -> None:
-        if set(map(type, self.ids)) != {str}:
-            raise InvalidInput("expected ids to be texts, at least one.")
-        if len(set(self.ids)) < len(self.ids):
-            raise InvalidInput("expected ids that are all different.")
-        for name in ("epsilons", "payments", "used", "weights"):
-            values = checks.non_negative_vector(name, getattr(self, name))
-            object.__setattr__(self, name, values)
-        for name in ("withdrew", "parts", "groups"):
-            given = getattr(self, name)
-            kind = np.bool_ if name == "withdrew" else np.int64
-            values = np.zeros(len(self.ids), dtype=kind) if given is None else np.asarray(given).astype(kind)
-            object.__setattr__(self, name, values)
-        for name in ("epsilons", "payments", "used", "weights", "withdrew", "parts", "groups"):
-            if getattr(self, name).shape != (len(self.ids),):
-                raise InvalidInput(f"expected {name} of {len(self.ids)} sellers, got another number.")
-        if not bool((self.payments == np.floor(self.payments)).all()):
-            raise InvalidInput("expected payments in whole minor units.")
 
 
 @dataclass(frozen=True)
@@ -114,10 +62,12 @@ class Certificate:
     ----------
     body
         The body as canonical JSON.
-    lines
-        Every seller's line and salt. Confidential; not part of the file.
+    lines, salts
+        Every seller's line, and 32 bytes that hide it. Confidential; not part of the file.
     tree
         Commitments to the lines.
+    rules
+        The digest of the rules that everybody agreed to; None: there were none.
     nonce
         The key of the digest of the sellers, which an auditor gets; None where there is none. Confidential.
 
@@ -137,8 +87,10 @@ class Certificate:
     """
 
     body: bytes
-    lines: Lines
+    lines: Sellers
+    salts: bytes
     tree: Tree
+    rules: str | None
     nonce: bytes | None
 
     @property
@@ -161,42 +113,43 @@ class Certificate:
 
     def receipt(self, seller_id: str) -> bytes:
         """Return one seller's receipt: the line, its salt, its path to the root and the digest."""
-        for k, name in enumerate(self.lines.ids):
-            if name == seller_id:
-                return self._receipt(k, self.digest)
-        raise InvalidInput("expected the id of a seller in this certificate, found no such seller.")
+        if seller_id not in self.lines.ids:
+            raise InvalidInput("expected the id of a seller in this certificate, found no such seller.")
+        return self._receipt(self.lines.ids.index(seller_id), self.digest)
 
     def openings(self) -> bytes:
         """Return all lines with their salts, for the buyer's safe and for an auditor. Confidential."""
-        lines = self.lines
-        columns = {name: lines.values[:, k].tolist() for k, name in enumerate(VALUES)}
-        return canonical(
-            {
-                "schema": OPENINGS,
-                "certificate": self.digest,
-                "id": list(lines.ids),
-                **columns,
-                "withdrew": lines.withdrew.tolist(),
-                "part": lines.parts.tolist(),
-                "group": lines.groups.tolist(),
-                "rules": list(lines.rules),
-                "salt": [lines.salt(k) for k in range(len(lines))],
-                "secrets": {"nonce": None if self.nonce is None else self.nonce.hex()},
-            }
-        ) + b"\n"  # fmt: skip
+        sellers = range(len(self.lines))
+        opened = {
+            "schema": OPENINGS,
+            "certificate": self.digest,
+            "id": list(self.lines.ids),
+            **{name: values.tolist() for name, values in self.lines.columns().items()},
+            "rules": [self.rules for _ in sellers],
+            "salt": [self._salt(k) for k in sellers],
+            "secrets": {"nonce": None if self.nonce is None else self.nonce.hex()},
+        }
+        return canonical(opened) + b"\n"
+
+    def line(self, k: int) -> dict[str, object]:
+        """Return line ``k`` as plain data, without its salt."""
+        own = {name: values[k].item() for name, values in self.lines.columns().items()}
+        return {"id": self.lines.ids[k], **own, "rules": self.rules}
+
+    def _salt(self, k: int) -> str:
+        return self.salts[SALT * k : SALT * (k + 1)].hex()
 
     def _receipt(self, k: int, digest: str) -> bytes:
         place = int(self.tree.places[k])
-        return canonical(
-            {
-                "schema": RECEIPT,
-                "certificate": digest,
-                "line": self.lines.line(k),
-                "salt": self.lines.salt(k),
-                "index": place,
-                "path": self.tree.path(place),
-            }
-        ) + b"\n"  # fmt: skip
+        shown = {
+            "schema": RECEIPT,
+            "certificate": digest,
+            "line": self.line(k),
+            "salt": self._salt(k),
+            "index": place,
+            "path": self.tree.path(place),
+        }
+        return canonical(shown) + b"\n"
 
 
 def make_certificate(
@@ -245,50 +198,36 @@ def make_certificate(
     exceeded = int(np.count_nonzero(sellers.used > sellers.epsilons))
     if exceeded:
         raise NotCertifiable(f"expected nobody's epsilon exceeded, found {exceeded} sellers whose was.")
-    assert sellers.withdrew is not None
-    assert sellers.parts is not None
-    assert sellers.groups is not None
     if bool(((sellers.used + sellers.weights)[sellers.withdrew] > 0.0).any()):
         raise NotCertifiable("expected nothing used of sellers who withdrew; a record of one was.")
-    agreed = None if rules is None else rules_digest(rules)
-    lines = Lines(
-        ids=sellers.ids,
-        values=read_only(
-            np.column_stack([sellers.epsilons, sellers.payments, sellers.used, sellers.weights])
-        ),
-        withdrew=sellers.withdrew,
-        parts=sellers.parts,
-        groups=sellers.groups,
-        rules=[agreed] * len(sellers.ids) if sellers.rules is None else sellers.rules,
-        salts=fresh_salts(len(sellers.ids)),
-    )
-    tree = commit(lines)
+    agreed, salts = None if rules is None else rules_digest(rules), fresh_salts(len(sellers))
+    tree = commit(sellers, agreed, salts)
     body = canonical(
         {
             "schema": CERTIFICATE,
             "market": dict(market),
             "release": dict(release),
             "money": money.to_dict(),
-            "totals": _totals(lines, has_delta=bool(market["delta"])),
+            "totals": _totals(sellers, has_delta=bool(market["delta"])),
             "rules": None if rules is None else {"text": rules, "quoted_at": quoted_at},
             "root": tree.root,
             "versions": {"dpmarket": __version__, "python": platform.python_version()},
             "limits": list(LIMITS),
         }
     )
-    made = Certificate(body, lines, tree, nonce)
+    made = Certificate(body, sellers, salts, tree, agreed, nonce)
     _refuse_unverifiable(made)
     return made
 
 
 def _refuse_unverifiable(made: Certificate) -> None:
     """Refuse what the verifier refuses: the public part, and lines of a sample with the largest payments."""
-    chosen = np.argsort(-made.lines.values[:, 1], kind="stable")[:_SAMPLE]
+    chosen = np.argsort(-made.lines.payments, kind="stable")[:_SAMPLE]
     wrong: list[str] = []
     try:
         public = Public(parsed(made.body, "certificate", MOST_BODY))
         wrong = [f"{one.name}: {one.detail}" for one in public.checks(None) if one.verdict == FAILS]
-        lines = [made.lines.line(int(k)) for k in chosen] if not wrong else []
+        lines = [made.line(int(k)) for k in chosen] if not wrong else []
         wrong += [
             name for name, check in LINE_CHECKS.items() for line in lines if check(public, line) is False
         ]
@@ -298,18 +237,19 @@ def _refuse_unverifiable(made: Certificate) -> None:
         raise NotCertifiable(f"expected a certificate that verifies: {wrong[0]}.")
 
 
-def _totals(lines: Lines, *, has_delta: bool) -> dict[str, Any]:
+def _totals(lines: Sellers, *, has_delta: bool) -> dict[str, Any]:
     """Return how many sellers there are and what they have in all.
 
     The epsilon used is exact where the noise gives it away; other sums are rounded up to three digits, since
     exact ones would tell the last line to a reader who knows all others.
     """
-    stayed = lines.values[~lines.withdrew]
-    sums = [_exact_sum(np.ascontiguousarray(stayed[:, k])) for k in range(3)]
+    columns = lines.columns()
+    stayed = ~columns["withdrew"]
+    sums = [_exact_sum(columns[name][stayed]) for name in ("epsilon", "payment", "used")]
     return {
         "sellers": len(lines),
-        "bought_from": int(np.count_nonzero(stayed[:, 0])),
-        "withdrawn": int(lines.withdrew.sum()),
+        "bought_from": int(np.count_nonzero(lines.epsilons[stayed])),
+        "withdrawn": len(lines) - int(stayed.sum()),
         "total_epsilon": _rounded_up(sums[0]),
         "total_payment": _rounded_up(sums[1]),
         "total_used": _rounded_up(sums[2]) if has_delta else float(sums[2]),

@@ -18,10 +18,12 @@ import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from dpmarket import checks
 from dpmarket.arrays import BoolArray, FloatArray, IntArray, read_only
 from dpmarket.errors import EntropyUnavailable, InvalidInput
 
@@ -33,7 +35,7 @@ _HEAD = np.dtype(
     [
         ("zero", "u1"),  # of a leaf: nodes begin with 1
         ("salt", f"V{SALT}"),
-        ("values", ">f8", len(VALUES)),
+        *((name, ">f8") for name in VALUES),
         ("withdrew", "u1"),
         ("part", ">u2"),
         ("group", ">u2"),
@@ -43,50 +45,58 @@ _HEAD = np.dtype(
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Lines:
-    """What is certified about each seller, and the salts that hide it. Confidential.
+class Sellers:
+    """Everybody a mechanism decided about, column by column; confidential.
 
     Attributes
     ----------
     ids
-        Texts, all different.
-    values
-        Epsilon, payment in minor units, epsilon used and weight of each, shape (sellers, 4).
+        Texts, all different: those that were hashed into parts, if sellers were split.
+    epsilons, payments
+        What each was quoted: the privacy budget, and whole minor units of money.
+    used, weights
+        Epsilon that the release used of each, and the weight in it: of training, a whole weight of a descent,
+        or what statistics spent. Both 0 for sellers without a record in it.
     withdrew
-        Which sellers were quoted this and left, shape (sellers,).
+        Sellers who were quoted this and left before the release: nothing is used, nothing is owed.
     parts, groups
-        By which prices each was quoted, shape (sellers,).
-    rules
-        Digest of the rules that each agreed to, in hexadecimal digits; None for sellers who agreed to none.
-    salts
-        32 bytes for each, one after the other.
+        By which prices each was quoted: positions in the market's ``prices`` and ``groups``. None: 0.
     """
 
     ids: Sequence[str]
-    values: FloatArray
-    withdrew: BoolArray
-    parts: IntArray
-    groups: IntArray
-    rules: Sequence[str | None]
-    salts: bytes
+    epsilons: FloatArray
+    payments: FloatArray | IntArray
+    used: FloatArray
+    weights: FloatArray
+    withdrew: BoolArray | None = None
+    parts: IntArray | None = None
+    groups: IntArray | None = None
+
+    def __post_init__(self) -> None:
+        if set(map(type, self.ids)) != {str}:
+            raise InvalidInput("expected ids to be texts, at least one.")
+        if len(set(self.ids)) < len(self.ids):
+            raise InvalidInput("expected ids that are all different.")
+        for name in ("epsilons", "payments", "used", "weights"):
+            values = checks.non_negative_vector(name, getattr(self, name))
+            object.__setattr__(self, name, values)
+        for name, kind in (("withdrew", np.bool_), ("parts", np.int64), ("groups", np.int64)):
+            given = getattr(self, name)
+            found = np.zeros(len(self)) if given is None else np.asarray(given)
+            object.__setattr__(self, name, found.astype(kind))
+        if any(values.shape != (len(self),) for values in self.columns().values()):
+            raise InvalidInput(f"expected values of {len(self)} sellers, got another number.")
+        if not bool((self.payments == np.floor(self.payments)).all()):
+            raise InvalidInput("expected payments in whole minor units.")
 
     def __len__(self) -> int:
         return len(self.ids)
 
-    def line(self, k: int) -> dict[str, object]:
-        """Return line ``k`` as plain data, without its salt."""
-        return {
-            "id": self.ids[k],
-            **dict(zip(VALUES, self.values[k].tolist(), strict=True)),
-            "withdrew": bool(self.withdrew[k]),
-            "part": int(self.parts[k]),
-            "group": int(self.groups[k]),
-            "rules": self.rules[k],
-        }
-
-    def salt(self, k: int) -> str:
-        """Return the salt of line ``k`` in hexadecimal digits."""
-        return self.salts[SALT * k : SALT * (k + 1)].hex()
+    def columns(self) -> dict[str, Any]:
+        """Return the parts of everybody's lines by name, as arrays, without ids."""
+        values = (self.epsilons, self.payments, self.used, self.weights)
+        places = {"withdrew": self.withdrew, "part": self.parts, "group": self.groups}
+        return dict(zip(VALUES, values, strict=True)) | places
 
 
 def fresh_salts(lines: int) -> bytes:
@@ -134,9 +144,9 @@ class Tree:
         return found
 
 
-def commit(lines: Lines) -> Tree:
-    """Return the tree of the lines' commitments."""
-    leaves = np.frombuffer(b"".join(_leaves(lines)), dtype=f"V{_HASH}")
+def commit(lines: Sellers, rules: str | None, salts: bytes) -> Tree:
+    """Return the tree of the lines' commitments; ``rules`` is the digest that everybody agreed to."""
+    leaves = np.frombuffer(b"".join(_leaves(lines, rules, salts)), dtype=f"V{_HASH}")
     order = _increasing(leaves)
     places = np.empty(len(lines), dtype=np.int64)
     places[order] = np.arange(len(lines))
@@ -155,20 +165,17 @@ def _increasing(leaves: npt.NDArray[np.void]) -> IntArray:
     return np.lexsort(words.T[::-1]) if bool((first[1:] == first[:-1]).any()) else order
 
 
-def _leaves(lines: Lines) -> Iterator[bytes]:
+def _leaves(lines: Sellers, rules: str | None, salts: bytes) -> Iterator[bytes]:
     """Yield the commitments of a few thousand lines at a time."""
-    salts = np.frombuffer(lines.salts, dtype=f"V{SALT}")
-    agreed = {text: bytes(_HASH) if text is None else bytes.fromhex(text) for text in set(lines.rules)}
+    columns = lines.columns() | {"salt": np.frombuffer(salts, dtype=f"V{SALT}")}
+    agreed = np.void(bytes(_HASH) if rules is None else bytes.fromhex(rules))
     for start in range(0, len(lines), _BLOCK):
-        block = slice(start, start + _BLOCK)
-        heads = np.zeros(salts[block].size, dtype=_HEAD)
-        heads["salt"], heads["values"] = salts[block], lines.values[block]
-        heads["withdrew"], heads["part"] = lines.withdrew[block], lines.parts[block]
-        heads["group"] = lines.groups[block]
-        one = list(agreed.values())  # nearly always all agreed to the same
-        digests = one[0] if len(one) == 1 else b"".join(map(agreed.__getitem__, lines.rules[block]))
-        heads["rules"] = np.frombuffer(digests, dtype=f"V{_HASH}")
-        states = zip(heads.view(f"V{_HEAD.itemsize}").tolist(), _encoded(lines.ids[block]), strict=True)
+        ids = lines.ids[start : start + _BLOCK]
+        heads = np.zeros(len(ids), dtype=_HEAD)
+        heads["rules"] = agreed
+        for name, values in columns.items():
+            heads[name] = values[start : start + _BLOCK]
+        states = zip(heads.view(f"V{_HEAD.itemsize}").tolist(), _encoded(ids), strict=True)
         yield b"".join([sha256(head + name).digest() for head, name in states])
 
 

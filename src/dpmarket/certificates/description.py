@@ -33,8 +33,7 @@ def describe_market(rules: Mapping[str, Any]) -> dict[str, Any]:
         ``rules()`` of a mechanism, or a campaign's: ``mechanism``; ``groups`` or one ``virtual_cost``;
         ``objective``; ``epsilon_cost``; ``delta``; ``budget``; ``coverage`` of quotas (left out: hard);
         ``schedules`` (one per group) or ``prices`` (of each part ``payment_weight`` and ``schedules``); of
-        cross-priced markets ``salt`` and, where it is bound to the sellers, ``sellers`` and ``nonce``. Other
-        keys are left out.
+        cross-priced markets ``salt`` and, where it is bound to the sellers, ``sellers`` and ``nonce``.
 
     Returns
     -------
@@ -47,12 +46,7 @@ def describe_market(rules: Mapping[str, Any]) -> dict[str, Any]:
         prices = ({"payment_weight": None, "schedules": list(rules["schedules"])},)
     split = None
     if rules.get("salt") is not None:
-        split = {
-            "parts": len(prices),
-            "salt": rules["salt"],
-            "sellers": rules.get("sellers"),
-            "nonce": rules.get("nonce"),
-        }
+        split = {"parts": len(prices)} | {name: rules.get(name) for name in ("salt", "sellers", "nonce")}
     return {
         "mechanism": rules["mechanism"],
         "groups": list(groups),
@@ -80,14 +74,13 @@ def describe_model(
     ----------
     description
         What the estimator published: with ``cells`` on a grid or, with a delta, with ``coefficients``.
-    features
-        Name and public bounds of each feature, in the order of the coefficients.
+    features, encoder
+        Name and public bounds of each feature, in the order of the coefficients; and what was declared about
+        encoded columns, None if none were.
     classes
         The labels, of two the negative class first; None for a regression.
     factor
         By which the released numbers are multiplied (the shrinkage correction).
-    encoder
-        What was declared about encoded columns; None if none were.
 
     Returns
     -------
@@ -116,12 +109,8 @@ class CertifiedStatistic:
 
     Attributes
     ----------
-    columns
-        What it was asked of.
-    share
-        Its part of every epsilon, at most 1.
-    release
-        What was released.
+    columns, share, release
+        What it was asked of, its part of every epsilon, at most 1, and what was released.
     """
 
     columns: tuple[str, ...]
@@ -134,17 +123,17 @@ def describe_statistics(statistics: Mapping[str, CertifiedStatistic], rows_per_p
 
     Parameters
     ----------
-    statistics
-        Each by its name.
-    rows_per_person
-        The bound on the records of one person, the same for all.
+    statistics, rows_per_person
+        Each by its name, and the bound on the records of one person, the same for all.
 
     Returns
     -------
     dict
         The ``release`` of a certificate.
     """
-    exact = spent_on(statistics)
+    releases = [one.release for one in statistics.values()]
+    spent = (release.total_weight * Fraction(2) ** release.unit_exponent for release in releases)
+    exact = sum(spent, Fraction(0))
     total = float(exact)
     if Fraction(total) < exact:
         total = math.nextafter(total, math.inf)
@@ -154,14 +143,6 @@ def describe_statistics(statistics: Mapping[str, CertifiedStatistic], rows_per_p
         "weight_total": total,
         "statistics": {name: _stated(one) for name, one in statistics.items()},
     }
-
-
-def spent_on(statistics: Mapping[str, CertifiedStatistic]) -> Fraction:
-    """Return what was spent on everybody together, exactly."""
-    releases = [one.release for one in statistics.values()]
-    return sum(
-        (release.total_weight * Fraction(2) ** release.unit_exponent for release in releases), Fraction(0)
-    )
 
 
 def _stated(one: CertifiedStatistic) -> dict[str, Any]:
@@ -186,9 +167,9 @@ def announce_rules(
 ) -> str:
     """Return the text of rules to be agreed to: what a certificate will have to state, as far as it is fixed.
 
-    Verifiers compare every part that is announced here with the certificate's, so that a part which follows
-    from reports (a planned payment weight, prices of parts, the salt) is left out by the caller. What depends
-    on how many sellers there are is ``{"by_sellers": [[0, one], [50, another]]}``: here from 50 sellers on.
+    Verifiers compare every part that is announced here with the certificate's: what follows from reports (a
+    planned payment weight, prices of parts, the salt) is left out by the caller. What depends on how many
+    sellers there are is ``{"by_sellers": [[0, one], [50, another]]}``: here from 50 sellers on.
 
     Parameters
     ----------
@@ -208,9 +189,8 @@ def announce_rules(
     >>> text.startswith('{"announced":{"market":{"mechanism":"online"},"money":'), len(rules_digest(text))
     (True, 64)
     """
-    for name in more:
-        if name in ("announced", "schema"):
-            raise InvalidInput(f"expected no further part of the name {name!r} in rules.")
+    if more.keys() & {"announced", "schema"}:
+        raise InvalidInput("expected no further part of the name 'announced' or 'schema' in rules.")
     announced = {"market": dict(market), "release": dict(release), "money": dict(money)}
     return canonical({"schema": RULES, "announced": announced, **more}).decode()
 

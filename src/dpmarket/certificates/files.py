@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
 
 import numpy as np
 
 from dpmarket.certificates.certificate import OPENINGS, Certificate
-from dpmarket.certificates.commitments import VALUES, Lines, commit
+from dpmarket.certificates.commitments import VALUES, Sellers, commit
 from dpmarket.certificates.signature import read_signature
 from dpmarket.certificates.verifier import Verification, verify
 from dpmarket.errors import FileProblem, InvalidInput
 from dpmarket.files import parse_json, private_bytes, read_bytes, write_bytes
 
 Path = str | os.PathLike[str]
-_LARGEST = 16 << 20
-"""Bytes of a receipt, a signature or published rules: far more than any has."""
+_LARGEST = 16 << 20  # bytes of a receipt, a signature or published rules: far more than any has
 
 
 def write_certificate(
@@ -23,8 +23,7 @@ def write_certificate(
 ) -> None:
     """Write the certificate and, to a new file that only its owner can read, the confidential openings.
 
-    The openings come first and are never overwritten: without its own openings no receipt of a certificate
-    can be made.
+    Openings come first and are never overwritten: no receipt of a certificate can be made without its own.
 
     Parameters
     ----------
@@ -72,18 +71,15 @@ def read_certificate(source: Path, openings: Path) -> Certificate:
     data = read_bytes(source)
     try:
         opened = parse_json(read_bytes(openings))
-        lines = Lines(
-            ids=opened["id"],
-            values=np.array([opened[name] for name in VALUES], dtype=np.float64).T.copy(),
-            withdrew=np.array(opened["withdrew"], dtype=np.bool_),
-            parts=np.array(opened["part"], dtype=np.int64),
-            groups=np.array(opened["group"], dtype=np.int64),
-            rules=opened["rules"],
-            salts=bytes.fromhex("".join(opened["salt"])),
-        )
+        places = [np.array(opened[name]) for name in ("withdrew", "part", "group")]
+        lines = Sellers(opened["id"], *(np.array(opened[name]) for name in VALUES), *places)
+        (rules,) = set(opened["rules"])
+        salts = bytes.fromhex("".join(opened["salt"]))
+        tree = commit(lines, rules, salts)
         body = data[len(b'{"body":') : data.index(b',\n"commitments"')]
         nonce = opened["secrets"]["nonce"]
-        certificate = Certificate(body, lines, commit(lines), None if nonce is None else bytes.fromhex(nonce))
+        nonce = None if nonce is None else bytes.fromhex(nonce)
+        certificate = Certificate(body, lines, salts, tree, rules, nonce)
         stated = (opened["schema"], opened["certificate"])
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError, InvalidInput):
         raise FileProblem(f"expected a certificate in {source} and its openings in {openings}.") from None
@@ -136,29 +132,16 @@ def check_certificate(
         raise InvalidInput("expected a signature together with the signer's public key.")
     if reports is not None and openings is None:
         raise InvalidInput("expected openings with the reports: they say what each report was quoted.")
-    # Everything is read once: a file that changes, or a stream, must not be seen in two states.
-    opened = None if openings is None else read_bytes(openings)
-    whole = receipt is None or opened is not None
+    if public_key is not None and not re.fullmatch("[0-9a-fA-F]{64}", public_key):
+        raise InvalidInput("expected public_key to be 64 hexadecimal digits.")
+    whole = receipt is None or openings is not None
     if not whole and not os.path.isfile(certificate):
         raise FileProblem(f"cannot read {certificate}: there is no such file.")
-    return verify(
-        read_bytes(certificate) if whole else certificate,
-        receipt=None if receipt is None else read_bytes(receipt, _LARGEST),
-        cost=cost,
-        digest=digest,
-        openings=opened,
-        reports=None if reports is None else read_bytes(reports),
-        signature=None if signature is None else read_signature(read_bytes(signature, _LARGEST))[0],
-        public_key=None if public_key is None else _key(public_key),
-        commitment=None if commitment is None else read_bytes(commitment, _LARGEST),
-    )
-
-
-def _key(text: str) -> bytes:
-    try:
-        key = bytes.fromhex(text)
-    except ValueError:
-        key = b""
-    if len(key) != 32:
-        raise InvalidInput("expected public_key to be 64 hexadecimal digits.")
-    return key
+    # Everything is read once: a file that changes, or a stream, must not be seen in two states.
+    small = {"receipt": receipt, "commitment": commitment, "signature": signature}
+    files = {name: read_bytes(path, _LARGEST) for name, path in small.items() if path is not None}
+    large = {"openings": openings, "reports": reports}
+    files |= {name: read_bytes(path) for name, path in large.items() if path is not None}
+    if public_key is not None:
+        files |= {"signature": read_signature(files["signature"])[0], "public_key": bytes.fromhex(public_key)}
+    return verify(read_bytes(certificate) if whole else certificate, cost=cost, digest=digest, **files)

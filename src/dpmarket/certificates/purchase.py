@@ -7,11 +7,11 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpmarket import checks
 from dpmarket.arrays import FloatArray
-from dpmarket.certificates.certificate import Certificate, Money, Sellers, make_certificate
+from dpmarket.certificates.certificate import Certificate, Money, make_certificate
+from dpmarket.certificates.commitments import Sellers
 from dpmarket.certificates.description import (
     CertifiedStatistic,
     describe_market,
@@ -51,12 +51,11 @@ def certify(
         used.
     market
         All that decided, as plain data: ``rules()`` of the mechanism.
-    seller_ids
-        All different, in the outcome's order, certified as texts; None: 0, 1, 2, ...
-    minor_units
-        How many minor units make one unit of money; payments are rounded up to them.
-    currency
-        Its short name, such as EUR, which stands beside every amount; empty: none.
+    seller_ids, groups
+        In the outcome's order: ids, all different, certified as texts (None: 0, 1, 2, ...), and each seller's
+        group as a position in the market's (None: there is one).
+    minor_units, currency
+        How many minor units make one unit of money, to which payments are rounded up, and its short name.
     already_spent
         Epsilon that was spent of sellers before this release, by id; missing ids mean 0.
     features
@@ -66,8 +65,6 @@ def certify(
         The :class:`~dpmarket.learning.PublicEncoder` of the model's rows, whose declarations are certified.
     withdrawn
         Ids of sellers who left before the release: their quotes are certified, and that nothing is owed.
-    groups
-        Each seller's group as a position in the market's; None if there is one.
 
     Returns
     -------
@@ -86,11 +83,8 @@ def certify(
 
     Notes
     -----
-    Guaranteed:
-
-    * The verifier accepts the returned certificate.
-    * The file contains no seller's id, line or cost, and nothing from which one could be tried out: every
-      commitment has 256 bits of secret salt. Totals are public.
+    The verifier accepts the returned certificate. The file contains no seller's id, line or cost, and nothing
+    from which one could be tried out: every commitment has 256 bits of secret salt. Totals are public.
 
     Examples
     --------
@@ -201,14 +195,13 @@ def _by_seller(names: list[Any], model: Any) -> tuple[FloatArray, FloatArray]:
             )
         return np.array(model.epsilons_), own
     place = {name: k for k, name in enumerate(names)}
-    known = [place.get(name) for name in model.people_]
+    known: list[Any] = [place.get(name) for name in model.people_]
     if None in known:
         raise NotCertifiable(
             "expected every person in the model to be a seller of the outcome; some are not."
         )
-    where: NDArray[Any] = np.array(known, dtype=np.int64)
     used, weights = np.zeros(len(names)), np.zeros(len(names))
-    used[where], weights[where] = model.epsilons_, own
+    used[known], weights[known] = model.epsilons_, own
     return used, weights
 
 
@@ -228,13 +221,9 @@ def _weights(model: Any) -> FloatArray:
 
 def _named(what: str, names: list[Any], numbers: Mapping[Any, float]) -> FloatArray:
     """Return a number for each seller from those that are named; 0 for the others."""
-    found = np.zeros(len(names))
     if not numbers:
-        return found
-    place = {name: k for k, name in enumerate(names)}
-    strangers = len(numbers.keys() - place.keys())
+        return np.zeros(len(names))
+    strangers = len(numbers.keys() - set(names))
     if strangers:
         raise InvalidInput(f"expected {what} to name sellers, found {strangers} ids of nobody.")
-    for name, number in numbers.items():
-        found[place[name]] = checks.non_negative(what, number)
-    return found
+    return checks.non_negative_vector(what, [numbers.get(name, 0.0) for name in names])

@@ -1,9 +1,8 @@
-"""Make the page on which a seller checks a receipt in a browser, with nothing installed.
+"""The page on which a seller checks a receipt in a browser, with nothing installed.
 
 The page is one file. Its scripts are a second verifier, written for browsers: they share with the program
 nothing but its tables, the parts of a certificate and the sentences of the checks. Every copy of one version
-is the same, byte by byte, so that sellers who do not trust the buyer compare its SHA-256, or take it from
-somebody else.
+is the same, byte by byte: sellers who do not trust the buyer compare its SHA-256, or take it from others.
 """
 
 from __future__ import annotations
@@ -17,16 +16,7 @@ from importlib import resources
 from dpmarket.certificates.verifier.verdicts import LIMITS, TABLES
 from dpmarket.version import __version__
 
-_SCRIPTS = (
-    "1-sha256.js",
-    "2-fractions.js",
-    "3-reading.js",
-    "4-gaussian.js",
-    "5-release.js",
-    "6-market.js",
-    "7-checks.js",
-    "8-page.js",
-)
+_FOLDER = resources.files("dpmarket.certificates").joinpath("page")
 
 
 def receipt_page() -> bytes:
@@ -43,7 +33,8 @@ def receipt_page() -> bytes:
     >>> page.startswith(b"<!doctype html>"), b"http://" in page or b"https://" in page
     (True, False)
     """
-    script = "\n" + "\n".join(_part(name) for name in _SCRIPTS)
+    scripts = sorted(part.name for part in _FOLDER.iterdir() if part.name.endswith(".js"))  # numbered
+    script = "\n" + "\n".join(map(_part, scripts))
     script = script.replace("@TABLES@", json.dumps(TABLES, ensure_ascii=False).replace("<", "\\u003c"))
     style = "\n" + _part("page.css")
     sentences = "\n".join(f"<li>{html.escape(sentence)}</li>" for sentence in LIMITS)
@@ -62,7 +53,7 @@ def receipt_page() -> bytes:
 
 
 def _part(name: str) -> str:
-    return resources.files("dpmarket.certificates").joinpath("page", name).read_text(encoding="utf-8")
+    return _FOLDER.joinpath(name).read_text(encoding="utf-8")
 
 
 def _hash(text: str) -> str:

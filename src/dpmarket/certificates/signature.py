@@ -1,7 +1,6 @@
-"""Sign a certificate with Ed25519, so that its digest need not be handed out by other ways.
+"""Ed25519 signatures of certificates, so that a digest need not be handed out by other ways.
 
-Signed are the bytes of the certificate's body. The ``cryptography`` package does the work; it comes with the
-extra ``dpmarket[signing]``.
+Signed are the bytes of the certificate's body, by the ``cryptography`` package (extra ``dpmarket[signing]``).
 """
 
 from __future__ import annotations
@@ -22,14 +21,12 @@ SIGNATURE = "dpmarket.signature/1"
 
 
 def new_signing_key(target: str | os.PathLike[str]) -> str:
-    """Write a new secret key to a file that only its owner can read; return the public key in hexadecimal.
-
-    An existing file is never overwritten.
+    """Write a new secret key to a file that only its owner can read; return the public key.
 
     Parameters
     ----------
     target
-        Where to: PEM form, without a password.
+        Where to: PEM form, without a password. An existing file is never overwritten.
 
     Returns
     -------
@@ -43,11 +40,10 @@ def new_signing_key(target: str | os.PathLike[str]) -> str:
     InvalidInput
         If the ``cryptography`` package is not installed.
     """
-    _need_cryptography()
+    kind = _kind_of_key()
     from cryptography.hazmat.primitives import serialization
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    key = Ed25519PrivateKey.generate()
+    key = kind.generate()
     text = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
@@ -77,7 +73,15 @@ def sign(certificate: Certificate, key_file: str | os.PathLike[str]) -> bytes:
     InvalidInput
         If the ``cryptography`` package is not installed.
     """
-    key = _read_key(key_file)
+    kind = _kind_of_key()
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    try:
+        key: object = load_pem_private_key(read_bytes(key_file), password=None)
+    except (ValueError, TypeError):
+        key = None
+    if not isinstance(key, kind):
+        raise FileProblem(f"expected an Ed25519 key in PEM form without a password in {key_file}.")
     data = {
         "schema": SIGNATURE,
         "certificate": certificate.digest,
@@ -115,29 +119,15 @@ def read_signature(data: bytes) -> tuple[bytes, bytes]:
         raise InvalidInput("expected a signature file as dpmarket certify writes it.") from None
 
 
-def _read_key(key_file: str | os.PathLike[str]) -> Ed25519PrivateKey:
-    _need_cryptography()
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-    from cryptography.hazmat.primitives.serialization import load_pem_private_key
-
-    data = read_bytes(key_file)
+def _kind_of_key() -> type[Ed25519PrivateKey]:
     try:
-        key = load_pem_private_key(data, password=None)
-    except (ValueError, TypeError):
-        key = None
-    if not isinstance(key, Ed25519PrivateKey):
-        raise FileProblem(f"expected an Ed25519 key in PEM form without a password in {key_file}.")
-    return key
-
-
-def _public(key: Ed25519PrivateKey) -> str:
-    return key.public_key().public_bytes_raw().hex()
-
-
-def _need_cryptography() -> None:
-    try:
-        import cryptography  # noqa: F401
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     except ImportError:
         raise InvalidInput(
             "signing needs the cryptography package: install dpmarket with the extra signing."
         ) from None
+    return Ed25519PrivateKey
+
+
+def _public(key: Ed25519PrivateKey) -> str:
+    return key.public_key().public_bytes_raw().hex()

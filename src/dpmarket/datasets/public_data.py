@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from dpmarket import checks
 from dpmarket.arrays import BoolArray, FloatArray, IntArray, read_only
@@ -30,17 +29,12 @@ class PublicData:
     ----------
     features
         Shape (records, features), finite.
-    labels
-        One of ``classes`` per record.
-    classes
-        The labels, at least two; of two, the negative class first.
+    labels, classes
+        A label per record, and all labels, at least two; of two, the negative class first.
     low, high
-        Public bounds of every feature in its own unit, low < high. Records may lie outside: bounds are what
-        is declared about a feature, and scaling limits to them.
-    name
-        What the set is called.
-    source
-        Where it is from, so that another person can get it.
+        Public bounds of every feature in its own unit, low < high: records may lie outside.
+    name, source
+        What the set is called, and where it is from, so that another person can get it.
     people
         Whose record each one is, or None for one person per record.
     feature_names
@@ -72,21 +66,16 @@ class PublicData:
             )
         records, columns = features.shape
         _store(self, records)
-        low, high = (self._bound(name, columns) for name in ("low", "high"))
-        if not bool((low < high).all()):
+        object.__setattr__(self, "features", read_only(features))
+        for name in ("low", "high"):
+            bound = checks.finite_numbers(name, getattr(self, name))
+            if bound.shape not in ((), (columns,)):
+                raise InvalidInput(f"expected {name} of {columns} features, got shape {bound.shape}.")
+            object.__setattr__(self, name, read_only(np.broadcast_to(bound, (columns,)).copy()))
+        if not bool((self.low < self.high).all()):
             raise InvalidInput("expected low < high for every feature.")
         if self.feature_names and len(self.feature_names) != columns:
             raise InvalidInput(f"expected {columns} feature_names, got {len(self.feature_names)}.")
-        for name, value in (("features", features), ("low", low), ("high", high)):
-            object.__setattr__(self, name, read_only(value))
-
-    def _bound(self, name: str, columns: int) -> FloatArray:
-        bound = checks.finite_numbers(name, getattr(self, name))
-        if bound.shape not in ((), (columns,)):
-            raise InvalidInput(
-                f"expected {name} to be one number per feature ({columns}), got {bound.shape}."
-            )
-        return np.broadcast_to(bound, (columns,)).copy()
 
     def __len__(self) -> int:
         return len(self.features)
@@ -110,22 +99,11 @@ class PublicData:
         InvalidInput
             There are more than two classes.
         """
-        if len(self.classes) != 2:
-            raise InvalidInput(f"expected records of two classes, got {len(self.classes)} classes.")
-        return np.where(self.labels == self.classes[1], 1.0, -1.0)
+        return _signs(self)
 
     def take(self, records: IntArray) -> PublicData:
         """Return the records with these positions, in this order."""
-        return replace(
-            self,
-            features=self.features[records],
-            labels=self.labels[records],
-            people=None if self.people is None else self.people[records],
-        )
-
-    def with_bounds(self, low: ArrayLike, high: ArrayLike) -> PublicData:
-        """Return the same records with other public bounds."""
-        return replace(self, low=np.asarray(low), high=np.asarray(high))
+        return _taken(self, records, features=self.features[records])
 
     def split(self, share: float, rng: np.random.Generator) -> tuple[PublicData, PublicData]:
         """Return two parts at random, the first with about ``share`` (strictly within 0 and 1) of the people.
@@ -174,9 +152,8 @@ class PublicTable:
 
         if not isinstance(self.frame, pl.DataFrame) or 0 in self.frame.shape:
             raise InvalidInput("expected a polars frame with records and columns.")
-        if len(self.classes) != 2:
-            raise InvalidInput("expected two different classes, the negative one first.")
         _store(self, self.frame.height)
+        _signs(self)  # refuses more than two classes
 
     def __len__(self) -> int:
         return int(self.frame.height)
@@ -184,12 +161,11 @@ class PublicTable:
     @property
     def signs(self) -> FloatArray:
         """Labels as -1 and +1, as the paper writes them."""
-        return np.where(self.labels == self.classes[1], 1.0, -1.0)
+        return _signs(self)
 
     def take(self, records: IntArray) -> PublicTable:
         """Return the records with these positions, in this order."""
-        people = None if self.people is None else self.people[records]
-        return replace(self, frame=self.frame[records], labels=self.labels[records], people=people)
+        return _taken(self, records, frame=self.frame[records])
 
     def split(self, share: float, rng: np.random.Generator) -> tuple[PublicTable, PublicTable]:
         """Return two parts at random, the first with about ``share`` of the people."""
@@ -197,21 +173,33 @@ class PublicTable:
         return _two_parts(self, _drawn(people, share, rng))
 
 
+_Data = TypeVar("_Data", PublicData, PublicTable)
+
+
 def _store(data: PublicData | PublicTable, records: int) -> None:
     """Check and store labels, classes and people."""
-    labels = np.array(data.labels)
-    if labels.shape != (records,):
-        raise InvalidInput(f"expected one label per record ({records}), got shape {labels.shape}.")
     if len(data.classes) < 2 or len(set(data.classes)) < len(data.classes):
         raise InvalidInput("expected two or more different classes, of two the negative one first.")
-    if not bool(np.isin(labels, np.asarray(data.classes)).all()):
-        raise InvalidInput("expected every label to be one of classes.")
-    people = None if data.people is None else np.array(data.people)
-    if people is not None and people.shape != (records,):
-        raise InvalidInput(f"expected one person per record ({records}), got shape {people.shape}.")
-    object.__setattr__(data, "labels", read_only(labels))
-    object.__setattr__(data, "people", None if people is None else read_only(people))
     object.__setattr__(data, "classes", tuple(data.classes))
+    for name in ("labels", "people"):
+        if getattr(data, name) is not None:
+            values = np.array(getattr(data, name))
+            if values.shape != (records,):
+                raise InvalidInput(f"expected {name} of {records} records, got shape {values.shape}.")
+            object.__setattr__(data, name, read_only(values))
+    if not bool(np.isin(data.labels, np.asarray(data.classes)).all()):
+        raise InvalidInput("expected every label to be one of classes.")
+
+
+def _signs(data: PublicData | PublicTable) -> FloatArray:
+    if len(data.classes) != 2:
+        raise InvalidInput(f"expected records of two classes, got {len(data.classes)} classes.")
+    return np.where(data.labels == data.classes[1], 1.0, -1.0)
+
+
+def _taken(data: _Data, records: IntArray, **columns: Any) -> _Data:
+    people = None if data.people is None else data.people[records]
+    return replace(data, labels=data.labels[records], people=people, **columns)
 
 
 def _drawn(people: np.ndarray[Any, Any], share: float, rng: np.random.Generator) -> BoolArray:
@@ -221,9 +209,6 @@ def _drawn(people: np.ndarray[Any, Any], share: float, rng: np.random.Generator)
     share = checks.strictly_between("share", share, 0.0, 1.0)
     picked[rng.permutation(names.size)[: round(share * names.size)]] = True
     return np.asarray(picked[owner])
-
-
-_Data = TypeVar("_Data", PublicData, PublicTable)
 
 
 def _two_parts(data: _Data, chosen: BoolArray) -> tuple[_Data, _Data]:
@@ -267,12 +252,9 @@ def standard_bounds(pilot: PublicData, spread: float = SPREAD) -> tuple[FloatArr
     """
     if not isinstance(pilot, PublicData):
         raise InvalidInput(f"expected PublicData, got {type(pilot).__name__}: bounds read from records leak.")
-    spread = checks.positive("spread", spread)
-    centre, scale = pilot.features.mean(axis=0), pilot.features.std(axis=0)
-    low, high = centre - spread * scale, centre + spread * scale
-    usable = (low < high) & np.isfinite(high - low)
-    reach = np.maximum(np.abs(pilot.high - centre), np.abs(centre - pilot.low))
-    return (
-        read_only(np.where(usable, low, centre - reach)),
-        read_only(np.where(usable, high, centre + reach)),
-    )
+    centre, spreads = pilot.features.mean(axis=0), pilot.features.std(axis=0)
+    reach = checks.positive("spread", spread) * spreads
+    usable = (centre - reach < centre + reach) & np.isfinite(2.0 * reach)
+    declared = np.maximum(np.abs(pilot.high - centre), np.abs(centre - pilot.low))
+    reach = np.where(usable, reach, declared)
+    return read_only(centre - reach), read_only(centre + reach)

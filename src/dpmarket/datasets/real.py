@@ -1,13 +1,14 @@
 """Public data sets that other packages ship: scikit-learn, statsmodels and pydataset (extra ``real-data``).
 
 Sets of scikit-learn have the bounds of :func:`~dpmarket.datasets.standard_bounds` over the whole set, which
-is public: a few extreme values would otherwise leave most of a feature's range empty. The others have the
-bounds that their codebooks state. A set whose package is missing is refused with the extra to install.
+is public: extreme values would otherwise leave most of a feature's range empty. The others have the bounds
+that their codebooks state. A set whose package is missing is refused with the extra to install.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -48,24 +49,17 @@ def _data(
     *,
     levels: Mapping[str, Sequence[str]] | None = None,
     people: Any = None,
-) -> PublicData:  # fmt: skip
+) -> PublicData:
     """Return numbers with their bounds, after a column of 0 and 1 for each of the ``levels`` of texts."""
     found: dict[str, FloatArray] = {}
     for text, names in (levels or {}).items():
         found |= {f"{text} {each}": (np.array(columns[text]) == each).astype(float) for each in names}
-    bounds = [_YES_NO] * len(found) + list(numbers.values())
+    low, high = zip(*[_YES_NO] * len(found), *numbers.values(), strict=True)
     found |= {number: _numbers(columns, number) for number in numbers}
-    low, high = np.array(bounds).T
+    labels = np.where(labels, classes[1], classes[0])
+    features = np.column_stack(list(found.values()))
     return PublicData(
-        features=np.column_stack(list(found.values())),
-        labels=np.where(labels, classes[1], classes[0]),
-        classes=classes,
-        low=low,
-        high=high,
-        name=name,
-        source=source,
-        people=people,
-        feature_names=tuple(found),
+        features, labels, classes, np.array(low), np.array(high), name, source, people, tuple(found)
     )
 
 
@@ -136,16 +130,11 @@ def diabetes() -> PublicData:
 
     Examples
     --------
-    >>> data = diabetes()
-    >>> len(data), data.n_features, data.classes
-    (442, 10, ('slower', 'faster'))
+    >>> diabetes().classes
+    ('slower', 'faster')
     """
-    return _bundled(
-        "diabetes",
-        "load_diabetes (Efron 2004)",
-        ("slower", "faster"),
-        lambda target: target > np.median(target),
-    )
+    loader, classes = "load_diabetes (Efron 2004)", ("slower", "faster")
+    return _bundled("diabetes", loader, classes, lambda target: target > np.median(target), scaled=False)
 
 
 def odd_digits() -> PublicData:
@@ -153,9 +142,8 @@ def odd_digits() -> PublicData:
 
     Examples
     --------
-    >>> data = odd_digits()
-    >>> len(data), data.n_features, data.classes
-    (1797, 61, ('even', 'odd'))
+    >>> odd_digits().n_features
+    61
     """
     loader = "load_digits (Alpaydin, Kaynak 1998)"
     return _bundled("odd digits", loader, ("even", "odd"), lambda target: target % 2 == 1)
@@ -166,29 +154,33 @@ def wine() -> PublicData:
 
     Examples
     --------
-    >>> data = wine()
-    >>> len(data), data.n_features, data.classes
-    (178, 13, ('other', 'second'))
+    >>> len(wine())
+    178
     """
     return _bundled("wine", "load_wine (Forina 1991)", ("other", "second"), lambda target: target == 1)
 
 
 def _bundled(
-    name: str, loader: str, classes: tuple[str, str], positive: Callable[[FloatArray], Any]
+    name: str,
+    loader: str,
+    classes: tuple[str, str],
+    positive: Callable[[FloatArray], Any],
+    **settings: bool,
 ) -> PublicData:
     from sklearn import datasets  # type: ignore[import-untyped]
 
-    function = loader.split(" ", 1)[0]
-    bunch = getattr(datasets, function)(**({"scaled": False} if function == "load_diabetes" else {}))
+    bunch = getattr(datasets, loader.split()[0])(**settings)
     used = bunch.data.std(axis=0) > 0.0
+    features = bunch.data[:, used]
     data = PublicData(
-        features=bunch.data[:, used],
+        features=features,
         labels=np.where(positive(bunch.target), classes[1], classes[0]),
         classes=classes,
-        low=bunch.data.min(axis=0)[used],
-        high=bunch.data.max(axis=0)[used],
+        low=features.min(axis=0),
+        high=features.max(axis=0),
         name=name,
         source=f"scikit-learn, {loader}",
-        feature_names=tuple(str(column) for column in np.asarray(bunch.feature_names)[used]),
+        feature_names=tuple(map(str, np.asarray(bunch.feature_names)[used])),
     )
-    return data.with_bounds(*standard_bounds(data))
+    low, high = standard_bounds(data)
+    return replace(data, low=low, high=high)

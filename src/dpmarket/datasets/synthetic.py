@@ -27,8 +27,8 @@ def separable(
     rng
         Source of randomness, also for the boundary.
     margin
-        Least distance of a record from the boundary, >= 0, in standard deviations of one feature. Records
-        are pushed away from the boundary along its normal, so that no record is redrawn.
+        Least distance of a record from the boundary, >= 0, in standard deviations of one feature: records are
+        pushed away from it along its normal.
     flips
         Probability, below one half, with which a label is turned round.
 
@@ -39,8 +39,7 @@ def separable(
 
     Notes
     -----
-    Paper, "Additional Experiments": inputs from a zero-mean Gaussian, outputs by a linear separator through
-    the origin. ``margin`` serves theorem ``thm: asymptotic``, which needs separable data.
+    Paper, "Additional Experiments". ``margin`` serves theorem ``thm: asymptotic``.
 
     Examples
     --------
@@ -48,22 +47,17 @@ def separable(
     >>> len(data), data.n_features, data.classes
     (100, 3, (-1, 1))
     """
-    records = checks.whole("records", records, minimum=2)
-    features = checks.whole("features", features, minimum=1)
-    margin = checks.non_negative("margin", margin)
-    flips = checks.non_negative("flips", flips)
+    normal, x = _normals(records, features, rng)
+    margin, flips = checks.non_negative("margin", margin), checks.non_negative("flips", flips)
     if flips >= 0.5:
         raise InvalidInput(f"expected flips below 0.5, got {flips:g}.")
-    normal = rng.standard_normal(features)
     normal /= np.linalg.norm(normal)
-    x = rng.standard_normal((records, features))
     side = x @ normal
     signs = np.where(side > 0.0, 1, -1)
     signs[:2] = (1, -1)  # both classes, always
     along = np.where(np.arange(records) < 2, signs * np.abs(side), side)
     x += (along - side + signs * margin)[:, None] * normal
-    labels = np.where(rng.random(records) < flips, -signs, signs)
-    return _drawn("separable", x, labels)
+    return _drawn("separable", x, np.where(rng.random(records) < flips, -signs, signs))
 
 
 def logistic(
@@ -76,9 +70,6 @@ def logistic(
 ) -> PublicData:
     """Draw correlated Gaussian records, labelled at random by a logistic model.
 
-    Unlike :func:`separable`, no coefficients predict every label, and features repeat part of each other, as
-    columns of real tables do.
-
     Parameters
     ----------
     records, features
@@ -88,8 +79,8 @@ def logistic(
     strength
         Standard deviation of the model's margin, >= 0: 0 means labels without information.
     correlation
-        Correlation of neighbouring features, at least 0 and below 1; features ``k`` apart have its k-th
-        power. Every feature has mean 0 and standard deviation 1.
+        Of neighbouring features, at least 0 and below 1; features ``k`` apart have its k-th power. Every
+        feature has mean 0 and standard deviation 1.
     offset
         Added to every margin; above 0 it makes the class 1 the larger one.
 
@@ -104,15 +95,11 @@ def logistic(
     >>> len(data), data.n_features, bool((data.signs > 0).mean() > 0.5)
     (1000, 4, True)
     """
-    records = checks.whole("records", records, minimum=2)
-    features = checks.whole("features", features, minimum=1)
-    strength = checks.non_negative("strength", strength)
+    normal, x = _normals(records, features, rng)
+    strength, offset = checks.non_negative("strength", strength), checks.finite("offset", offset)
     correlation = checks.non_negative("correlation", correlation)
     if correlation >= 1.0:
         raise InvalidInput(f"expected correlation below 1, got {correlation:g}.")
-    offset = checks.finite("offset", offset)
-    normal = rng.standard_normal(features)
-    x = rng.standard_normal((records, features))
     for k in range(1, features):
         x[:, k] = correlation * x[:, k - 1] + np.sqrt(1.0 - correlation**2) * x[:, k]
     distance = np.abs(np.subtract.outer(np.arange(features), np.arange(features)))
@@ -122,16 +109,16 @@ def logistic(
     return _drawn("logistic", x, signs)
 
 
+def _normals(records: int, features: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+    """Draw the direction of the labels, and the records."""
+    shape = checks.whole("records", records, minimum=2), checks.whole("features", features, minimum=1)
+    return rng.standard_normal(shape[1]), rng.standard_normal(shape)
+
+
 def _drawn(name: str, x: FloatArray, labels: IntArray) -> PublicData:
-    return PublicData(
-        features=x,
-        labels=labels,
-        classes=(-1, 1),
-        low=-_SPREAD,  # type: ignore[arg-type]
-        high=_SPREAD,  # type: ignore[arg-type]
-        name=f"{name} {len(x)} x {x.shape[1]}",
-        source=f"dpmarket.datasets.{name}",
-    )
+    bound = np.full(x.shape[1], _SPREAD)
+    named = f"{name} {len(x)} x {x.shape[1]}"
+    return PublicData(x, labels, (-1, 1), -bound, bound, named, f"dpmarket.datasets.{name}")
 
 
 def census(records: int, rng: np.random.Generator, positive: float = 0.25) -> PublicTable:

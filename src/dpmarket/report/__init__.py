@@ -1,8 +1,7 @@
-"""One self-contained HTML page about a market: for a board, and for first-time readers.
+"""One self-contained HTML page about a campaign: for a board, and for first-time readers.
 
-:mod:`~dpmarket.report.summary` turns everything about a market into a :class:`Summary` that shows no
-individual; :func:`render_page` turns that into a page. :func:`report_campaign` does both from the files of a
-campaign.
+:func:`summarise_campaign` turns what the market stores into a :class:`Summary` that shows no individual;
+:func:`render_page` turns that into a page. :func:`report_file` does both from the files of a campaign.
 """
 
 import lazy_loader

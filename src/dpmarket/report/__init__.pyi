@@ -1,14 +1,10 @@
+from .forecast import Option as Option
 from .forecast import forecast_rules as forecast_rules
+from .forecast import options_for as options_for
 from .from_market import report_file as report_file
 from .from_market import summarise_campaign as summarise_campaign
-from .options import Option as Option
-from .options import budget_options as budget_options
-from .options import crowd_options as crowd_options
 from .page import render_page as render_page
-from .score import Groups as Groups
 from .score import NumberScore as NumberScore
 from .score import Score as Score
 from .score import score_file as score_file
-from .summary import Material as Material
 from .summary import Summary as Summary
-from .summary import summarise as summarise

@@ -13,7 +13,6 @@ import html
 import io
 import re
 from collections.abc import Sequence
-from math import ceil, floor, log10
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,6 @@ import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import PercentFormatter
 
 from dpmarket.errors import InvalidInput
 from dpmarket.files import write_bytes
@@ -30,8 +28,12 @@ from dpmarket.files import write_bytes
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 STYLES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-_FORMATS = (".svg", ".png", ".pdf")
-_INK, _GRID = ("#000000", "#262626"), "#b0b0b0"
+_ON_PAGE = {own.lower(): f"var(--series-{k}, {own})" for k, own in enumerate(COLOURS)} | {
+    "#000000": "currentColor", "#262626": "currentColor", "#b0b0b0": "var(--grid, #b0b0b0)",
+}  # fmt: skip
+_UNDATED: dict[str, dict[str, None]] = {
+    ".svg": {"Date": None}, ".pdf": {"CreationDate": None}, ".png": {"Software": None},
+}  # fmt: skip
 LOOK: Any = {
     "font.size": 10.0,
     "axes.spines.top": False,
@@ -45,9 +47,7 @@ LOOK: Any = {
 
 
 def new_figure(panels: int = 1, width: float = 4.8, height: float = 3.4) -> tuple[Figure, list[Axes]]:
-    """Return a figure with ``panels`` axes side by side, each ``width`` by ``height`` inches.
-
-    Nothing is shown, and nothing of matplotlib's global state is used or changed.
+    """Return a figure with axes side by side, in inches; matplotlib's global state stays as it is.
 
     Examples
     --------
@@ -68,12 +68,11 @@ def save(figure: Figure, path: str | Path, *, overwrite: bool = False) -> Path:
     """
     target = Path(path)
     ending = target.suffix.lower()
-    if ending not in _FORMATS:
-        raise InvalidInput(f"expected a figure's file to end in {', '.join(_FORMATS)}, got {target.name!r}.")
+    if ending not in _UNDATED:
+        raise InvalidInput(f"expected a figure's file to end in {', '.join(_UNDATED)}, got {target.name!r}.")
     buffer = io.BytesIO()
-    metadata = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}, ".png": {"Software": None}}[ending]
     with matplotlib.rc_context(LOOK):
-        figure.savefig(buffer, format=ending[1:], dpi=150, metadata=metadata)
+        figure.savefig(buffer, format=ending[1:], dpi=150, metadata=_UNDATED[ending])
     write_bytes(target, buffer.getvalue(), overwrite=overwrite)
     return target
 
@@ -81,16 +80,8 @@ def save(figure: Figure, path: str | Path, *, overwrite: bool = False) -> Path:
 def inline_svg(figure: Figure, name: str, title: str, description: str) -> str:
     """Return a figure as an ``<svg>`` element with a text alternative.
 
-    Parameters
-    ----------
-    figure
-        The finished figure.
-    name
-        Different for every figure of a page; letters, digits and hyphens. Ids begin with it.
-    title
-        A few words: what is drawn.
-    description
-        Sentences that tell somebody who cannot see the figure what it shows.
+    The name is different for every figure of a page: ids begin with it. The description tells somebody who
+    cannot see the figure what it shows.
 
     Examples
     --------
@@ -99,8 +90,6 @@ def inline_svg(figure: Figure, name: str, title: str, description: str) -> str:
     >>> inline_svg(figure, "fall", "A fall", "From 1 to 0.")[:40]
     '<svg class="chart" id="fall" role="img" '
     """
-    if not re.fullmatch(r"[a-z][a-z0-9-]*", name):
-        raise InvalidInput(f"expected name to be letters, digits and hyphens, got {name!r}.")
     buffer = io.StringIO()
     with matplotlib.rc_context(LOOK):
         figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
@@ -109,11 +98,8 @@ def inline_svg(figure: Figure, name: str, title: str, description: str) -> str:
     assert found is not None
     box, content = found.groups()
     content = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", content, flags=re.DOTALL)
-    content = re.sub(r'\bid="([^"]+)"', rf'id="{name}-\1"', content)
-    content = re.sub(r'href="#([^"]+)"', rf'href="#{name}-\1"', content)
-    content = re.sub(r"url\(#([^)]+)\)", rf"url(#{name}-\1)", content)
-    content = content.replace("xlink:href", "href")
-    content = re.sub(r"#[0-9a-fA-F]{6}\b", _page_colour, content)
+    content = re.sub(r'(\bid="|href="#|url\(#)', rf"\1{name}-", content).replace("xlink:href", "href")
+    content = re.sub(r"#[0-9a-f]{6}\b", lambda colour: _ON_PAGE.get(colour[0], colour[0]), content)
     content = re.sub(
         r"font: ([\d.]+)px [^;\"]+", r"font-size: \1px", re.sub(r"font-family: [^;\"]+;?", "", content)
     )
@@ -124,18 +110,6 @@ def inline_svg(figure: Figure, name: str, title: str, description: str) -> str:
         f'fill="currentColor" xmlns="http://www.w3.org/2000/svg">\n'
         f"<title>{html.escape(title)}</title>\n<desc>{html.escape(description)}</desc>\n{content}\n</svg>"
     )
-
-
-def _page_colour(found: re.Match[str]) -> str:
-    colour = found.group(0).lower()
-    if colour in _INK:
-        return "currentColor"
-    if colour == _GRID:
-        return "var(--grid, #b0b0b0)"
-    for k, own in enumerate(COLOURS):
-        if own.lower() == colour:
-            return f"var(--series-{k}, {own})"
-    return colour
 
 
 def draw_rule(
@@ -158,101 +132,33 @@ def draw_rule(
     if worth is not None:
         axes.plot(costs, worth, color=COLOURS[2], ls=STYLES[2], label="cost to the seller")
     axes.plot(group_costs, group_values, MARKERS[0], color=COLOURS[1], ms=4.5, label="groups")
-    if cutoff is not None:
-        axes.axvline(cutoff, color="#000000", ls=STYLES[1], lw=1.0, label="cutoff")
-    axes.set_xlabel(with_unit("cost per unit of epsilon", currency))
-    axes.set_ylabel(unit)
+    draw_cutoff(axes, cutoff)
     axes.set_ylim(bottom=0.0)
-    _legend(axes)
+    finish(axes, with_unit("cost per unit of epsilon", currency), unit)
 
 
-def draw_rules(
-    axes: Axes,
-    curves: Sequence[tuple[str, Sequence[float], Sequence[float]]],
-    *,
-    unit: str,
-    currency: str = "",
-) -> None:
-    """Draw what is offered to each group at every cost: name, costs and values of each."""
-    for k, (name, costs, values) in enumerate(curves):
-        axes.plot(costs, values, color=COLOURS[k % len(COLOURS)], ls=STYLES[k % len(STYLES)], label=name)
-    axes.set_xlabel(with_unit("cost per unit of epsilon", currency))
-    axes.set_ylabel(unit)
-    axes.set_ylim(bottom=0.0)
-    _legend(axes)
-
-
-def draw_groups(
-    axes: Axes,
-    bought: Sequence[tuple[float, float, int]],
-    others: Sequence[tuple[float, float, int]],
-    cutoff: float | None,
-    *,
-    currency: str = "",
-) -> None:
-    """Draw how many sellers have which cost: groups as (low, high, sellers), each a bar of that area."""
-    kinds = ((bought, COLOURS[0], "bought from", None), (others, COLOURS[4], "not bought from", "////"))
-    for groups, colour, label, hatch in kinds:
-        if groups:
-            axes.bar(
-                [low for low, _, _ in groups],
-                [sellers / (high - low) for low, high, sellers in groups],
-                [high - low for low, high, _ in groups],
-                align="edge",
-                facecolor=colour if hatch is None else "none",
-                edgecolor=colour,
-                hatch=hatch,
-                label=label,
-            )
+def draw_cutoff(axes: Axes, cutoff: float | None) -> None:
+    """Draw where buying ends, if it does."""
     if cutoff is not None:
-        axes.axvline(cutoff, color="#000000", ls=STYLES[1], lw=1.0, label="cutoff")
-    axes.set_xlabel(with_unit("cost per unit of epsilon", currency))
-    axes.set_ylabel("sellers per unit of cost")
-    axes.set_axisbelow(True)
-    _legend(axes)
+        axes.axvline(cutoff, color=COLOURS[6], ls=STYLES[1], lw=1.0, label="cutoff")
 
 
-def draw_options(
-    axes: Axes,
-    payments: Sequence[float],
-    errors: Sequence[float],
-    chosen: tuple[float, float],
-    currency: str = "",
+def draw_epsilons(
+    axes: Axes, epsilons: Sequence[float], series: Sequence[tuple[str, Sequence[float]]]
 ) -> None:
-    """Draw what error different budgets are expected to leave, and mark the one that was chosen."""
-    axes.plot(payments, errors, color=COLOURS[0], marker=MARKERS[0], ms=4.5, label="other budgets")
-    axes.plot(*chosen, MARKERS[3], color=COLOURS[1], ms=8, label="this campaign")
-    axes.set_xscale("log")
-    axes.set_xticks(
-        payments, [f"{payment:,.3g}" if payment < 100.0 else f"{payment:,.0f}" for payment in payments]
-    )
-    axes.set_yscale("log")
-    low, high = axes.get_ylim()
-    digits = (1, 2, 5) if high > 5.0 * low else range(1, 10)  # more of them would touch
-    decades = range(floor(log10(low)), ceil(log10(high)))
-    ticks = [digit * 10.0**decade for decade in decades for digit in digits]
-    ticks = [tick for tick in ticks if low <= tick <= high]
-    axes.set_yticks(ticks, [f"{tick:.3g}" for tick in ticks])
-    axes.minorticks_off()
-    axes.set_xlabel(with_unit("expected payments", currency))
-    axes.set_ylabel("expected error")
-    _legend(axes)
+    """Draw the epsilons that an audit shows, a named series for each kind of evidence, against budgets."""
+    top = 1.05 * max([*epsilons, *(value for _, values in series for value in values if np.isfinite(value))])
+    axes.plot([0.0, top], [0.0, top], color=COLOURS[6], linewidth=0.8, label="the budget")
+    for k, (name, values) in enumerate(series):
+        axes.plot(epsilons, values, MARKERS[k], color=COLOURS[k], linestyle="none", label=name)
+    finish(axes, "privacy budget (epsilon)", "epsilon shown by the audit")
 
 
-def draw_guesses(
-    axes: Axes, before: Sequence[float], after: Sequence[Sequence[float]], labels: Sequence[str]
-) -> None:
-    """Draw how sure a guess can become, for several promises, against how sure it was before."""
-    axes.plot([0, 1], [0, 1], color="#000000", lw=1.0, ls=STYLES[3], label="nothing learnt")
-    for k, (values, label) in enumerate(zip(after, labels, strict=True)):
-        axes.plot(before, values, color=COLOURS[k], ls=STYLES[k], label=label)
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_formatter(PercentFormatter(1.0))
-    axes.set_xlim(0, 1)
-    axes.set_ylim(0, 1)
-    axes.set_xlabel("how sure before")
-    axes.set_ylabel("how sure after, at most")
-    _legend(axes)
+def finish(axes: Axes, x_label: str, y_label: str) -> None:
+    """Name both axes, and say above them, where nothing is hidden, what is what."""
+    axes.set(xlabel=x_label, ylabel=y_label)
+    place: Any = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "ncols": 4}
+    axes.legend(**place, frameon=False, columnspacing=1.2, handlelength=1.6)
 
 
 def with_unit(words: str, currency: str) -> str:
@@ -265,28 +171,3 @@ def with_unit(words: str, currency: str) -> str:
     """
     plain = currency.replace("$", r"\$")  # no formula
     return f"{words} ({plain})" if currency else words
-
-
-def _legend(axes: Axes) -> None:
-    """Say above the axes, where nothing is hidden, what is what."""
-    axes.legend(
-        loc="lower center",
-        bbox_to_anchor=(0.5, 1.0),
-        ncols=4,
-        frameon=False,
-        columnspacing=1.2,
-        handlelength=1.6,
-    )
-
-
-def draw_epsilons(
-    axes: Axes, epsilons: Sequence[float], series: Sequence[tuple[str, Sequence[float]]]
-) -> None:
-    """Draw the epsilons that an audit shows, a named series for each kind of evidence, against budgets."""
-    top = 1.05 * max([*epsilons, *(value for _, values in series for value in values if np.isfinite(value))])
-    axes.plot([0.0, top], [0.0, top], color=COLOURS[6], linewidth=0.8, label="the budget")
-    for k, (name, values) in enumerate(series):
-        axes.plot(epsilons, values, MARKERS[k], color=COLOURS[k], linestyle="none", label=name)
-    axes.set_xlabel("privacy budget (epsilon)")
-    axes.set_ylabel("epsilon shown by the audit")
-    _legend(axes)

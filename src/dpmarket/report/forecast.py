@@ -1,4 +1,4 @@
-"""Forecasts of rules files: campaigns simulated on a public table with their own releases.
+"""What other budgets, people and features would probably buy: from the rules alone, and by simulation.
 
 What a forecast is, and how a campaign is simulated, is said in :mod:`dpmarket.mechanisms.forecasts`.
 """
@@ -8,43 +8,71 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.campaign.release import released_by
-from dpmarket.campaign.rules.columns import (
-    OUTCOME,
-    Field,
-    Records,
-    columns_by_type,
-    encoder_of,
-    fields_of,
-    read_codes,
-    records_of,
-)
-from dpmarket.campaign.rules.pricing import plan_for
+from dpmarket.campaign.rules import columns
+from dpmarket.campaign.rules.pricing import plan_for, prospect_for, terms_of
 from dpmarket.campaign.rules.released import Released, StatisticsFile
 from dpmarket.campaign.rules.rules_file import Rules
 from dpmarket.errors import Infeasible, InvalidInput
 from dpmarket.files import read_table, refuse
-from dpmarket.mechanisms.forecasts import (
-    BUDGETS,
-    CAMPAIGNS,
-    Forecast,
-    Prediction,
-    guess,
-    refuse_few,
-    simulate,
-    splits,
-)
+from dpmarket.mechanisms import forecasts
+from dpmarket.mechanisms.forecasts import BUDGETS, CAMPAIGNS, Forecast
 from dpmarket.privacy.noise import SeededNoise
 from dpmarket.progress import StageProgress
 
 if TYPE_CHECKING:
-    from dpmarket.costs import CostDistribution
     from dpmarket.statistics import ReleasedStatistic
+
+_TIMES = {0.25: "a quarter of", 0.5: "half", 2.0: "twice", 4.0: "four times"}
+
+
+@dataclass(frozen=True)
+class Option:
+    """What can be expected where the ``budget``, ``people`` or ``features`` are so many times the campaign's.
+
+    The expected error is the mean squared one of a gradient; ``noise_share`` of it is noise, the rest comes
+    from few people.
+    """
+
+    what: str
+    factor: float
+    payment: float
+    expected_error: float
+    noise_share: float
+    share_bought: float
+
+    @property
+    def words(self) -> str:
+        """The change in words."""
+        return "this campaign" if self.factor == 1.0 else f"{_TIMES[self.factor]} the {self.what}"
+
+
+def options_for(rules: Rules, people: int, budget: float) -> tuple[Option, ...]:
+    """Plan for a quarter of the budget to four times as much, half and twice the people, half the features.
+
+    Everything follows from public values. What cannot be spent, or had, is left out.
+    """
+    asked = [("budget", factor, rules, people, factor * budget) for factor in BUDGETS]
+    asked += [("people", factor, rules, round(factor * people), budget) for factor in (0.5, 2.0)]
+    names = list(rules.features)
+    if len(names) > 1:
+        fewer = {name: rules.features[name] for name in names[: len(names) // 2]}
+        asked.append(("features", 0.5, rules.model_copy(update={"features": fewer}), people, budget))
+    options = []
+    for what, factor, other, count, money in asked:
+        with contextlib.suppress(Infeasible):
+            found = prospect_for(other, count, money)
+            noise_share = found.noise_error / found.error
+            options.append(
+                Option(what, factor, found.expected_payment, found.error, noise_share, found.share_bought)
+            )
+    return tuple(options)
 
 
 def forecast_rules(
@@ -85,27 +113,26 @@ def forecast_rules(
         Neither the rules nor the arguments name a budget or a number of sellers; fewer than 30 rows.
     """
     budgets, sellers = _asked(rules, budgets, sellers)
-    fields = fields_of(rules)
-    codes = _read(public, fields)
-    refuse_few(len(codes), campaigns)
-    public_rows = _PublicRows(rules, fields, codes, seed)
-    distribution = _distribution(rules)
+    fields = columns.fields_of(rules)
+    texts, numbers = columns.columns_by_type(fields)
+    table = read_table(public, [*texts, *numbers], texts, numbers)
+    codes, problems = columns.read_codes(fields, table, np.arange(table.height))
+    refuse(table, public, problems)
+    forecasts.refuse_few(len(codes), campaigns)
+    trials = _PublicRows(rules, fields, codes, seed)
+    distribution = terms_of(rules).distribution
     rng = np.random.default_rng(seed)
-    found: list[Prediction] = []
+    found: list[forecasts.Prediction] = []
     steps = [(number, budget) for number in sellers for budget in budgets]
     for done, (number, budget) in enumerate(steps):
         progress(f"Simulating campaigns of {budget:,.6g}", done / len(steps))
-        try:
-            each = plan_for(rules, number, budget)
-        except Infeasible:
-            continue  # this budget buys nothing
-        found += simulate(each, distribution, public_rows, len(codes), campaigns, rng)
+        with contextlib.suppress(Infeasible):  # this budget buys nothing
+            plan = plan_for(rules, number, budget)
+            found += forecasts.simulate(plan, distribution, trials, len(codes), campaigns, rng)
     if not found:
         raise Infeasible("None of these budgets buys anything. Raise them, or expect lower costs.")
-    drawn = list(splits(len(codes), campaigns, rng))
-    return Forecast(
-        public_rows.measure, tuple(found), public_rows.guessing(), public_rows.without_privacy(drawn)
-    )
+    ordinary = trials.without_privacy(list(forecasts.splits(len(codes), campaigns, rng)))
+    return Forecast(trials.measure, tuple(found), trials.guessing(), ordinary)
 
 
 def _asked(
@@ -125,103 +152,78 @@ def _asked(
     return budgets, sellers
 
 
-def _distribution(rules: Rules) -> CostDistribution:
-    from dpmarket.campaign.rules.pricing import terms_of
-
-    return terms_of(rules).distribution
-
-
-def _read(public: str | os.PathLike[str], fields: Sequence[Field]) -> FloatArray:
-    """Return the codes of a public table, or refuse it with all that is wrong with it."""
-    texts, numbers = columns_by_type(fields)
-    table = read_table(public, [*texts, *numbers], texts, numbers)
-    codes, problems = read_codes(fields, table, np.arange(table.height))
-    refuse(table, public, problems)
-    return codes
-
-
 class _PublicRows:
     """A public table as the rules' releases take it."""
 
-    def __init__(self, rules: Rules, fields: Sequence[Field], codes: FloatArray, seed: int) -> None:
+    def __init__(self, rules: Rules, fields: Sequence[columns.Field], codes: FloatArray, seed: int) -> None:
         self._rules, self._fields, self._codes, self._seed = rules, fields, codes, seed
-        every = self._records(np.arange(len(codes)))
-        self._features = {name: every.columns[name] for name in rules.features}
-        self._truth = None if rules.statistics else np.asarray(every.columns[OUTCOME])
+        every = columns.records_of(fields, codes, np.arange(len(codes))).columns
+        self._features = {name: np.asarray(every[name]) for name in rules.features}
+        self._truth = np.zeros(0) if rules.statistics else np.asarray(every[columns.OUTCOME])
+        self._quantile = None if rules.target is None else rules.target.quantile
         self.measure = "half width" if rules.statistics else "accuracy"
         if rules.target is not None:
-            self.measure = "R squared" if rules.target.quantile is None else "pinball R"
-
-    def _records(self, rows: IntArray) -> Records:
-        return records_of(self._fields, self._codes[rows], np.arange(rows.size))
+            self.measure = "R squared" if self._quantile is None else "pinball R"
 
     def gain(self, score: float, test: IntArray) -> float:
         """Return by how much a score beats guessing; of statistics, less is better."""
         more = score - self.guessing(test)
-        return -more if self.measure == "half width" else more
+        return -more if self._rules.statistics else more
 
     def score(self, rows: IntArray, epsilons: FloatArray, test: IntArray, campaign: int) -> float:
         """Release from some rows with the rules' own estimator; score on others."""
         noise = SeededNoise(self._seed * 1_000_003 + campaign)
         with contextlib.suppress(Infeasible):  # epsilons too small for what is asked: nothing is released
             if rows.size:
-                released, _, _ = released_by(self._rules, self._records(rows), epsilons, noise)
+                records = columns.records_of(self._fields, self._codes[rows], np.arange(rows.size))
+                released, _, _ = released_by(self._rules, records, epsilons, noise)
                 return self._score(released, test)
         return self.guessing(test)
 
     def _score(self, released: Released, test: IntArray) -> float:
         if isinstance(released, StatisticsFile):
             return float(np.mean([_half_width(one) for one in released.releases().values()]))
-        features = self._records(test).columns
-        found = {name: features[name] for name in self._rules.features}
-        assert self._truth is not None
+        features = {name: values[test] for name, values in self._features.items()}
         if self._rules.target is not None:
-            return _explained(released.numbers(found), self._truth[test], self._rules.target.quantile)
-        predicted = released.likeliest(released.probabilities(found))
-        return float((predicted == self._truth[test]).mean())
+            return self._right(released.numbers(features), test)
+        return self._right(released.likeliest(released.probabilities(features)), test)
 
-    def guessing(self, test: IntArray | None = None) -> float:
+    def _right(self, predicted: Any, test: IntArray) -> float:
+        """Return the share of right labels, or of a constant's squared or pinball loss that is saved."""
+        truth, quantile = self._truth[test], self._quantile
+        if self._rules.target is None:
+            return float((predicted == truth).mean())
+
+        def loss(errors: FloatArray) -> float:
+            if quantile is None:
+                return float((errors**2).sum())
+            return float(np.maximum(quantile * errors, (quantile - 1.0) * errors).sum())
+
+        worst = loss(truth - (truth.mean() if quantile is None else np.quantile(truth, quantile)))
+        return 1.0 - loss(truth - predicted) / worst if worst > 0.0 else 0.0
+
+    def guessing(self, test: IntArray | slice = slice(None)) -> float:
         """Return the score without any record."""
-        if self._truth is None:
+        if self._rules.statistics:
             return 0.5  # the middle of the range, whose ends are half of it away
-        truth = self._truth if test is None else self._truth[test]
-        return guess(truth, is_number=self._rules.target is not None)
+        return forecasts.guess(self._truth[test], is_number=self._rules.target is not None)
 
     def without_privacy(self, splits: Sequence[tuple[IntArray, IntArray]]) -> float | None:
         """Return the mean score of an ordinary model of the encoded features."""
-        if self._truth is None:
+        if self._rules.statistics:
             return None
         # They take scikit-learn along, which most commands do not need.
         from sklearn import linear_model  # type: ignore[import-untyped]
 
-        rows, target = encoder_of(self._rules).fit_transform(self._features), self._rules.target
-        if target is None:
-            model: Any = linear_model.LogisticRegression(C=100.0, max_iter=1_000)
-        elif target.quantile is None:
-            model = linear_model.LinearRegression()
-        else:
-            model = linear_model.QuantileRegressor(quantile=target.quantile, alpha=0.0)
-        scores = []
-        for pool, test in splits:
-            truth = self._truth[test]
-            predicted = model.fit(rows[pool], self._truth[pool]).predict(rows[test])
-            quantile = None if target is None else target.quantile
-            right = predicted == truth if target is None else _explained(predicted, truth, quantile)
-            scores.append(float(np.mean(right)))
-        return float(np.mean(scores))
-
-
-def _explained(predicted: FloatArray, truth: FloatArray, quantile: float | None) -> float:
-    """Return the share of the loss of a constant that predictions save: squared loss, or pinball loss."""
-
-    def loss(errors: FloatArray) -> float:
-        if quantile is None:
-            return float((errors**2).sum())
-        return float(np.maximum(quantile * errors, (quantile - 1.0) * errors).sum())
-
-    constant = truth.mean() if quantile is None else np.quantile(truth, quantile)
-    worst = loss(truth - constant)
-    return 1.0 - loss(truth - predicted) / worst if worst > 0.0 else 0.0
+        model: Any = linear_model.LinearRegression()
+        if self._rules.target is None:
+            model = linear_model.LogisticRegression(C=100.0, max_iter=1_000)
+        elif self._quantile is not None:
+            model = linear_model.QuantileRegressor(quantile=self._quantile, alpha=0.0)
+        rows = columns.encoder_of(self._rules).fit_transform(self._features)
+        predicted = ((model.fit(rows[pool], self._truth[pool]).predict(rows[test]), test)
+                     for pool, test in splits)  # fmt: skip
+        return float(np.mean([self._right(*each) for each in predicted]))
 
 
 def _half_width(released: ReleasedStatistic) -> float:

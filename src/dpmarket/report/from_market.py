@@ -12,45 +12,36 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
-from typing import Any
 
 import numpy as np
 
 from dpmarket.arrays import FloatArray
 from dpmarket.audit import Audit
-from dpmarket.campaign.certificate import LEFT
+from dpmarket.campaign.certificate import LEFT, describe_release
 from dpmarket.campaign.database import Market
 from dpmarket.campaign.file_reports import read_reports
 from dpmarket.campaign.opening import pools_of, rules_of
 from dpmarket.campaign.people import EPSILON_UNITS, person_digests
 from dpmarket.campaign.place import place_of, refuse_changed
 from dpmarket.campaign.quoting import decided_of, reports_digest_of
-from dpmarket.campaign.rules.pricing import (
-    OFFLINE,
-    online_schedules,
-    outcome_of,
-    plan_for,
-    prospect_for,
-    schedules_of,
-)
-from dpmarket.campaign.rules.released import ModelFile, StatisticsFile, released_from_bytes
+from dpmarket.campaign.rules import pricing
+from dpmarket.campaign.rules.released import ModelFile, Released, released_from_bytes
+from dpmarket.campaign.rules.rules_file import Rules
 from dpmarket.campaign.training import released
-from dpmarket.campaign.transaction import campaign_of
+from dpmarket.campaign.transaction import Campaign, campaign_of
 from dpmarket.certificates import verify
+from dpmarket.certificates.canonical import canonical
 from dpmarket.errors import FileProblem, Infeasible, MarketRefusal
-from dpmarket.files import parse_json, read_bytes, refuse_existing, refuse_same, write_bytes
+from dpmarket.files import read_bytes, refuse_existing, refuse_same, write_bytes
 from dpmarket.mechanisms.forecasts import BUDGETS
 from dpmarket.mechanisms.plan import SMALL_MARKET
 from dpmarket.mechanisms.price_schedule import PriceSchedule
 from dpmarket.progress import StageProgress, silent
-from dpmarket.report.evidence import SEALED, Verified, accounting_of, participation_of, truthfulness_of
-from dpmarket.report.forecast import forecast_rules
-from dpmarket.report.numbers import spending_of
-from dpmarket.report.options import budget_options, crowd_options
+from dpmarket.report.audits import Verified, audits_of
+from dpmarket.report.forecast import forecast_rules, options_for
 from dpmarket.report.page import render_page
 from dpmarket.report.score import score_file
-from dpmarket.report.summary import Material, Summary, summarise
+from dpmarket.report.summary import SEALED, Material, Summary, summarise
 
 Path = str | os.PathLike[str]
 _COSTS = 20_001  # at which the rule is tried
@@ -79,8 +70,8 @@ def report_file(
     output, overwrite
         Where the page goes, ``-`` for standard output, and whether an existing file may be replaced.
     reports
-        The reported costs that were quoted, known by their keyed digest: the page then groups sellers by what
-        they really reported. None: by the costs at which the rule makes their offers.
+        The reported costs that were quoted: sellers are then grouped by them. None: by the costs at which the
+        rule makes their offers.
     test, groups
         .csv or .parquet with features and labels of public records, for the model's error; and a column of
         it, such as a region, for whose values the error is then reported.
@@ -106,7 +97,7 @@ def report_file(
         if reports is not None:
             table = read_reports(place.rules, place.path, reports).table
             key, own = market.key, table.drop("written")
-            if found.mechanism == OFFLINE and reports_digest_of(key, own) != found.reports_digest:
+            if found.mechanism == pricing.OFFLINE and reports_digest_of(key, own) != found.reports_digest:
                 raise MarketRefusal("invalid", "These are not the reports that this campaign was quoted for.")
             digests = person_digests(key, table.get_column("id").to_list())
             costs = dict(zip(digests, table.get_column("cost").to_list(), strict=True))
@@ -143,75 +134,73 @@ def summarise_campaign(
     ``costs`` are reported costs by digests of ids, where the caller may know them; None: read off the rule.
     ``certificate`` has a certificate's bytes. The others are those of :func:`report_file`.
     """
-    material = read_material(market, campaign, costs)
+    with market.look() as c:
+        found = campaign_of(c, campaign)
+    rules = rules_of(found)
+    material = read_material(market, found, rules, costs)
     progress("Scoring and planning", 0.25)
     if test is not None:
-        if material.model is None:
+        if not isinstance(material.released, ModelFile):
             raise FileProblem("expected a trained model for the test data: this campaign has none.")
-        material = replace(material, score=score_file(material.model, test, groups))
-    verified: tuple[tuple[str, Audit], ...] = ()
+        material = replace(material, score=score_file(material.released, test, groups))
+    audits = audits_of(material)
     if certificate is not None:
-        digest, verified = certified(certificate, material)
-        material = replace(material, digest=digest)
-    if public is not None and material.campaign is not None:
-        money = float(material.outcome.payments.sum())
-        expected = material.budget or money
-        found = forecast_rules(
-            material.campaign,
+        digest, verification = certified(certificate, material.released)
+        material, audits = replace(material, digest=digest), [*audits, verification]
+    if public is not None:
+        expected = material.budget or float(material.outcome.payments.sum())
+        forecast = forecast_rules(
+            rules,
             public,
             budgets=[expected * factor for factor in BUDGETS],
             sellers=[len(material.outcome.epsilons)],
-            progress=lambda what, share: progress(what, 0.3 + 0.3 * share),
+            progress=lambda what, share: progress(what, 0.3 + 0.6 * share),
         )
-        material = replace(material, forecast=found)
-    progress("Auditing", 0.6)
-    audits = (*audits_of(material), *verified)
+        material = replace(material, forecast=forecast)
     progress("Writing the page", 0.9)
-    title = title or f"{material.title}: what was bought"
-    return summarise(replace(planned(material), title=title, audits=audits))
+    title = title or f"{found.name}: what was bought"
+    return summarise(replace(planned(material, rules), title=title, audits=tuple(audits)))
 
 
-def read_material(market: Market, campaign: int, costs: Mapping[bytes, float] | None = None) -> Material:
+def read_material(
+    market: Market, found: Campaign, rules: Rules, costs: Mapping[bytes, float] | None = None
+) -> Material:
     """Read what the market stores about a campaign's sellers, its decision and its release."""
     with market.look() as c:
-        found = campaign_of(c, campaign)
-        table = decided_of(c, campaign)
+        table = decided_of(c, found.id)
     if table.height == 0:
         raise MarketRefusal("state", "Nobody was quoted in this campaign.")
     digests, states = table.get_column("digest").to_list(), table.get_column("state")
-    rules = rules_of(found)
-    offline = found.mechanism == OFFLINE
-    public = json.loads(found.offer or "{}") if offline else online_schedules(rules)[1]
+    offline = found.mechanism == pricing.OFFLINE
+    public = json.loads(found.offer or "{}") if offline else pricing.online_schedules(rules)[1]
     pools = pools_of(rules)
     members = np.array([pools.index(pool) for pool in table.get_column("pool")], dtype=np.int64)
     epsilons, amounts = (table.get_column(name).to_numpy() for name in ("epsilon", "payment"))
-    document = released(market, campaign)
-    made = None if document is None else released_from_bytes(document)
+    document = released(market, found.id)
     known = costs is not None and all(digest in costs for digest in digests)
     if costs is not None and known:
         own = np.array([costs[digest] for digest in digests])
     else:
         own = np.zeros(epsilons.size)
-        for g, schedule in enumerate(schedules_of(public, epsilons.size)):
+        for g, schedule in enumerate(pricing.schedules_of(public, epsilons.size)):
             own[members == g] = costs_behind(schedule, epsilons[members == g])
     return Material(
         title=found.name,
-        outcome=outcome_of(public, epsilons, amounts / found.minor_units),
+        outcome=pricing.outcome_of(public, epsilons, amounts / found.minor_units),
         rules=public,
-        reported_costs=own,
-        members=members,
-        minor_units=found.minor_units,
-        currency=rules.money.currency,
         ceiling=found.ceiling / EPSILON_UNITS,
+        reported_costs=own,
         amounts=amounts,
+        minor_units=found.minor_units,
         withdrawn=states.is_in(LEFT).to_numpy(),
-        declined=int(states.is_in(["declined", "expired"]).sum()),
+        members=members,
+        weights=table.get_column("weight").fill_null(0.0).to_numpy(),
+        currency=rules.money.currency,
         budget=rules.objective.budget,
-        model=made if isinstance(made, ModelFile) else None,
-        statistics=made if isinstance(made, StatisticsFile) else None,
-        campaign=rules,
+        budget_words="" if rules.objective.budget is None else pricing.budget_words(rules),
+        declined=int(states.is_in(["declined", "expired"]).sum()),
         is_reported=known,
-        weights=None if made is None else table.get_column("weight").fill_null(0.0).to_numpy(),
+        released=None if document is None else released_from_bytes(document),
     )
 
 
@@ -224,65 +213,25 @@ def costs_behind(schedule: PriceSchedule, epsilons: FloatArray) -> FloatArray:
     return np.asarray(grid[np.clip(at_least - 1, 0, grid.size - 1)])
 
 
-def planned(material: Material) -> Material:
+def planned(material: Material, rules: Rules) -> Material:
     """Return the material with what other budgets, people and rules could be expected to do."""
-    rules, amounts, withdrawn = material.campaign, material.amounts, material.withdrawn
-    assert rules is not None
-    assert amounts is not None
-    assert withdrawn is not None
-    budget, people = material.budget, amounts.size
+    people, budget = len(material.outcome.epsilons), material.budget
     if budget is None:
-        budget = int(amounts[~withdrawn].sum()) / material.minor_units
-    options = (
-        *budget_options(partial(prospect_for, rules, people), budget),
-        *crowd_options(rules, people, budget, prospect_for),
-    )
-    material = replace(material, options=options)
+        budget = int(material.amounts[~material.withdrawn].sum()) / material.minor_units
+    plan = None
     if budget > 0.0 and people >= SMALL_MARKET:  # a plan for fewer simulates markets, for too long
         with contextlib.suppress(Infeasible):
-            plan = plan_for(rules, people, budget)
-            material = replace(material, planned=plan.prospect, alternatives=plan.alternatives)
-    return material
+            plan = pricing.plan_for(rules, people, budget)
+    return replace(material, options=options_for(rules, people, budget), plan=plan)
 
 
-def audits_of(material: Material) -> tuple[tuple[str, Audit], ...]:
-    """Run the audits that a report shows; each with the question that it answers."""
-    epsilons, weights, amounts = material.outcome.epsilons, material.weights, material.amounts
-    audits = [truthfulness_of(material.rules, epsilons.size)]
-    if material.is_reported and amounts is not None:
-        costs, units = material.reported_costs, material.minor_units
-        audits.append(participation_of(material.rules, costs, epsilons, amounts, units))
-    if material.model is not None and weights is not None:
-        audits.append(accounting_of(material.model, weights, epsilons, np.random.default_rng(0)))
-    if material.statistics is not None and weights is not None:
-        audits.append(spending_of(material.statistics, weights, epsilons))
-    return tuple(audits)
-
-
-def certified(data: bytes, material: Material) -> tuple[str, tuple[tuple[str, Audit], ...]]:
+def certified(data: bytes, made: Released | None) -> tuple[str, tuple[str, Audit]]:
     """Return the digest of a certificate and its verification, or refuse one of another release."""
-    start, end = b'{"body":', b',\n"commitments"'
-    if material.model is not None:
-        own = _cells(material.model.description)
-    elif material.statistics is not None:
-        releases = {name: one.release for name, one in material.statistics.statistics.items()}
-        own = _cells({"statistics": releases})
-    else:
-        own = None
     try:
-        body = data[len(start) : data.index(end)]
-        cells = _cells(parse_json(body)["release"])
-    except (KeyError, TypeError, ValueError):
+        body = data[len(b'{"body":') : data.index(b',\n"commitments"')]
+        stated = canonical(json.loads(body, parse_int=float)["release"])  # all numbers are doubles
+    except (KeyError, RecursionError, TypeError, ValueError):
         raise FileProblem("expected a certificate, as 'dpmarket certify' writes it.") from None
-    if cells != own:
+    if made is None or stated != canonical(describe_release(made)):
         raise FileProblem("the certificate is about another release than this campaign's.")
-    return hashlib.sha256(body).hexdigest(), ((SEALED, Verified(verify(data))),)
-
-
-def _cells(release: Mapping[str, Any]) -> Any:
-    """Return the numbers of a release, as a certificate states them."""
-    if "statistics" in release:
-        return {name: list(map(str, one["numerators"])) for name, one in release["statistics"].items()}
-    if "coefficients" in release:
-        return release["coefficients"]
-    return [list(map(str, row)) for row in release["cells"]]
+    return hashlib.sha256(body).hexdigest(), (SEALED, Verified(verify(data)))

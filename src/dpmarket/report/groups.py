@@ -1,4 +1,4 @@
-"""Turn sellers into groups that are large enough to hide in.
+"""Groups of sellers that are large enough to hide in.
 
 The ends of the groups are public: they follow from the cost distribution and the cutoff, not from anybody's
 report. Neighbouring groups are put together until each has at least :data:`LEAST` sellers, so that no mean is
@@ -59,12 +59,6 @@ def group_sellers(
 
     Sellers beyond the outer ends belong to the outer groups. Fewer than :data:`LEAST` sellers in all form one
     group; it is for the caller not to show its means.
-
-    Examples
-    --------
-    >>> groups = group_sellers(np.r_[np.full(12, 1.5), 2.5], np.ones(13), np.ones(13), np.array([1.0, 2, 3]))
-    >>> [(group.low, group.high, group.sellers) for group in groups]
-    [(1.0, 3.0, 13)]
     """
     if costs.size == 0:
         return ()

@@ -1,4 +1,4 @@
-"""Turn a summary into one self-contained HTML page.
+"""A summary as one self-contained HTML page.
 
 Every number on the page is a ``<data>`` element whose ``value`` is the exact number and whose ``data-name``
 says where it stands in ``summary.to_dict()``, so that a program, or a test, can hold the page against it.
@@ -16,10 +16,7 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from dpmarket.report.charts import charts_of
-from dpmarket.report.numbers import Number
-from dpmarket.report.options import said
-from dpmarket.report.promise import GUESSES
-from dpmarket.report.summary import Summary
+from dpmarket.report.summary import GUESSES, Summary
 from dpmarket.version import __version__
 
 _CONTENTS = "<!-- contents -->"
@@ -34,6 +31,10 @@ def render_page(summary: Summary) -> str:
     source = resources.files("dpmarket.report").joinpath("page.html.j2").read_text(encoding="utf-8")
     # Drawn by us from numbers, as the place of the contents is ours: no text of others is in them unescaped.
     charts = {name: Markup(chart) for name, chart in charts_of(summary).items()}  # nosec B704
+    # Each kind of column has as many decimals as tell its numbers apart, a number as its interval asks for.
+    groups = (*summary.bought_groups, *summary.other_groups)
+    rows = () if summary.numbers is None else summary.numbers.rows
+    forecast = summary.forecast
     parts: dict[str, list[int]] = {}
     for k, row in enumerate(summary.parameters):
         parts.setdefault(row.part, []).append(k)
@@ -41,16 +42,21 @@ def render_page(summary: Summary) -> str:
         report=data,
         charts=charts,
         n=lambda name, style="number": _data(data, name, style),
-        said=lambda option: said(option["what"], option["factor"]),
+        changes=[option.words for option in summary.options],
         guesses=[f"{guess:.0%}" for guess in GUESSES],
         parts=parts,
-        decimals=_columns(summary),
-        row_decimals=[] if summary.numbers is None else [_row_decimals(row) for row in summary.numbers.rows],
+        decimals={
+            "cost": _decimals_of(0.1 * (group.high - group.low) for group in groups),
+            "epsilon": _decimals_of([0.01 * max(group.mean_epsilon for group in groups)]),
+            "error": _decimals_of(0.1 * option.expected_error for option in summary.options),
+        },
+        row_decimals=[
+            "number" if row.low is None or row.high is None else _decimals_of([0.01 * (row.high - row.low)])
+            for row in rows
+        ],
         in_currency=f", {summary.currency}" if summary.currency else "",
         contents=Markup(_CONTENTS),  # nosec B704
-        forecast_words=""
-        if summary.forecast is None
-        else summary.forecast.sentence(summary.forecast.predictions[0].sellers, summary.currency),
+        forecast_words=forecast and forecast.sentence(forecast.predictions[0].sellers, summary.currency),
         version=__version__,
     )
     return page.replace(_CONTENTS, _contents(page), 1)
@@ -95,23 +101,6 @@ def _decimals(minor_units: int) -> int:
     """Return how many decimals a unit of money has: 2 for 100 cents; at least 2 for other divisions."""
     exact = math.log10(minor_units)
     return round(exact) if 10 ** round(exact) == minor_units else max(2, math.ceil(exact))
-
-
-def _columns(summary: Summary) -> dict[str, str]:
-    """Return for each kind of column as many decimals as tell its numbers apart, the same for all of them."""
-    groups = (*summary.bought_groups, *summary.other_groups)
-    return {
-        "cost": _decimals_of(0.1 * (group.high - group.low) for group in groups),
-        "epsilon": _decimals_of(0.01 * max(group.mean_epsilon for group in groups) for _ in groups),
-        "error": _decimals_of(0.1 * option.expected_error for option in summary.options),
-    }
-
-
-def _row_decimals(row: Number) -> str:
-    """Return as many decimals as show a hundredth of a released number's interval."""
-    if row.low is None or row.high is None:
-        return "number"
-    return _decimals_of([0.01 * (row.high - row.low)])
 
 
 def _decimals_of(steps: Iterable[float]) -> str:

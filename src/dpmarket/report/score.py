@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -20,13 +20,6 @@ from dpmarket.files import refuse
 
 CONFIDENCE = 0.95
 _MOST_GROUPS = 20
-
-
-class Groups(NamedTuple):
-    """The column that public records are grouped by, and each record's group."""
-
-    by: str
-    names: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -110,59 +103,77 @@ def score_file(
     groups
         A column with at most 20 values, such as a region: the error is then reported for each of them.
     """
-    wanted = (model.predicts.column, *([] if groups is None else [groups]))
+    predicts = model.predicts
+    wanted = (predicts.column, *([] if groups is None else [groups]))
     table, features, _ = read_features(model, source, wanted)
     missing = [name for name in wanted if name not in table.columns]
     if missing:
         raise FileProblem(f"cannot use {source}: expected the column {missing[0]!r} for the score.")
-    name = os.path.basename(os.fspath(source))
-    grouped = None
-    if groups is not None:
-        grouped = Groups(groups, table.get_column(groups).cast(pl.String).fill_null("(none)").to_list())
-    truth, problems = _outcome(model).read(table, np.arange(table.height))
+    if isinstance(predicts, Numbers):
+        field = Field(OUTCOME, predicts.column, "number", predicts.low, predicts.high, outside="take")
+    else:
+        levels = tuple(predicts.labels)
+        field = Field(OUTCOME, predicts.column, "choice", 0.0, len(levels) - 1.0, levels)
+    truth, problems = field.read(table, np.arange(table.height))
     refuse(table, source, problems)
     if table.height == 0:
         raise FileProblem(f"cannot use {source}: it has no records.")
-    if isinstance(model.predicts, Numbers):
-        return score_numbers(name, model.numbers(features), truth, grouped)
-    predicted = model.likeliest(model.probabilities(features))
-    return score_labels(name, model.labels, predicted, truth.astype(np.int64), grouped)
-
-
-def _outcome(model: ModelFile) -> Field:
-    predicts = model.predicts
+    name, by = os.path.basename(os.fspath(source)), groups or ""
+    places = {} if groups is None else _places(table.get_column(groups))
     if isinstance(predicts, Numbers):
-        return Field(OUTCOME, predicts.column, "number", predicts.low, predicts.high, outside="take")
-    levels = tuple(predicts.labels)
-    return Field(OUTCOME, predicts.column, "choice", 0.0, len(levels) - 1.0, levels)
+        return score_numbers(name, model.numbers(features), truth, by, places)
+    predicted = model.likeliest(model.probabilities(features))
+    return score_labels(name, model.labels, predicted, truth.astype(np.int64), by, places)
+
+
+def _places(column: pl.Series) -> dict[str, BoolArray]:
+    """Return which records are in each group that a column names."""
+    texts = column.cast(pl.String).fill_null("(none)")
+    names = sorted(texts.unique().to_list())
+    if len(names) > _MOST_GROUPS:
+        raise InvalidInput(
+            f"expected at most {_MOST_GROUPS} groups in the column {column.name!r}, got {len(names)}."
+        )
+    return {name: (texts == name).to_numpy() for name in names}
 
 
 def score_labels(
-    name: str, labels: Sequence[Any], predicted: IntArray, truth: IntArray, groups: Groups | None = None
+    name: str,
+    labels: Sequence[Any],
+    predicted: IntArray,
+    truth: IntArray,
+    by: str = "",
+    groups: Mapping[str, BoolArray] | None = None,
 ) -> Score:
     """Count a classifier's mistakes, by the numbers of labels."""
-    number = len(labels)
-    confusion = np.bincount(truth * number + predicted, minlength=number * number).reshape(number, number)
+    confusion = np.zeros((len(labels), len(labels)), dtype=np.int64)
+    np.add.at(confusion, (truth, predicted), 1)
     mistaken = predicted != truth
-    every = _counted("", mistaken)
     return Score(
-        data=name,
-        records=every.records,
-        wrong=every.wrong,
-        error=every.error,
-        low=every.low,
-        high=every.high,
+        name,
+        *_error_rate(mistaken),
         confidence=CONFIDENCE,
-        guessing=1.0 - float(confusion.sum(axis=1).max()) / every.records,
-        labels=tuple(str(label) for label in labels),
-        confusion=tuple(tuple(row) for row in confusion.tolist()),
-        by="" if groups is None else groups.by,
-        groups=tuple(_counted(one, mistaken[where]) for one, where in _places(groups, mistaken.size)),
+        guessing=1.0 - float(confusion.sum(axis=1).max()) / truth.size,
+        labels=tuple(map(str, labels)),
+        confusion=tuple(map(tuple, confusion.tolist())),
+        by=by,
+        groups=tuple(GroupScore(one, *_error_rate(mistaken[own])) for one, own in (groups or {}).items()),
     )
 
 
+def _error_rate(mistaken: BoolArray) -> tuple[int, int, float, float, float]:
+    """Return how many records, how many mistakes, their rate, and the ends of its exact interval."""
+    wrong, records = int(np.sum(mistaken)), int(mistaken.size)
+    interval = stats.binomtest(wrong, records).proportion_ci(CONFIDENCE, method="exact")
+    return records, wrong, wrong / records, float(interval.low), float(interval.high)
+
+
 def score_numbers(
-    name: str, predicted: FloatArray, truth: FloatArray, groups: Groups | None = None
+    name: str,
+    predicted: FloatArray,
+    truth: FloatArray,
+    by: str = "",
+    groups: Mapping[str, BoolArray] | None = None,
 ) -> NumberScore:
     """Compare a regression's predictions with the truth."""
     errors, spread = np.abs(predicted - truth), float(((truth - truth.mean()) ** 2).sum())
@@ -172,27 +183,6 @@ def score_numbers(
         r_squared=1.0 - float((errors**2).sum()) / spread if spread > 0.0 else 0.0,
         error=float(errors.mean()),
         guessing=float(np.abs(truth - np.median(truth)).mean()),
-        by="" if groups is None else groups.by,
-        groups=tuple(
-            (one, int(where.sum()), float(errors[where].mean())) for one, where in _places(groups, truth.size)
-        ),
+        by=by,
+        groups=tuple((one, int(own.sum()), float(errors[own].mean())) for one, own in (groups or {}).items()),
     )
-
-
-def _places(groups: Groups | None, records: int) -> list[tuple[str, BoolArray]]:
-    if groups is None:
-        return []
-    names = sorted(set(groups.names))
-    if len(groups.names) != records or len(names) > _MOST_GROUPS:
-        raise InvalidInput(
-            f"expected one group for each record and at most {_MOST_GROUPS} different ones, got "
-            f"{len(groups.names)} for {records} records, {len(names)} different ones."
-        )
-    named = np.array(groups.names)
-    return [(name, named == name) for name in names]
-
-
-def _counted(name: str, mistaken: BoolArray) -> GroupScore:
-    wrong, records = int(np.sum(mistaken)), int(mistaken.size)
-    interval = stats.binomtest(wrong, records).proportion_ci(CONFIDENCE, method="exact")
-    return GroupScore(name, records, wrong, wrong / records, float(interval.low), float(interval.high))

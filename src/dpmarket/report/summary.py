@@ -7,6 +7,7 @@ are no secret from somebody who knows every seller's cost but one; the page says
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -16,32 +17,26 @@ import numpy as np
 from dpmarket import checks
 from dpmarket.arrays import BoolArray, FloatArray, IntArray
 from dpmarket.audit import Audit
-from dpmarket.campaign.rules.pricing import (
-    CROSS_PRICED,
-    OFFLINE,
-    budget_words,
-    everybodys_costs,
-    groups_in,
-    schedules_of,
-)
-from dpmarket.campaign.rules.released import ModelFile, StatisticsFile
-from dpmarket.campaign.rules.rules_file import Rules
+from dpmarket.campaign.rules import pricing
+from dpmarket.campaign.rules.released import ModelFile, Released, StatisticsFile
 from dpmarket.costs.virtual_cost import VirtualCost
 from dpmarket.errors import InvalidInput
 from dpmarket.mechanisms.forecasts import Forecast
-from dpmarket.mechanisms.outcome import Outcome, whole_units
-from dpmarket.mechanisms.plan import Prospect
+from dpmarket.mechanisms.outcome import Outcome
+from dpmarket.mechanisms.plan import Plan
 from dpmarket.mechanisms.price_schedule import PriceSchedule
-from dpmarket.report.evidence import GAIN, KEPT, LOSS, SEALED
+from dpmarket.report.forecast import Option
 from dpmarket.report.groups import LEAST, Group, group_ends, group_sellers
-from dpmarket.report.numbers import Numbers, numbers_in
-from dpmarket.report.options import Option
-from dpmarket.report.parameters import Feature, Parameter, features_of, parameters_of
-from dpmarket.report.promise import Meaning, meaning
+from dpmarket.report.rows import Feature, Numbers, Parameter, features_of, numbers_in, parameters_of
 from dpmarket.report.score import NumberScore, Score
 
 SCHEMA = "dpmarket.report/4"
+GUESSES = (0.01, 0.1, 0.5)
 _POINTS = 81  # of the rule, as drawn
+GAIN = "Could anybody have gained by naming another cost?"
+LOSS = "Was anybody paid less than the promise costs them?"
+KEPT = "Does what was released keep the promises?"
+SEALED = "Does the certificate hold together?"
 _TRIED = {
     GAIN: "In simulated markets under this rule sellers named other costs than their own: lower ones, higher "
     "ones, and those where offers change. A lie that brings more than the truth, beyond rounding, is found.",
@@ -57,72 +52,37 @@ _UNSHOWN = ("verdict", "where", "first at positions")  # rows of audits that poi
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Material:
-    """All that a report can be made from; confidential. Only the first five are needed.
+    """All that a report is made from; confidential. Arrays have an entry for everybody who was quoted.
 
-    Attributes
-    ----------
-    title
-        What the campaign is called.
-    outcome
-        Epsilons and payments of everybody who was quoted.
-    rules
-        All that decided, as plain data: the public tables, and a schedule or a salt.
-    reported_costs
-        In the outcome's order, shape (m,).
-    minor_units, currency
-        Smallest units to one unit of money; payments are counted as they are rounded to them.
-    ceiling
-        What nobody could be asked to exceed; None: the most that the rule offers.
-    amounts
-        Payments in smallest units as they were quoted, shape (m,); None: the outcome's, rounded up.
-    withdrawn, declined
-        Sellers who withdrew before training, shape (m,), or None; and how many of them declined their quote
-        or let it expire.
-    budget
-        What the buyer set out to spend, money.
-    options
-        What more and less money would have bought.
-    planned, alternatives
-        What the budget lets expect of the rules' own mechanism and of simpler rules; None, empty: no budget.
-    model, statistics, score
-        What was released, and a model's error on public data.
-    campaign
-        The campaign's rules; None: the report does not say what a budget means.
-    audits
-        A question in words, and the audit that answers it.
-    digest
-        The digest of the certificate.
-    is_reported, weights
-        Whether costs are what people reported, else they are read off the rule; and everybody's weight in
-        what was released.
-    members
-        Everybody's group, as a position in the rules' groups; None: there is one.
+    ``rules`` are all that decided, as plain data, ``ceiling`` is the epsilon that nobody could be asked to
+    exceed. ``amounts`` are payments in smallest units, ``members`` positions in the rules' groups, and
+    ``weights`` those in what was released. Costs are reported, or else read off the rule. ``withdrawn``
+    sellers left before training; ``declined`` of them declined their quote or let it expire. ``plan`` is what
+    the budget lets expect of the rules' own mechanism and of simpler rules; None without a budget.
     """
 
     title: str
     outcome: Outcome
     rules: Mapping[str, Any]
+    ceiling: float
     reported_costs: FloatArray
+    amounts: IntArray
     minor_units: int
+    withdrawn: BoolArray
+    members: IntArray
+    weights: FloatArray
     currency: str = ""
-    ceiling: float | None = None
-    amounts: IntArray | None = None
-    withdrawn: BoolArray | None = None
     budget: float | None = None
-    options: tuple[Option, ...] = ()
-    planned: Prospect | None = None
-    alternatives: tuple[Prospect, ...] = ()
-    model: ModelFile | None = None
-    statistics: StatisticsFile | None = None
-    score: Score | NumberScore | None = None
-    campaign: Rules | None = None
+    budget_words: str = ""
     declined: int = 0
+    is_reported: bool = False
+    released: Released | None = None
+    score: Score | NumberScore | None = None
+    options: tuple[Option, ...] = ()
+    plan: Plan | None = None
+    forecast: Forecast | None = None
     audits: tuple[tuple[str, Audit], ...] = ()
     digest: str | None = None
-    is_reported: bool = False
-    weights: FloatArray | None = None
-    members: IntArray | None = None
-    forecast: Forecast | None = None
 
 
 @dataclass(frozen=True)
@@ -181,6 +141,19 @@ class Stratum:
 
 
 @dataclass(frozen=True)
+class Meaning:
+    """What one epsilon allows: by what factor the odds of a guess grow at most, and what becomes of guesses.
+
+    ``guesses`` says how likely those that were 1%, 10% and 50% likely before are at most after.
+    """
+
+    who: str
+    epsilon: float
+    odds_factor: float
+    guesses: tuple[float, ...]
+
+
+@dataclass(frozen=True)
 class AuditNote:
     """The question that an audit answers, its verdict, what was done in words, and its evidence as rows."""
 
@@ -203,7 +176,7 @@ class Alternative:
 
 @dataclass(frozen=True)
 class Summary:
-    """What a report says, as values; none identifies a seller. Names are those of :class:`Material`.
+    """What a report says, as values; none identifies a seller.
 
     ``bought_groups`` and ``other_groups`` are sellers bought from, and the others, in groups of at least ten;
     ``one_by_one`` tells that they were quoted by a curve fixed beforehand. ``expected_error`` and the share
@@ -242,42 +215,50 @@ class Summary:
         return {"schema": SCHEMA, **asdict(self)}
 
 
+def meaning(who: str, epsilon: float) -> Meaning:
+    """Say what a promise of epsilon allows.
+
+    Whatever an attacker believed about a record before the release, and whatever else they know: the odds of
+    any guess change by a factor of at most exp(epsilon).
+
+    Examples
+    --------
+    >>> round(meaning("somebody", 1.0).guesses[2], 3)
+    0.731
+    """
+    epsilon = checks.non_negative("epsilon", epsilon)
+    return Meaning(who, epsilon, math.exp(epsilon), tuple(guess_after(before, epsilon) for before in GUESSES))
+
+
+def guess_after(before: float, epsilon: float) -> float:
+    """Return how likely a guess is at most after the release was seen, if it was ``before`` likely."""
+    return before / (before + (1.0 - before) * math.exp(-epsilon))
+
+
 def summarise(material: Material) -> Summary:
     """Make the summary of a market: sums, means over at least ten sellers, and public values.
 
     Fewer than ten sellers who were bought from are refused: their totals would tell what single ones
     reported.
     """
-    outcome = material.outcome
-    if not isinstance(outcome, Outcome):
-        raise InvalidInput(f"expected an Outcome, got {type(outcome).__name__}.")
-    rules, minor_units = material.rules, material.minor_units
-    costs = checks.non_negative_vector("reported_costs", material.reported_costs)
-    checks.same_length("reported_costs", costs, "outcome.epsilons", outcome.epsilons)
-    kept = np.ones(costs.size, dtype=bool) if material.withdrawn is None else ~material.withdrawn
-    checks.same_length("withdrawn", kept, "outcome.epsilons", outcome.epsilons)
-    withdrew = int(costs.size - kept.sum())
+    outcome, rules, kept = material.outcome, material.rules, ~material.withdrawn
+    checks.same_length("reported_costs", material.reported_costs, "outcome.epsilons", outcome.epsilons)
     # Sellers without an epsilon hide nobody: only epsilons are missing from a total.
     few_withdrew = 0 < int((outcome.epsilons[~kept] > 0.0).sum()) < LEAST
-    amounts = whole_units(outcome.payments, minor_units) if material.amounts is None else material.amounts
-    checks.same_length("amounts", amounts, "outcome.epsilons", outcome.epsilons)
-    amounts = amounts[kept]
-    costs, epsilons = costs[kept], outcome.epsilons[kept]
-    totals = _totals(epsilons, amounts, minor_units, withdrew, material.declined)
-    everybody = material.reported_costs
-    schedules = schedules_of(rules, kept.size if few_withdrew else everybody, material.members)
-    most = max(schedule.largest_epsilon for schedule in schedules)
-    largest = most if material.ceiling is None else material.ceiling
-    bought = epsilons > 0.0
-    reserve = max(schedule.reserve_price for schedule in schedules)
-    ends = group_ends(everybodys_costs(rules), reserve)
-    payments = amounts / minor_units
-    groups = [group_sellers(costs[some], epsilons[some], payments[some], ends) for some in (bought, ~bought)]
-    error = outcome.sampling_error + outcome.noise_error if withdrew == 0 else None
+    costs, epsilons, amounts = material.reported_costs[kept], outcome.epsilons[kept], material.amounts[kept]
+    totals = _totals(material, epsilons, amounts)
+    everybody = kept.size if few_withdrew else material.reported_costs
+    schedules = pricing.schedules_of(rules, everybody, material.members)
     each = [
-        _rule(schedule, group.virtual_cost, largest, is_planned=few_withdrew)
-        for schedule, group in zip(schedules, groups_in(rules), strict=True)
+        _rule(schedule, group.virtual_cost, material.ceiling, is_planned=few_withdrew)
+        for schedule, group in zip(schedules, pricing.groups_in(rules), strict=True)
     ]
+    ends = group_ends(pricing.everybodys_costs(rules), max(schedule.reserve_price for schedule in schedules))
+    bought, payments = epsilons > 0.0, amounts / material.minor_units
+    groups = [group_sellers(costs[some], epsilons[some], payments[some], ends) for some in (bought, ~bought)]
+    error = outcome.sampling_error + outcome.noise_error if kept.all() else None
+    made, score = material.released, material.score
+    model = made if isinstance(made, ModelFile) else None
     return Summary(
         title=material.title,
         currency=material.currency,
@@ -286,27 +267,25 @@ def summarise(material: Material) -> Summary:
         rule=each[0],
         bought_groups=groups[0],
         other_groups=groups[1],
-        one_by_one=rules["mechanism"] not in (OFFLINE, CROSS_PRICED),
+        one_by_one=rules["mechanism"] not in (pricing.OFFLINE, pricing.CROSS_PRICED),
         expected_error=error,
         noise_share=None if error is None else outcome.noise_error / error,
-        alternatives=_alternatives(material),
+        alternatives=_alternatives(material.plan),
         budget=material.budget,
         options=material.options,
         # Not the highest epsilon of all: it would tell what the lowest cost was. The rule's own bound.
         meanings=(
             meaning("the average seller who was bought from", totals.mean_epsilon),
-            meaning("the most that the rule promises anybody", largest),
+            meaning("the most that the rule promises anybody", material.ceiling),
         ),
-        score=material.score,
-        has_model=material.model is not None,
-        numbers=None if material.statistics is None else numbers_in(material.statistics),
-        budget_words=""
-        if material.campaign is None or material.budget is None
-        else budget_words(material.campaign),
-        beats_guessing=None if material.score is None else material.score.is_better_than_guessing,
+        score=score,
+        has_model=model is not None,
+        numbers=numbers_in(made) if isinstance(made, StatisticsFile) else None,
+        budget_words=material.budget_words,
+        beats_guessing=None if score is None else score.is_better_than_guessing,
         audits=tuple(_note(question, audit) for question, audit in material.audits),
-        parameters=parameters_of(rules, minor_units, material.model),
-        features=() if material.model is None else features_of(material.model),
+        parameters=parameters_of(rules, material.minor_units, model),
+        features=() if model is None else features_of(model),
         digest=material.digest,
         delta=rules["delta"],
         strata=_strata(material, kept, each) if len(each) > 1 else (),
@@ -316,9 +295,7 @@ def summarise(material: Material) -> Summary:
 
 def _strata(material: Material, kept: BoolArray, each: Sequence[Rule]) -> tuple[Stratum, ...]:
     """Return what each group came to, without sellers who left."""
-    weights = material.outcome.weights if material.weights is None else material.weights
-    members = material.members
-    assert members is not None
+    members, weights = material.members, material.weights
     sizes = np.bincount(members[kept], minlength=len(each))
     sold = kept & (material.outcome.epsilons > 0.0)
     bought = np.bincount(members[sold], minlength=len(each))
@@ -333,13 +310,12 @@ def _strata(material: Material, kept: BoolArray, each: Sequence[Rule]) -> tuple[
             float(sums[g] / sums.sum()) if shows else None,
             each[g],
         )
-        for g, group in enumerate(groups_in(material.rules))
+        for g, group in enumerate(pricing.groups_in(material.rules))
     )
 
 
-def _totals(
-    epsilons: FloatArray, amounts: IntArray, minor_units: int, withdrew: int, declined: int
-) -> Totals:
+def _totals(material: Material, epsilons: FloatArray, amounts: IntArray) -> Totals:
+    """Return the totals of sellers who stayed, with these epsilons and amounts."""
     bought = epsilons > 0.0
     count = int(bought.sum())
     if count < LEAST:
@@ -347,13 +323,13 @@ def _totals(
             f"expected at least {LEAST} sellers who were bought from, got {count}: totals of so few would "
             "tell what single sellers reported. Report on a larger market."
         )
-    paid = int(amounts.sum())
+    paid, minor_units = int(amounts.sum()), material.minor_units
     return Totals(
         sellers=epsilons.size,
         bought=count,
         priced_out=epsilons.size - count,
-        declined=declined,
-        withdrawn=withdrew - declined,
+        declined=material.declined,
+        withdrawn=int(material.withdrawn.sum()) - material.declined,
         paid_minor_units=paid,
         minor_units=minor_units,
         paid=paid / minor_units,
@@ -380,19 +356,16 @@ def _rule(schedule: PriceSchedule, virtual_cost: VirtualCost, largest: float, *,
     )
 
 
-def _alternatives(material: Material) -> tuple[Alternative, ...]:
-    if material.planned is None:
+def _alternatives(plan: Plan | None) -> tuple[Alternative, ...]:
+    if plan is None:
         return ()
+    own = plan.prospect.error
     return tuple(
-        Alternative(
-            rule.name, rule.error, rule.error / material.planned.error - 1.0, rule.share_bought,
-            rule.largest_epsilon,
-        )
-        for rule in material.alternatives
-    )  # fmt: skip
+        Alternative(rule.name, rule.error, rule.error / own - 1.0, rule.share_bought, rule.largest_epsilon)
+        for rule in plan.alternatives
+    )
 
 
 def _note(question: str, audit: Audit) -> AuditNote:
-    rows: Sequence[tuple[str, str]] = audit.summary()
-    told = tuple(row for row in rows if row[0] not in _UNSHOWN)
-    return AuditNote(question, audit.passed, _TRIED.get(question, ""), told)
+    rows = tuple((name, text) for name, text in audit.summary() if name not in _UNSHOWN)
+    return AuditNote(question, audit.passed, _TRIED.get(question, ""), rows)

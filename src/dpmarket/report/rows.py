@@ -1,4 +1,4 @@
-"""A campaign's settings and its model as rows that a reader can copy: every value exact."""
+"""What a page lists row by row: exact settings, the features of a model, released numbers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import repeat
 from typing import Any
 
-from dpmarket.campaign.rules.released import ModelFile
+from dpmarket.campaign.rules.released import ModelFile, StatisticsFile
 from dpmarket.version import __version__
 
 _LONG = 300  # characters beyond which a table is shown as its digest
@@ -61,8 +61,14 @@ def features_of(model: ModelFile) -> tuple[Feature, ...]:
     names = sorted(columns, key=len, reverse=True)  # a level's name begins with its column's
 
     def declared(feature: str) -> str:
+        """Say what is public about a column: the true bounds, not those after scaling."""
         own = next(name for name in names if feature == name or feature.startswith(f"{name}="))
-        return _declared(columns[own], feature != own)
+        column = columns[own]
+        if feature != own:
+            return "0 or 1"
+        if "first" in column:
+            return f"{column['first']} to {column['last']}"
+        return f"{column['low']:g} to {column['high']:g}" if "low" in column else "yes or no"
 
     outputs = model.labels if len(model.labels) > 2 else [None]
     intervals: Iterator[str | None] = repeat(None)
@@ -77,23 +83,55 @@ def features_of(model: ModelFile) -> tuple[Feature, ...]:
     )
 
 
-def _declared(column: Mapping[str, Any], is_level: bool) -> str:  # noqa: FBT001
-    """Say what is public about a column: the true bounds, not those after scaling."""
-    if is_level:
-        return "0 or 1"
-    if "first" in column:
-        return f"{column['first']} to {column['last']}"
-    if "low" in column:
-        return f"{column['low']:g} to {column['high']:g}"
-    return "yes or no"
-
-
 def _shortened(data: object) -> str:
     text = json.dumps(data, sort_keys=True)
-    if len(text) <= _LONG:
-        return text
-    return f"SHA-256 of its JSON: {hashlib.sha256(text.encode()).hexdigest()}"
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    return text if len(text) <= _LONG else f"SHA-256 of its JSON: {digest}"
 
 
 def _plain(value: object) -> bool:
     return isinstance(value, int | float | str)
+
+
+@dataclass(frozen=True)
+class Number:
+    """One released number: its statistic and kind, what of it this is, the value and its interval."""
+
+    name: str
+    kind: str
+    label: str
+    value: float
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Everything about released statistics that a page shows.
+
+    ``confidence`` and ``effective_people`` are the least of any of them; a vector's mean is within ``radius``
+    of the population's.
+    """
+
+    rows: tuple[Number, ...]
+    confidence: float
+    radius: float | None
+    effective_people: float
+    caution: str
+
+
+def numbers_in(statistics: StatisticsFile) -> Numbers:
+    """Return what a page shows of released statistics."""
+    releases = statistics.releases()
+    radii = [release.radius for release in releases.values() if release.radius is not None]
+    return Numbers(
+        rows=tuple(
+            Number(name, release.kind, *row)
+            for name, release in releases.items()
+            for row in release.to_frame().rows()
+        ),
+        confidence=min(release.confidence for release in releases.values()),
+        radius=max(radii, default=None),
+        effective_people=min(release.effective_people for release in releases.values()),
+        caution=next(iter(releases.values())).caution,
+    )

@@ -1,0 +1,171 @@
+"""The audits whose answers belong on a page: a few seconds each, whatever the size of the market."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from dpmarket.arrays import FloatArray, read_only
+from dpmarket.audit import (
+    Audit,
+    Claim,
+    PrivacyFindings,
+    audit_participation,
+    audit_spending,
+    audit_truthfulness,
+)
+from dpmarket.campaign.rules.pricing import CROSS_PRICED, OFFLINE, everybodys_costs, groups_in
+from dpmarket.campaign.rules.released import ModelFile, StatisticsFile
+from dpmarket.certificates import Verification
+from dpmarket.mechanisms.cross_pricing import LEAST_SELLERS, CrossPricedMechanism, split
+from dpmarket.mechanisms.epsilon_cost import EpsilonCost
+from dpmarket.mechanisms.exact import OfflineMechanism
+from dpmarket.mechanisms.objective import objective_from_dict
+from dpmarket.mechanisms.price_schedule import PriceSchedule
+from dpmarket.report.summary import GAIN, KEPT, LOSS, Material
+
+_SELLERS, _MISREPORTS = 12, 20  # of a simulated market that is searched for misreports
+_ACCOUNTS = 500  # promises whose spending is recomputed
+
+
+@dataclass(frozen=True)
+class Answers:
+    """The mechanism behind a campaign's rules, as the truthfulness audit asks it.
+
+    ``respond`` returns seller i's amount H and payment for a report, the others' reports as given. A seller
+    with cost c loses c H, so that an audit of linear costs is one of every cost function.
+    """
+
+    respond: Callable[[FloatArray, int, float], tuple[float, float]]
+
+
+def answers_of(rules: Mapping[str, Any], sellers: int, share: float) -> Answers:
+    """Return the mechanism of these rules for so many sellers, a share of all, and that share of the budget.
+
+    Of each group there are as many as its share says.
+    """
+    groups = groups_in(rules)
+    ends = np.cumsum([group.share for group in groups])[:-1]
+    members = np.searchsorted(ends, (np.arange(sellers) + 0.5) / sellers)
+    if rules["mechanism"] not in (OFFLINE, CROSS_PRICED):
+        schedules = tuple(map(PriceSchedule.from_dict, rules["schedules"]))
+        return Answers(lambda costs, i, report: _sold(schedules[members[i]], report))
+    objective, table = objective_from_dict(rules["objective"]), EpsilonCost.from_dict(rules["epsilon_cost"])
+    terms: Any = {"epsilon_cost": table, "groups": groups, "coverage": rules["coverage"]}
+    if rules["mechanism"] == OFFLINE:
+        exact = OfflineMechanism(None, objective, **terms)
+
+        def decided(costs: FloatArray, i: int, report: float) -> tuple[float, float]:
+            epsilon, payment = exact.respond(costs, i, report, members)
+            return float(table.cost_of_epsilon(np.array([epsilon]))[0]), payment
+
+        return Answers(decided)
+    priced = CrossPricedMechanism(
+        None, objective, share * rules["budget"], minor_unit=rules["minor_unit"], **terms
+    )
+    parts = split([str(k) for k in range(sellers)], bytes.fromhex(rules["salt"]))
+    known: dict[bytes, tuple[PriceSchedule, ...]] = {}  # prices of a part, by the reports of the others
+
+    def by_others(costs: FloatArray, i: int, report: float) -> tuple[float, float]:
+        costs = np.array(costs, dtype=np.float64)
+        costs[i] = report
+        histograms = priced.histograms(costs, members, parts)
+        others = histograms.sum(axis=0) - histograms[parts[i]]
+        key = others.tobytes()
+        if key not in known:
+            known[key] = priced.price_part(others, float(sellers))[1].schedules
+        return _sold(known[key][members[i]], report)
+
+    return Answers(by_others)
+
+
+def _sold(schedule: PriceSchedule, report: float) -> tuple[float, float]:
+    """Return what a schedule buys at a report: the amount H, and the payment."""
+    _, payments = schedule.quote(np.array([report]))
+    return float(schedule.amount(np.array([report]))[0]), float(payments[0])
+
+
+def audits_of(material: Material) -> list[tuple[str, Audit]]:
+    """Run the audits that a report shows; each with the question that it answers."""
+    made, weights, epsilons = material.released, material.weights, material.outcome.epsilons
+    audits = [(GAIN, _truthfulness(material.rules, epsilons.size))]
+    if material.is_reported:
+        audits.append((LOSS, _participation(material)))
+    if isinstance(made, ModelFile):
+        audits.append((KEPT, _accounting(made, weights, epsilons)))
+    elif made is not None:
+        audits.append((KEPT, _spending(made, weights, epsilons)))
+    return audits
+
+
+def _truthfulness(rules: Mapping[str, Any], people: int) -> Audit:
+    """Search a simulated market under a campaign's rules for a misreport that gains."""
+    sellers = LEAST_SELLERS if "budget" in rules else min(_SELLERS, people)
+    answers, dist = answers_of(rules, sellers, sellers / people), everybodys_costs(rules)
+    rng = np.random.default_rng(0)
+    return audit_truthfulness(answers, dist, sellers, 1, _MISREPORTS, rng)  # type: ignore[arg-type]
+
+
+def _participation(material: Material) -> Audit:
+    """Check that sellers who were bought from are paid what epsilon costs them, by their reports."""
+    epsilons, unit = material.outcome.epsilons, 1.0 / material.minor_units
+    bought = epsilons > 0.0
+    losses = epsilons[bought] ** (2 if material.rules["epsilon_cost"]["shape"] == "quadratic" else 1)
+    paid = material.amounts[bought] / material.minor_units
+    return audit_participation(losses, paid, material.reported_costs[bought], minor_unit=unit)
+
+
+def _accounting(model: ModelFile, weights: FloatArray, epsilons: FloatArray) -> Audit:
+    """Recompute, by other code, what the model spent of the epsilons: of 500 at random if there are more."""
+    used = np.flatnonzero(weights > 0.0)
+    if used.size > _ACCOUNTS:
+        used = np.random.default_rng(0).choice(used, _ACCOUNTS, replace=False)
+    left, hessian = epsilons[used], model.description.get("intervals")
+    if hessian is not None:  # took a share of every epsilon, in whole units
+        unit = float(hessian["unit"])
+        left = left - np.floor(left * float(hessian["share"]) / unit) * unit
+    return audit_spending(Claim.of(model.description, weights[used]), left)
+
+
+def _spending(statistics: StatisticsFile, weights: FloatArray, epsilons: FloatArray) -> Audit:
+    """Check that everybody's weight costs at most the epsilon, and all of them no more than was released."""
+    releases = statistics.releases().values()
+    stated = sum((one.total_weight * Fraction(2) ** one.unit_exponent for one in releases), Fraction(0))
+    exceeded = int(np.sum(weights > epsilons))
+    # What several rounds bought together is split between them, and the parts are rounded up.
+    lost = sum(map(Fraction, weights.tolist()), Fraction(0)) > stated * (1 + Fraction(1, 1 << 40))
+    used = np.flatnonzero(weights > 0.0)
+    return PrivacyFindings(
+        method="spending",
+        people=read_only(used),
+        epsilons=read_only(epsilons[used]),
+        found=read_only(weights[used]),
+        broken=exceeded + lost,
+        false_alarm=0.0,
+        details={"total_spent": float(stated)},
+    )
+
+
+@dataclass(frozen=True)
+class Verified:
+    """The verification of a certificate in the shape of an audit."""
+
+    verification: Verification
+
+    @property
+    def passed(self) -> bool:
+        """Whether no check failed."""
+        return self.verification.passed
+
+    def summary(self) -> list[tuple[str, str]]:
+        """Return one row per check that was made."""
+        checks = self.verification.checks
+        return [(check.name, check.verdict) for check in checks if check.verdict != "skipped"]
+
+    def to_dict(self) -> dict[str, object]:
+        """Return everything as plain data."""
+        return self.verification.to_dict()
