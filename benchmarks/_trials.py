@@ -7,14 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpmarket.datasets import (
-    PublicData,
-    affairs,
-    breast_cancer,
-    german_health,
-    health_insurance,
-    standard_bounds,
-)
+from _public_sets import affairs, german_health, health_insurance
+from dpmarket.datasets import PublicData, breast_cancer, standard_bounds
 from dpmarket.learning import PublicScaler
 
 LARGEST = 8_000  # records taken of a set, drawn once, so that a comparison takes minutes, not hours

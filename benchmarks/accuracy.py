@@ -23,6 +23,7 @@ from _classes import SETS as CLASS_SETS
 from _classes import scores as class_scores
 from _classes import split
 from _markdown import write_tables
+from _public_sets import census, unemployment_benefits
 from _results import FOLDER, Table, print_table, tell
 from _trials import COMMON, LEVELS, LOG_UNIFORM, SETS, best_threshold, promises, scores, trial
 from dpmarket import datasets
@@ -144,8 +145,8 @@ def more_classes() -> Iterator[Table]:
 
 def categories() -> Iterator[Table]:
     tables = {
-        "unemployment benefits": datasets.unemployment_benefits(),
-        "census, drawn anew": datasets.census(30_000, np.random.default_rng(11)),
+        "unemployment benefits": unemployment_benefits(),
+        "census, drawn anew": census(30_000, np.random.default_rng(11)),
     }
     rows = []
     for name, table in tables.items():

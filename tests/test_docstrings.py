@@ -21,8 +21,7 @@ SHOWN_ELSEWHERE = """
 Loss Learner Misreport CrossPrices NoiseDraw NoiseSource ReleasePlan Minimum Rows Audit PrivacyFindings
 PrivacyAudit claim_of Check Sellers Money make_certificate describe_market describe_model
 describe_statistics rules_digest CertifiedStatistic check_certificate new_signing_key read_certificate
-read_signature sign write_certificate Statistic affairs
-german_health health_insurance unemployment_benefits PrivacyAccount Plan TruthfulnessAudit
+read_signature sign write_certificate Statistic PrivacyAccount Plan TruthfulnessAudit
 ParticipationAudit Forecast Prediction"""
 
 

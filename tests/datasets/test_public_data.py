@@ -1,22 +1,18 @@
-"""Public records and tables: what makes them, how they are taken apart, drawn, and bounded."""
+"""Public records: what makes them, how they are taken apart, drawn, and bounded."""
 
 import numpy as np
-import polars as pl
 import pytest
 
 from dpmarket import InvalidInput, PublicScaler
 from dpmarket.datasets import (
     PublicData,
-    PublicTable,
     breast_cancer,
-    census,
     logistic,
     separable,
     standard_bounds,
 )
 
 RNG = np.random.default_rng
-FRAME = pl.DataFrame({"job": ["baker", "smith", None, "baker"], "age": [20.0, None, 40.0, 50.0]})
 
 
 def small(**changes):
@@ -30,11 +26,6 @@ def small(**changes):
         "source": "this test",
     }
     return PublicData(**(values | changes))
-
-
-def table(**changes):
-    good = {"frame": FRAME, "labels": [0, 1, 1, 0], "classes": (0, 1), "name": "four", "source": "made up"}
-    return PublicTable(**good | changes)
 
 
 def test_values_are_copies_that_nobody_can_change():
@@ -60,11 +51,6 @@ def test_values_are_copies_that_nobody_can_change():
         (small, {"low": [0.0, 0.0, 0.0]}),
         (small, {"people": [1, 2]}),
         (small, {"feature_names": ("one",)}),
-        (table, {"frame": {"job": ["baker"]}}),
-        (table, {"frame": FRAME[:0], "labels": []}),
-        (table, {"labels": [0, 1, 2, 0]}),
-        (table, {"classes": (0, 1, 2)}),
-        (table, {"people": [1, 2]}),
     ],
 )
 def test_records_that_make_no_sense_are_refused(make, changes):
@@ -75,9 +61,7 @@ def test_records_that_make_no_sense_are_refused(make, changes):
 def test_signs_follow_the_order_of_the_classes():
     assert small().signs.tolist() == [-1.0, 1.0, -1.0]
     assert small(classes=("yes", "no")).signs.tolist() == [1.0, -1.0, 1.0]
-    part = table().take(np.array([2, 0]))
-    assert part.frame["job"].to_list() == [None, "baker"]
-    assert part.signs.tolist() == [1.0, -1.0]
+    assert small().take(np.array([2, 1])).signs.tolist() == [-1.0, 1.0]
 
 
 def test_a_split_keeps_every_record_once_and_both_classes_on_both_sides():
@@ -90,23 +74,16 @@ def test_a_split_keeps_every_record_once_and_both_classes_on_both_sides():
         assert abs((part.signs > 0).mean() - (data.signs > 0).mean()) < 0.01
 
 
-@pytest.mark.parametrize(
-    "owned",
-    [
-        small(features=np.ones((100, 2)), labels=["no", "yes"] * 50, people=np.arange(100) // 4),
-        table(frame=pl.concat([FRAME] * 25), labels=[0, 1, 1, 0] * 25, people=np.arange(100) // 4),
-    ],
-)
-def test_a_split_never_divides_a_person(owned):
+def test_a_split_never_divides_a_person():
+    owned = small(features=np.ones((100, 2)), labels=["no", "yes"] * 50, people=np.arange(100) // 4)
     first, second = owned.split(0.6, RNG(2))
     assert (len(first), len(second)) == (60, 40)
     assert not set(first.people.tolist()) & set(second.people.tolist())
 
 
 def test_a_split_that_would_be_empty_is_refused():
-    for records in (small(), table()):
-        with pytest.raises(InvalidInput, match="both sides"):
-            records.split(0.01, RNG(0))
+    with pytest.raises(InvalidInput, match="both sides"):
+        small().split(0.01, RNG(0))
 
 
 def test_standard_bounds_centre_features_and_give_them_one_spread():
@@ -188,10 +165,3 @@ def test_logistic_records_follow_their_model():
 def test_bad_settings_of_the_generators_are_refused(draw, changes):
     with pytest.raises(InvalidInput):
         draw(**({"records": 10, "features": 2, "rng": RNG(0)} | changes))
-
-
-def test_a_drawn_census_is_the_same_for_the_same_seed_and_has_the_share_asked_for():
-    first, again = (census(4_000, RNG(3), positive=0.3) for _ in range(2))
-    assert first.frame.equals(again.frame)
-    assert abs(float((first.signs > 0).mean()) - 0.3) < 0.1
-    assert sum(first.frame[name].dtype == pl.String for name in first.frame.columns) == 8

@@ -1,9 +1,8 @@
 """Public data: the only data that may be tuned or scored on.
 
-:class:`PublicData` and :class:`PublicTable` mark records as public by their type. :func:`breast_cancer` and
-others come with libraries, :func:`affairs` and others with packages that the extra ``real-data`` installs,
-:func:`logistic`, :func:`separable` and :func:`census` from a random generator. :func:`standard_bounds` turns
-a public pilot into bounds.
+:class:`PublicData` marks records as public by its type. :func:`breast_cancer` and others come with
+scikit-learn, :func:`logistic` and :func:`separable` from a random generator. :func:`standard_bounds` turns a
+public pilot into bounds.
 """
 
 import lazy_loader

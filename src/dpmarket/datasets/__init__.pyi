@@ -1,14 +1,8 @@
 from .public_data import PublicData as PublicData
-from .public_data import PublicTable as PublicTable
 from .public_data import standard_bounds as standard_bounds
-from .real import affairs as affairs
 from .real import breast_cancer as breast_cancer
 from .real import diabetes as diabetes
-from .real import german_health as german_health
-from .real import health_insurance as health_insurance
 from .real import odd_digits as odd_digits
-from .real import unemployment_benefits as unemployment_benefits
 from .real import wine as wine
-from .synthetic import census as census
 from .synthetic import logistic as logistic
 from .synthetic import separable as separable

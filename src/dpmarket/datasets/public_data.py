@@ -1,22 +1,19 @@
 """Public records, as values that say so by their type, and public bounds from them.
 
 Tuning a setting or scoring a model on private records is a release that no privacy budget covers. Functions
-that do so take :class:`PublicData` and nothing else; :class:`PublicTable` holds texts and gaps.
+that do so take :class:`PublicData` and nothing else.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from dpmarket import checks
 from dpmarket.arrays import BoolArray, FloatArray, IntArray, read_only
 from dpmarket.errors import InvalidInput
-
-if TYPE_CHECKING:
-    import polars as pl
 
 SPREAD = 2.0  # standard deviations on either side; benchmarks/penalty.py compares others
 
@@ -65,7 +62,17 @@ class PublicData:
                 f"expected features of shape (records, features), none of them 0, got {features.shape}."
             )
         records, columns = features.shape
-        _store(self, records)
+        if len(self.classes) < 2 or len(set(self.classes)) < len(self.classes):
+            raise InvalidInput("expected two or more different classes, of two the negative one first.")
+        object.__setattr__(self, "classes", tuple(self.classes))
+        for name in ("labels", "people"):
+            if getattr(self, name) is not None:
+                values = np.array(getattr(self, name))
+                if values.shape != (records,):
+                    raise InvalidInput(f"expected {name} of {records} records, got shape {values.shape}.")
+                object.__setattr__(self, name, read_only(values))
+        if not bool(np.isin(self.labels, np.asarray(self.classes)).all()):
+            raise InvalidInput("expected every label to be one of classes.")
         object.__setattr__(self, "features", read_only(features))
         for name in ("low", "high"):
             bound = checks.finite_numbers(name, getattr(self, name))
@@ -99,11 +106,14 @@ class PublicData:
         InvalidInput
             There are more than two classes.
         """
-        return _signs(self)
+        if len(self.classes) != 2:
+            raise InvalidInput(f"expected records of two classes, got {len(self.classes)} classes.")
+        return np.where(self.labels == self.classes[1], 1.0, -1.0)
 
     def take(self, records: IntArray) -> PublicData:
         """Return the records with these positions, in this order."""
-        return _taken(self, records, features=self.features[records])
+        people = None if self.people is None else self.people[records]
+        return replace(self, features=self.features[records], labels=self.labels[records], people=people)
 
     def split(self, share: float, rng: np.random.Generator) -> tuple[PublicData, PublicData]:
         """Return two parts at random, the first with about ``share`` (strictly within 0 and 1) of the people.
@@ -111,95 +121,16 @@ class PublicData:
         All records of one person go into the same part, and every class into both parts in about the same
         proportion where every person has one record. A part that would be empty is refused.
         """
-        if self.people is not None:
-            return _two_parts(self, _drawn(self.people, share, rng))
-        chosen = np.zeros(len(self), dtype=np.bool_)
-        for label in self.classes:
-            members = np.flatnonzero(self.labels == label)
-            chosen[members] = _drawn(members, share, rng)
-        return _two_parts(self, chosen)
-
-
-@dataclass(frozen=True, eq=False)
-class PublicTable:
-    """Records that are public, as a table: numbers, texts and gaps.
-
-    Parameters
-    ----------
-    frame
-        One row per record; a column of texts is a category.
-    labels, classes, name, source, people
-        As for :class:`PublicData`, of two classes.
-
-    Examples
-    --------
-    >>> import polars as pl
-    >>> table = PublicTable(pl.DataFrame({"job": ["baker", None]}), ["no", "yes"], classes=("no", "yes"),
-    ...                     name="two", source="made up")
-    >>> len(table), table.signs.tolist()
-    (2, [-1.0, 1.0])
-    """
-
-    frame: pl.DataFrame
-    labels: np.ndarray[Any, Any]
-    classes: tuple[Any, Any]
-    name: str
-    source: str
-    people: np.ndarray[Any, Any] | None = None
-
-    def __post_init__(self) -> None:
-        import polars as pl
-
-        if not isinstance(self.frame, pl.DataFrame) or 0 in self.frame.shape:
-            raise InvalidInput("expected a polars frame with records and columns.")
-        _store(self, self.frame.height)
-        _signs(self)  # refuses more than two classes
-
-    def __len__(self) -> int:
-        return int(self.frame.height)
-
-    @property
-    def signs(self) -> FloatArray:
-        """Labels as -1 and +1, as the paper writes them."""
-        return _signs(self)
-
-    def take(self, records: IntArray) -> PublicTable:
-        """Return the records with these positions, in this order."""
-        return _taken(self, records, frame=self.frame[records])
-
-    def split(self, share: float, rng: np.random.Generator) -> tuple[PublicTable, PublicTable]:
-        """Return two parts at random, the first with about ``share`` of the people."""
-        people = np.arange(len(self)) if self.people is None else self.people
-        return _two_parts(self, _drawn(people, share, rng))
-
-
-_Data = TypeVar("_Data", PublicData, PublicTable)
-
-
-def _store(data: PublicData | PublicTable, records: int) -> None:
-    """Check and store labels, classes and people."""
-    if len(data.classes) < 2 or len(set(data.classes)) < len(data.classes):
-        raise InvalidInput("expected two or more different classes, of two the negative one first.")
-    object.__setattr__(data, "classes", tuple(data.classes))
-    for name in ("labels", "people"):
-        if getattr(data, name) is not None:
-            values = np.array(getattr(data, name))
-            if values.shape != (records,):
-                raise InvalidInput(f"expected {name} of {records} records, got shape {values.shape}.")
-            object.__setattr__(data, name, read_only(values))
-    if not bool(np.isin(data.labels, np.asarray(data.classes)).all()):
-        raise InvalidInput("expected every label to be one of classes.")
-
-
-def _signs(data: PublicData | PublicTable) -> FloatArray:
-    if len(data.classes) != 2:
-        raise InvalidInput(f"expected records of two classes, got {len(data.classes)} classes.")
-    return np.where(data.labels == data.classes[1], 1.0, -1.0)
-
-
-def _taken(data: _Data, records: IntArray, **columns: Any) -> _Data:
-    people = None if data.people is None else data.people[records]
-    return replace(data, labels=data.labels[records], people=people, **columns)
+        if self.people is None:
+            chosen = np.zeros(len(self), dtype=np.bool_)
+            for label in self.classes:
+                members = np.flatnonzero(self.labels == label)
+                chosen[members] = _drawn(members, share, rng)
+        else:
+            chosen = _drawn(self.people, share, rng)
+        if not chosen.any() or chosen.all():
+            raise InvalidInput(f"expected a share that leaves records on both sides of {len(self)}.")
+        return self.take(np.flatnonzero(chosen)), self.take(np.flatnonzero(~chosen))
 
 
 def _drawn(people: np.ndarray[Any, Any], share: float, rng: np.random.Generator) -> BoolArray:
@@ -209,12 +140,6 @@ def _drawn(people: np.ndarray[Any, Any], share: float, rng: np.random.Generator)
     share = checks.strictly_between("share", share, 0.0, 1.0)
     picked[rng.permutation(names.size)[: round(share * names.size)]] = True
     return np.asarray(picked[owner])
-
-
-def _two_parts(data: _Data, chosen: BoolArray) -> tuple[_Data, _Data]:
-    if not chosen.any() or chosen.all():
-        raise InvalidInput(f"expected a share that leaves records on both sides of {len(data)}.")
-    return data.take(np.flatnonzero(chosen)), data.take(np.flatnonzero(~chosen))
 
 
 def standard_bounds(pilot: PublicData, spread: float = SPREAD) -> tuple[FloatArray, FloatArray]:

@@ -1,17 +1,14 @@
-"""Drawn public records: a linear boundary, a logistic model, a table like a census."""
+"""Drawn public records: a linear boundary, and a logistic model."""
 
 from __future__ import annotations
 
 import numpy as np
-import polars as pl
 
 from dpmarket import checks
 from dpmarket.arrays import FloatArray, IntArray
-from dpmarket.datasets.public_data import PublicData, PublicTable
+from dpmarket.datasets.public_data import PublicData
 from dpmarket.errors import InvalidInput
 
-_CENSUS_LEVELS = (9, 16, 7, 15, 6, 5, 2, 42)
-_CENSUS_NUMBERS = 6
 _SPREAD = 3.0  # standard deviations of a feature that its public bounds cover on either side
 
 
@@ -119,53 +116,3 @@ def _drawn(name: str, x: FloatArray, labels: IntArray) -> PublicData:
     bound = np.full(x.shape[1], _SPREAD)
     named = f"{name} {len(x)} x {x.shape[1]}"
     return PublicData(x, labels, (-1, 1), -bound, bound, named, f"dpmarket.datasets.{name}")
-
-
-def census(records: int, rng: np.random.Generator, positive: float = 0.25) -> PublicTable:
-    """Draw a table like that of a census: eight categories with 102 levels, six numbers, all related.
-
-    Parameters
-    ----------
-    records
-        How many, at least 2.
-    rng
-        Source of randomness, also for the population.
-    positive
-        About which share of records has the second class, strictly between 0 and 1.
-
-    Returns
-    -------
-    PublicTable
-        Classes "no" and "yes", both present. Some levels are rare.
-
-    Examples
-    --------
-    >>> table = census(500, np.random.default_rng(0))
-    >>> table.frame.shape, table.classes
-    ((500, 14), ('no', 'yes'))
-    """
-    records = checks.whole("records", records, minimum=2)
-    positive = checks.strictly_between("positive", positive, 0.0, 1.0)
-    hidden = rng.standard_normal((records, 3))
-    margin = np.zeros(records)
-    columns: dict[str, object] = {}
-    for number, levels in enumerate(_CENSUS_LEVELS):
-        shares = rng.dirichlet(np.full(levels, 0.6)) + 1e-9
-        odds = np.exp(np.log(shares) + 0.7 * hidden @ rng.standard_normal((3, levels)))
-        steps = np.cumsum(odds / odds.sum(axis=1, keepdims=True), axis=1)
-        level = np.minimum((steps < rng.random((records, 1))).sum(axis=1), levels - 1)
-        margin += 0.9 * rng.standard_normal(levels)[level]
-        columns[f"category {number}"] = [f"level {place}" for place in level]
-    for number in range(_CENSUS_NUMBERS):
-        values = rng.standard_normal(records) + 0.5 * hidden @ rng.standard_normal(3)
-        margin += 0.5 * rng.standard_normal() * values
-        columns[f"number {number}"] = values
-    labels = rng.logistic(size=records) < margin - np.quantile(margin, 1.0 - positive)
-    labels[:2] = (False, True)  # both classes, always
-    return PublicTable(
-        frame=pl.DataFrame(columns),
-        labels=np.where(labels, "yes", "no"),
-        classes=("no", "yes"),
-        name=f"census {records}",
-        source="dpmarket.datasets.census",
-    )
