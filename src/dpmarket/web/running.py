@@ -12,15 +12,18 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta
+from multiprocessing import get_context
+from multiprocessing.context import SpawnProcess
 from typing import TYPE_CHECKING, Any
 
 from dpmarket.campaign.database import Market
 from dpmarket.campaign.hooks import KIND, enter_hooks
 from dpmarket.campaign.mail import enter_mails
+from dpmarket.campaign.views import job_counts
 from dpmarket.campaign.worker import Methods, forget, tidy, work
 from dpmarket.errors import FileProblem
 from dpmarket.web.folder import opened
-from dpmarket.web.logs import log_event
+from dpmarket.web.logs import log_event, log_to
 from dpmarket.web.methods import methods_of
 from dpmarket.web.settings import Settings
 from dpmarket.web.smtp import check_smtp
@@ -32,8 +35,11 @@ _PAUSE = 1.0  # seconds between a worker's rounds
 _NOW_PAUSE = 0.1
 _WORK, _LONG = ("certify",), ("report", "forecast")  # nobody's certificate waits for the second
 _HOUR, _MAILS = 3600.0, 20.0
+_OPEN = ("waiting", "running")  # of jobs, the second perhaps by a worker that died
+_LONG_SECONDS = 20.0
 _WORKER_SECONDS = 60.0  # for a worker that is asked to stop, and may be training
 _WORKER = "from dpmarket.cli import main; main()"
+_Duty = tuple[str, tuple[str, ...], float]  # a lane, kinds of jobs, seconds between its rounds
 
 
 def _start(name: str, target: Callable[..., Any], *args: Any) -> threading.Thread:
@@ -80,28 +86,31 @@ def serving(market: Market, settings: Settings) -> Iterator[tuple[str, Metrics]]
 def working(market: Market, settings: Settings, pause: float = 0.05) -> Iterator[None]:
     """Have a worker in a thread of this process; for a ``with`` block."""
     stopped = threading.Event()
-    thread = _start("worker", run_worker, market, settings, stopped.is_set, pause)
+    threads = [
+        _start("worker", run_worker, market, settings, stopped.is_set, pause),
+        _start("long", _run_duty, market, methods_of(settings), ("work", _LONG, pause), stopped.is_set),
+    ]
     try:
         yield
     finally:
         stopped.set()
-        thread.join(120.0)
+        for thread in threads:
+            thread.join(120.0)
 
 
 def run_worker(
     market: Market, settings: Settings, stopped: Callable[[], bool], pause: float = _PAUSE
 ) -> None:
-    """Do what is due, again and again, until it is to stop; a job that was begun is ended first.
+    """Do what is due but reports and forecasts, again and again; a job that was begun is ended first.
 
     Each lane has a thread: a person waits for a key or a document however long a training takes, and a slow
     mail server holds no job up.
     """
     methods = methods_of(settings)
-    duties: list[tuple[str, tuple[str, ...], float]] = [
+    duties: list[_Duty] = [
         ("now", ("key", "unseal"), min(pause, _NOW_PAUSE)),
         ("mail", tuple(name for name in methods.others if name not in (*_WORK, *_LONG)), pause),
         ("hook", (KIND,), pause),
-        ("work", _LONG, pause),
     ]
     threads = [_start(duty[0], _run_duty, market, methods, duty, stopped) for duty in duties]
     short = replace(methods, others={name: methods.others[name] for name in _WORK})
@@ -128,9 +137,7 @@ def days_of(number: float | None) -> timedelta | None:
     return None if number is None else timedelta(days=number)
 
 
-def _run_duty(
-    market: Market, methods: Methods, duty: tuple[str, tuple[str, ...], float], stopped: Callable[[], bool]
-) -> None:
+def _run_duty(market: Market, methods: Methods, duty: _Duty, stopped: Callable[[], bool]) -> None:
     lane, kinds, pause = duty
     while not stopped():
         with _going_on():
@@ -138,9 +145,11 @@ def _run_duty(
         _rest(stopped, pause)
 
 
-def _work(market: Market, methods: Methods, lane: str, kinds: tuple[str, ...] | None = None) -> None:
-    for job in work(market, methods, (lane,), kinds):
+def _work(market: Market, methods: Methods, lane: str, kinds: tuple[str, ...] | None = None) -> int:
+    done = work(market, methods, (lane,), kinds)
+    for job in done:
         log_event("job", kind=job.kind, attempts=job.attempts)
+    return len(done)
 
 
 @contextlib.contextmanager
@@ -246,17 +255,49 @@ def _keep_worker(settings: Settings, stopped: threading.Event) -> None:
 
 def run_worker_process(settings: Settings, beside: int | None) -> None:
     """Work until a signal says to stop, or the process that this one was started beside is gone."""
-    asked = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: asked.set())
-
-    def stopped() -> bool:
-        return asked.is_set() or (beside is not None and os.getppid() != beside)
-
+    stopped = _asked_to_stop(beside)
     check_smtp(settings)
     with opened(settings) as market, held_open(market):
         log_event("working")
+        thread = _start("long", _keep_long, market, settings, stopped)
         run_worker(market, settings, stopped)
+        thread.join(_WORKER_SECONDS)
+
+
+def _asked_to_stop(beside: int | None) -> Callable[[], bool]:
+    asked = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: asked.set())
+    return lambda: asked.is_set() or (beside is not None and os.getppid() != beside)
+
+
+def _keep_long(market: Market, settings: Settings, stopped: Callable[[], bool]) -> None:
+    """Have a process for reports and forecasts while some wait: it needs figures, which a worker does not."""
+    child: SpawnProcess | None = None
+    while not stopped():
+        with _going_on():
+            if child is None or not child.is_alive():
+                with market.look() as c:
+                    waiting = [kind for kind, state in job_counts(c) if kind in _LONG and state in _OPEN]
+                if waiting:
+                    child = get_context("spawn").Process(target=_run_long, args=(settings, os.getpid()))
+                    child.start()
+        _rest(stopped, _PAUSE)
+    if child is not None:
+        child.terminate()
+        child.join()
+
+
+def _run_long(settings: Settings, beside: int) -> None:
+    """Make reports and forecasts until none has come for a while: the memory is given back."""
+    log_to()
+    stopped, last = _asked_to_stop(beside), time.monotonic()
+    with opened(settings) as market:
+        while not stopped() and time.monotonic() - last < _LONG_SECONDS:
+            with _going_on():
+                if _work(market, methods_of(settings), "work", _LONG):
+                    last = time.monotonic()
+            _rest(stopped, _PAUSE)
 
 
 def _wait_for(condition: Callable[[], bool], seconds: float) -> None:

@@ -13,12 +13,8 @@ import secrets
 from typing import Annotated, Any
 from urllib.parse import urlencode, urlsplit
 
-import httpx
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import RedirectResponse
-from joserfc import jwt
-from joserfc.errors import JoseError
-from joserfc.jwk import KeySet
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from dpmarket.campaign.access import sign_in_by_name
@@ -99,6 +95,11 @@ def finish(
 
 def _names(settings: Settings, code: str, *, nonce: str, verifier: str) -> list[str]:
     """Return the names that the provider's signed answer gives: its subject, and a verified address."""
+    import httpx  # these load many modules, which services without a provider do without
+    from joserfc import jwt
+    from joserfc.errors import JoseError
+    from joserfc.jwk import KeySet
+
     metadata = _metadata(_issuer(settings))
     try:
         secret = settings.oidc_client_secret.get_secret_value()
@@ -139,6 +140,8 @@ def _issuer(settings: Settings) -> str:
 @functools.lru_cache(maxsize=4)
 def _metadata(issuer: str) -> dict[str, Any]:
     """Return what the provider says about itself; it must be the one that was asked."""
+    import httpx
+
     try:
         found = dict(_get(f"{issuer}/.well-known/openid-configuration"))
         places = [found[name] for name in ("authorization_endpoint", "token_endpoint", "jwks_uri")]
@@ -153,4 +156,6 @@ def _metadata(issuer: str) -> dict[str, Any]:
 
 
 def _get(url: str) -> Any:
+    import httpx
+
     return httpx.get(url, timeout=_WAIT).raise_for_status().json()
