@@ -8,6 +8,7 @@ computed outside of the transaction.
 from __future__ import annotations
 
 import inspect
+import typing
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -21,9 +22,8 @@ from dpmarket.campaign import hooks, jobs, mail, views  # noqa: F401  some have 
 from dpmarket.campaign.access import Member, list_members
 from dpmarket.campaign.acts import ACTS, Act, Caller, Id, Number, shown_id
 from dpmarket.campaign.bank_file import FORMATS, BankAccount, Payment, bank_format
-from dpmarket.campaign.consent import ConsentPage
 from dpmarket.campaign.opening import draft_of, opening_of
-from dpmarket.campaign.oversight import Deed, deeds_after
+from dpmarket.campaign.oversight import deeds_after
 from dpmarket.campaign.panel import show_secret
 from dpmarket.campaign.payouts import Payout, payout_lines
 from dpmarket.campaign.rules.encoding import encode_record
@@ -223,16 +223,19 @@ def _endpoint(entry: Act) -> Callable[..., Response]:
     if entry.of_campaign:
         parts["campaign"] = CampaignId
     defaults = {} if needed else {"body": Depends(body_type) if not body_type.model_fields else body_type()}
-    only, empty = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.empty
-    signature = inspect.Signature(
-        [
-            inspect.Parameter(name, only, annotation=kind, default=defaults.get(name, empty))
-            for name, kind in parts.items()
-        ]
-    )
-    endpoint.__signature__ = signature  # type: ignore[attr-defined]
+    _take(endpoint, parts, defaults)
     endpoint.__name__, endpoint.__doc__ = entry.name, inspect.getdoc(entry.function)
     return endpoint
+
+
+def _take(endpoint: Callable[..., Any], parts: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
+    """Say what an endpoint takes from a request, by name."""
+    only, empty = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.empty
+    parameters = [
+        inspect.Parameter(name, only, annotation=kind, default=defaults.get(name, empty))
+        for name, kind in parts.items()
+    ]
+    endpoint.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
 
 
 def _role_of(entry: Act) -> Callable[..., Caller]:
@@ -270,38 +273,54 @@ for _entry in served_acts().values():
 # --- views -----------------------------------------------------------------------------------------
 
 
-@router.get("/me/consent", tags=["seller"])
-def show_consent(caller: AnyCaller, service: TheService, language: Language = "en") -> ConsentPage:
-    """Return the page that a seller agrees to by its digest."""
-    return service.look(views.show_consent, caller, language)
+_ASKED = {"campaign": CampaignId, "after": After, "language": Language}
 
 
-@router.get("/me/menu", tags=["seller"])
-def show_menu(caller: AnyCaller, service: TheService) -> list[views.MenuLine]:
-    """Return the menu, with a reservation only: nobody chooses in vain."""
-    return service.look(views.show_menu, caller, service.now)
+def _serve(path: str, view: Callable[..., Any], tag: str) -> None:
+    """Add the route of a view: what it takes beside the caller is asked for, or known here."""
+    takes = list(inspect.signature(view).parameters)[2:]
+    asked = {name: _ASKED[name] for name in takes if name in _ASKED}
+    defaults = {"after": 0, "language": "en"}
+    known: dict[str, Any] = {}
+    if "{campaign}" not in path and asked.pop("campaign", None):
+        known["campaign"] = None  # of all campaigns
 
+    def show(caller: Caller, service: Service, **parts: Any) -> Any:
+        own = {"now": service.now, "terms": service.market.terms}
+        of_service = {name: own[name] for name in takes if name in own}
+        with service.market.look() as c:
+            found = view(c, caller, **known, **of_service, **parts)
+        return _json(found) if isinstance(found, str) else found
 
-def _seller_route(view: Callable[..., Any]) -> Callable[..., Any]:
-    def show(caller: AnyCaller, service: TheService) -> Any:
-        return service.look(view, caller)
-
-    return show
-
-
-for _path, _view, _model in (
-    ("", views.show_participation, views.MyParticipation),
-    ("/limits", views.show_limits, views.MyLimits),
-    ("/events", views.show_history, list[views.MyEvent]),
-):
+    _take(show, {"caller": AnyCaller, "service": TheService, **asked}, defaults)
+    answer = typing.get_type_hints(view)["return"]
     router.add_api_route(
-        f"/me{_path}",
-        _seller_route(_view),
-        response_model=_model,
-        description=inspect.getdoc(_view),
-        tags=["seller"],
-        name=_view.__name__,
+        path,
+        show,
+        response_model=None if answer is str else answer,
+        responses=_answers(_JSON) if answer is str else None,
+        description=(inspect.getdoc(view) or "").split("\n")[0],
+        tags=[tag],
+        name=view.__name__,
     )
+
+
+for _path, _view, _tag in (
+    ("/me/consent", views.show_consent, "seller"),
+    ("/me/menu", views.show_menu, "seller"),
+    ("/me", views.show_participation, "seller"),
+    ("/me/limits", views.show_limits, "seller"),
+    ("/me/events", views.show_history, "seller"),
+    ("/campaigns/{campaign}", views.show_campaign, "campaigns"),
+    ("/campaigns/{campaign}/rules", views.show_rules, "campaigns"),
+    ("/campaigns/{campaign}/sums", views.show_sums, "campaigns"),
+    ("/campaigns/{campaign}/money", views.show_money, "campaigns"),
+    ("/campaigns/{campaign}/events", views.list_events, "campaigns"),
+    ("/campaigns/{campaign}/deeds", deeds_after, "campaigns"),
+    ("/deeds", deeds_after, "members"),
+    ("/webhooks", hooks.list_webhooks, "members"),
+):
+    _serve(_path, _view, _tag)
 
 
 @router.get("/me/receipt", tags=["seller"], responses=_answers(_JSON))
@@ -318,38 +337,6 @@ def list_campaigns(caller: AnyCaller, service: TheService) -> list[views.ShownCa
     if caller.participation is not None:
         raise nothing()
     return service.look(views.list_campaigns, caller)
-
-
-@router.get("/campaigns/{campaign}", tags=["campaigns"])
-def show_campaign(campaign: CampaignId, caller: AnyCaller, service: TheService) -> views.ShownCampaign:
-    """Return a campaign to its sellers and to members with a role in it."""
-    return service.look(views.show_campaign, caller, campaign)
-
-
-@router.get("/campaigns/{campaign}/rules", tags=["campaigns"], responses=_answers(_JSON))
-def show_rules(campaign: CampaignId, caller: AnyCaller, service: TheService) -> Response:
-    """Return the rules: what is bought, at which prices, and which records are asked for."""
-    return _json(service.look(views.show_rules, caller, campaign))
-
-
-@router.get("/campaigns/{campaign}/sums", tags=["campaigns"])
-def show_sums(campaign: CampaignId, caller: AnyCaller, service: TheService) -> views.Sums:
-    """Return what a campaign has come to, in whole batches, to its buyer or an auditor."""
-    return service.look(views.show_sums, caller, campaign, service.market.terms)
-
-
-@router.get("/campaigns/{campaign}/money", tags=["campaigns"])
-def show_money(campaign: CampaignId, caller: AnyCaller, service: TheService) -> views.Money:
-    """Return what came in and went out."""
-    return service.look(views.show_money, caller, campaign)
-
-
-@router.get("/campaigns/{campaign}/events", tags=["campaigns"])
-def list_events(
-    campaign: CampaignId, caller: AnyCaller, service: TheService, after: After = 0
-) -> list[views.Event]:
-    """Return a campaign's own events, without those of its sellers."""
-    return service.look(views.list_events, caller, campaign, after)
 
 
 @dataclass(frozen=True)
@@ -524,26 +511,6 @@ def show_members(caller: AnyCaller, service: TheService) -> list[Member]:
     """Return all members with their roles, to an operator."""
     service.need(caller, ("operator",), None)
     return service.look(list_members, service.now)
-
-
-@router.get("/webhooks", tags=["members"])
-def show_webhooks(caller: AnyCaller, service: TheService) -> list[hooks.Webhook]:
-    """Return all webhooks, without their secrets, to an operator."""
-    return service.look(hooks.list_webhooks, caller)
-
-
-@router.get("/deeds", tags=["members"])
-def show_deeds(caller: AnyCaller, service: TheService, after: After = 0) -> list[Deed]:
-    """Return acts of members, of all campaigns and the oldest first, to an operator or auditor."""
-    return service.look(deeds_after, caller, None, after)
-
-
-@router.get("/campaigns/{campaign}/deeds", tags=["campaigns"])
-def show_campaign_deeds(
-    campaign: CampaignId, caller: AnyCaller, service: TheService, after: After = 0
-) -> list[Deed]:
-    """Return acts of members on a campaign, the oldest first, to an operator or auditor."""
-    return service.look(deeds_after, caller, campaign, after)
 
 
 class Health(pydantic.BaseModel):

@@ -25,7 +25,6 @@ from dpmarket.campaign.campaigns import ENDED
 from dpmarket.campaign.checks import books
 from dpmarket.campaign.forecasts import forecast_of
 from dpmarket.campaign.oversight import deeds_after
-from dpmarket.campaign.rules.meaning import chance_of, epsilon_shown, guess_percent
 from dpmarket.campaign.rules.rules_file import rules_from
 from dpmarket.campaign.times import moment_of
 from dpmarket.campaign.transaction import nothing
@@ -205,7 +204,7 @@ def report(campaign: CampaignId, visit: Visited) -> Response:
         content = views.show_document(c, visit.caller, campaign, "certificate")
         made = views.has_report(c, campaign)
     shown = {"campaign": found, "sums": sums, "checks": verify(content).checks, "made": made}
-    return visit.page("campaign_report", shown | _most(found))
+    return visit.page("campaign_report", shown)
 
 
 @router.get("/campaigns/{campaign}/report.html")
@@ -230,13 +229,6 @@ def file(campaign: CampaignId, name: str, visit: Visited) -> Response:
 
 
 # --- parts -----------------------------------------------------------------------------------------
-
-
-def _most(found: views.ShownCampaign) -> dict[str, Any]:
-    """Return the largest epsilon of a campaign as pages write it."""
-    ceiling, delta = found.ceiling or 0.0, found.delta
-    percent = guess_percent(ceiling, delta)
-    return {"ceiling": epsilon_shown(ceiling), "percent": percent, "chance": chance_of(delta or None)}
 
 
 def _dashboard(visit: Visit, campaign: int, warning: str | None = None) -> Response:
@@ -271,7 +263,7 @@ def _dashboard(visit: Visit, campaign: int, warning: str | None = None) -> Respo
         "ended": found.state in ENDED,
         "panel": _seen(lambda: links_of(visit.service, caller, campaign)),
     }
-    return visit.page("campaign", shown | _most(found), status=200 if warning is None else 409)
+    return visit.page("campaign", shown, status=200 if warning is None else 409)
 
 
 def _seen(show: Any) -> Any:

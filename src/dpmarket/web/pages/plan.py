@@ -9,9 +9,9 @@ from fractions import Fraction
 
 import numpy as np
 
+from dpmarket.campaign.campaigns import Opening
 from dpmarket.campaign.log import canonical
 from dpmarket.campaign.opening import opening_of
-from dpmarket.campaign.rules.meaning import chance_of, epsilon_shown, guess_percent
 from dpmarket.campaign.rules.pricing import expected_error, guessing_error, prospect_for, terms_of
 from dpmarket.campaign.rules.rules_file import Rules, rules_from
 from dpmarket.errors import DpmarketError
@@ -32,14 +32,9 @@ class Planned:
     """A plan beside the form."""
 
     lines: tuple[Line, ...]
-    escrow: int
-    largest: int | None
-    ceiling: float
-    percent: int
-    chance: int | None
-    share: float | None
-    problem: str | None
-    warning: str | None
+    opening: Opening | None = None
+    share: float | None = None
+    problem: str | None = None
 
 
 def planned(rules: Rules) -> Planned:
@@ -68,16 +63,10 @@ def _planned(text: str) -> Planned:
         for name, factor in (("half", 0.5), ("this", 1.0), ("double", 2.0))
         if (line := _line(rules, name, factor)) is not None
     )
-    chance = chance_of(rules.objective.delta)
     try:
-        opening = opening_of(rules)
+        return Planned(lines, opening_of(rules), _share_of_guessing(rules))
     except DpmarketError as problem:
-        return Planned(lines, 0, None, 0.0, 50, chance, None, str(problem), None)
-    ceiling = opening.ceiling
-    percent = guess_percent(ceiling, rules.objective.delta)
-    largest, warning = opening.largest, opening.warning
-    shown, share = epsilon_shown(ceiling), _share_of_guessing(rules)
-    return Planned(lines, opening.escrow, largest, shown, percent, chance, share, None, warning)
+        return Planned(lines, problem=str(problem))
 
 
 def _share_of_guessing(rules: Rules) -> float | None:

@@ -11,14 +11,7 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from dpmarket.campaign import schema, views
 from dpmarket.campaign.acts import ACTS, Caller
 from dpmarket.campaign.rules.encoding import encode_record
-from dpmarket.campaign.rules.meaning import (
-    REFERENCE,
-    chance_of,
-    cost_of,
-    epsilon_left,
-    epsilon_shown,
-    guess_percent,
-)
+from dpmarket.campaign.rules.meaning import REFERENCE, chance_of, cost_of, epsilon_shown, guess_percent
 from dpmarket.campaign.rules.rules_file import Rules, rules_from
 from dpmarket.campaign.transaction import nothing
 from dpmarket.certificates import verify
@@ -117,7 +110,6 @@ def consent(view: Viewed) -> Response:
         roles = views.list_roles(c, caller)
         limits = views.show_limits(c, caller)
         found = views.show_campaign(c, caller, view.me.campaign)
-    ceiling = view.me.ceiling or 0.0
     values = {
         "consent": shown,
         "paragraphs": _paragraphs(shown.text),
@@ -125,10 +117,7 @@ def consent(view: Viewed) -> Response:
         "roles": roles,
         "fields": fields_of_form(view.rules, language),
         "wanted": wanted_of(view.rules),
-        "ceiling": epsilon_shown(ceiling),
-        "percent": guess_percent(ceiling, view.rules.objective.delta),
         "limit": limits.limit,
-        "limit_percent": guess_percent(limits.limit or 0.0),
         "contact": view.service.settings.contact,
         "campaign": found,
         "open": view.situation == "invited",
@@ -143,17 +132,13 @@ def history(view: Viewed) -> Response:
         events = [(one.at, one.kind.replace(" ", "_")) for one in views.show_history(c, view.caller)]
         limits = views.show_limits(c, view.caller)
     known = [(at, kind if view.texts.has(f"event.{kind}") else "other") for at, kind in events]
-    return view.page("history", {"events": known, "limits": limits, "shown": epsilon_shown})
+    return view.page("history", {"events": known, "limits": limits})
 
 
 @router.get("/statement")
 def statement(view: Viewed) -> Response:
     """Show what campaigns hold and have used of a seller's limit."""
-    limits = view.service.look(views.show_limits, view.caller)
-    left = None if limits.left is None else epsilon_left(limits.left)
-    percent = None if limits.limit is None else guess_percent(limits.limit)
-    values = {"limits": limits, "shown": epsilon_shown, "left": left, "percent": percent}
-    return view.page("statement", values)
+    return view.page("statement", {"limits": view.service.look(views.show_limits, view.caller)})
 
 
 @router.get("/withdraw")
