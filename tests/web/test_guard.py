@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from dpmarket.web import server
+from dpmarket.web import running
 from dpmarket.web.folder import new_member
 from support.shop import body_of
 
@@ -118,7 +118,7 @@ def test_a_session_ends_after_twelve_hours_and_a_link_after_a_week(shop):
 
 
 def test_a_connection_that_sends_no_whole_head_is_closed_and_others_are_kept(shop, monkeypatch):
-    monkeypatch.setattr(server, "HEAD_SECONDS", 0.5)
+    monkeypatch.setattr(running, "HEAD_SECONDS", 0.5)
     place = ("127.0.0.1", int(shop.url.rsplit(":", 1)[1]))
     whole = f"GET /healthz HTTP/1.1\r\nHost: {place[0]}\r\n\r\n".encode()
     with socket.create_connection(place) as silent, socket.create_connection(place) as slow:

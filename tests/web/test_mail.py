@@ -15,9 +15,9 @@ from dpmarket.campaign.mail import KINDS, enter_mails
 from dpmarket.campaign.views import job_counts
 from dpmarket.campaign.worker import work
 from dpmarket.errors import FileProblem
-from dpmarket.web.methods import methods_of
 from dpmarket.web.settings import Settings
 from dpmarket.web.smtp import check_smtp
+from dpmarket.web.worker import methods_of
 from support.shop import SOLD, Clock, open_shop
 
 

@@ -138,7 +138,7 @@ def test_answers_do_not_wait_for_more_to_send():
     """Without TCP_NODELAY every answer would wait 40 ms; asyncio sets it where the protocol is named."""
     import socket
 
-    from dpmarket.web.server import listening
+    from dpmarket.web.running import listening
 
     taken = listening("127.0.0.1", 0)
     with taken, socket.create_connection(taken.getsockname()), taken.accept()[0] as accepted:

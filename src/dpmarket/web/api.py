@@ -18,7 +18,7 @@ import pydantic
 from fastapi import APIRouter, Depends, Header, Path, Query, Response
 from pydantic import AfterValidator, AwareDatetime, Field, StringConstraints
 
-from dpmarket.campaign import hooks, jobs, mail, views  # noqa: F401  some have acts to serve
+from dpmarket.campaign import forecasts, hooks, jobs, mail, views  # noqa: F401  some have acts to serve
 from dpmarket.campaign.access import Member, list_members
 from dpmarket.campaign.acts import ACTS, Act, Caller, Id, Number, shown_id
 from dpmarket.campaign.bank_file import FORMATS, BankAccount, Payment, bank_format
@@ -31,9 +31,8 @@ from dpmarket.campaign.rules.rules_file import check_rules, rules_from
 from dpmarket.campaign.transaction import nothing
 from dpmarket.campaign.unseal import await_key, unsealed_document, unsealed_payees
 from dpmarket.errors import FileProblem, InvalidInput, MarketRefusal
-from dpmarket.web.auth import AnyCaller, TheService
 from dpmarket.web.problems import WrongRules, documented
-from dpmarket.web.service import Service
+from dpmarket.web.service import AnyCaller, Service, TheService
 
 _KEY = "At least 16 random characters. The same key with the same request is done once and answered again."
 Key = Annotated[str, Header(alias="Idempotency-Key", min_length=16, max_length=200, description=_KEY)]

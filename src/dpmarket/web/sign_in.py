@@ -6,6 +6,7 @@ signs in once, a seller's as often as the seller comes back.
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request, Response
@@ -13,10 +14,9 @@ from fastapi.responses import HTMLResponse
 
 from dpmarket.campaign.access import ask_for_link, caller_of, revoke_token, sign_in, sign_in_by_name
 from dpmarket.campaign.sellers import stop_mails
-from dpmarket.web.auth import COOKIE, SESSION, TheService, session, start_session
 from dpmarket.web.pages.forms import Sent
 from dpmarket.web.pages.rendering import page, see
-from dpmarket.web.service import Service
+from dpmarket.web.service import COOKIE, SESSION, Service, TheService, keep_cookie, session, start_session
 from dpmarket.web.single_sign_on import named_by_proxy
 
 router = APIRouter(include_in_schema=False)
@@ -33,7 +33,7 @@ def door(request: Request, service: TheService) -> HTMLResponse:
 @router.post("/login")
 def ask(request: Request, form: Sent, service: TheService) -> Response:
     """Sign in whom a trusted proxy names, or mail a link; the answer is the same for every address."""
-    _limit(request, service)
+    service.limit_sign_in(request)
     name = named_by_proxy(request, service.settings)
     if form.text("how") == "proxy" and name is not None:
         return start_session(service.market.transact(lambda tx: sign_in_by_name(tx, [name], SESSION)))
@@ -55,7 +55,7 @@ def button(token: Token, request: Request) -> HTMLResponse:
 @router.post("/login/{token}")
 def enter(token: Token, request: Request, service: TheService) -> Response:
     """Sign a seller or a member in."""
-    _limit(request, service)
+    service.limit_sign_in(request)
     kind = "invitation" if request.url.path.startswith("/i/") else "login"
     return start_session(service.market.transact(lambda tx: sign_in(tx, token, kind, SESSION)))
 
@@ -63,7 +63,7 @@ def enter(token: Token, request: Request, service: TheService) -> Response:
 @router.post("/stop/{token}")
 def stop(token: Token, request: Request, service: TheService) -> Response:
     """End mails to a seller; mail programs press this button by themselves (RFC 8058)."""
-    _limit(request, service)
+    service.limit_sign_in(request)
     service.market.transact(lambda tx: stop_mails(tx, caller_of(tx.c, token, ("invitation",), tx.now)))
     return page(request, "signed_out", stopped=True)
 
@@ -80,7 +80,7 @@ def sign_out(request: Request, service: TheService) -> Response:
     token = request.cookies.get(COOKIE, "")
     service.market.transact(lambda tx: revoke_token(tx, token))
     answer = page(request, "signed_out", stopped=False)
-    answer.delete_cookie(COOKIE, path="/", secure=True, httponly=True, samesite="lax")
+    keep_cookie(answer, COOKIE, "", timedelta(0))
     return answer
 
 
@@ -92,7 +92,3 @@ def _door(request: Request, service: Service, *, asked: bool = False) -> HTMLRes
         "mails": settings.smtp_url is not None,
     }
     return page(request, "door", asked=asked, **ways)
-
-
-def _limit(request: Request, service: Service) -> None:
-    service.limit_sign_in(request.client.host if request.client else "")

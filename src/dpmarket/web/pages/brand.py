@@ -11,7 +11,7 @@ from fastapi import APIRouter, Request, Response
 
 from dpmarket.campaign.transaction import nothing
 from dpmarket.errors import FileProblem
-from dpmarket.web.auth import TheService
+from dpmarket.web.service import TheService
 from dpmarket.web.settings import Settings
 
 router = APIRouter(include_in_schema=False)

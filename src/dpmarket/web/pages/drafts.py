@@ -90,7 +90,7 @@ def _draft(visit: Visit, campaign: int) -> views.ShownCampaign:
 def _take(visit: Visit, form: Form, campaign: int | None) -> Response:
     typed = form.typed()
     try:
-        data = fields.with_numbers(form, fields.rules_data(form))
+        data = fields.rules_data(form)
         plan = planned(check_rules(data))
         if form.text("act") != "draft":
             return _form(visit, typed, plan=plan, campaign=campaign)
@@ -117,11 +117,8 @@ def _form(
 ) -> Response:
     first, others = fields.keys()
     consents = visit.service.look(consent_versions)
-    used = [row for row in range(fields.MOST_ROWS) if typed.get(f"feature{row}.name")]
-    places = fields.places_of(typed)
-    by_path = {line.split(":")[0]: line for line in problems if ":" in line}
-    beside = {places.get(path, path): line for path, line in by_path.items()}
-    beside |= fields.beside_lines(Form(typed), problems)
+    form = Form(typed)
+    beside = fields.beside_fields(form, problems)
     translated = [one for one in languages() if one != FALLBACK]
     shown = {
         "action": f"{HOME}/new" if campaign is None else f"{path_of(campaign)}/edit",
@@ -129,13 +126,13 @@ def _form(
         "spoken": [("", ""), *((f"{one}.", texts_for(one)("language")) for one in translated)],
         "first": first,
         "others": others,
-        "rows": min(max(used, default=-1) + 1 + fields.ROWS, fields.MOST_ROWS),
+        "rows": fields.lines_shown(form, "feature"),
         "feature_kinds": fields.FEATURE_KINDS,
         "gaps": fields.GAPS,
         "consents": consents,
         "beside_others": any(key.path in beside for key in others),
         "purpose": NUMBERS if typed.get("purpose") == NUMBERS else MODEL,
-        "lines": fields.lines_shown(typed),
+        "lines": fields.lines_shown(form, "statistic"),
         "kinds": fields.KINDS,
         "typed": typed,
         "problems": problems,

@@ -32,12 +32,11 @@ from dpmarket.certificates import verify
 from dpmarket.errors import MarketRefusal
 from dpmarket.files.formulas import csv_text
 from dpmarket.web.api import CampaignId, Confirmed, document_of, links_of, open_arguments
-from dpmarket.web.auth import SignedMember, TheService
 from dpmarket.web.pages.forms import Form, Sent
 from dpmarket.web.pages.plan import error_so_far, planned
 from dpmarket.web.pages.rendering import attached, page, see, whole_page
 from dpmarket.web.pages.statistics import numbers_of, purpose_of, wanted_of
-from dpmarket.web.service import Service, path_of
+from dpmarket.web.service import Service, TheService, path_of, session
 
 router = APIRouter(prefix="/m", include_in_schema=False)
 HOME = "/m"
@@ -95,8 +94,11 @@ class Visit:
         return self.service.run(ACTS[act], self.caller, key, **arguments)
 
 
-def visit(request: Request, caller: SignedMember, service: TheService) -> Visit:
-    """Return the visit of the member who is signed in."""
+def visit(request: Request, service: TheService) -> Visit:
+    """Return the visit of the member who is signed in; for sellers there is nothing here."""
+    caller = session(request, service)
+    if caller.member is None:
+        raise nothing()
     with service.market.look() as c:
         return Visit(request, caller, service, roles_of(c, caller))
 

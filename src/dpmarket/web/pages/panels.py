@@ -19,12 +19,11 @@ from dpmarket.campaign.rules.screening import Panel
 from dpmarket.campaign.transaction import campaign_of
 from dpmarket.campaign.views import is_person
 from dpmarket.web.api import CampaignId
-from dpmarket.web.auth import SESSION, TheService, session, start_session
 from dpmarket.web.pages.forms import Sent
 from dpmarket.web.pages.rendering import page, see
 from dpmarket.web.pages.seller import HOME, View, Viewed
 from dpmarket.web.problems import NotSignedIn
-from dpmarket.web.service import Rate
+from dpmarket.web.service import SESSION, Rate, TheService, keep_cookie, session, start_session
 
 router = APIRouter(include_in_schema=False)
 COOKIE = "__Host-panel"
@@ -59,7 +58,7 @@ def join(
     campaign: CampaignId, request: Request, service: TheService, pid: Pid, sig: Signature = None
 ) -> Response:
     """Sign in the seller whom a panel's link names."""
-    service.limit("join", request.client.host if request.client else "", _RATE)
+    service.limit_address(request, "join", _RATE)
     try:
         known = session(request, service).participation
     except NotSignedIn:
@@ -67,8 +66,7 @@ def join(
     lasts = OWN_BROWSER if sig is None else SESSION
     token = service.market.transact(lambda tx: session_of(tx, enter(tx, campaign, pid, sig, known), lasts))
     answer = start_session(token, lasts)
-    seconds = int(OWN_BROWSER.total_seconds())
-    answer.set_cookie(COOKIE, pid, max_age=seconds, path="/", secure=True, httponly=True, samesite="lax")
+    keep_cookie(answer, COOKIE, pid, OWN_BROWSER)
     return answer
 
 

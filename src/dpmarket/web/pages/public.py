@@ -7,17 +7,17 @@ place of what the browser asks for, is kept in a cookie of its own.
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
 from dpmarket.certificates import receipt_page, verify
 from dpmarket.errors import MarketRefusal
-from dpmarket.web.auth import TheService
 from dpmarket.web.pages.forms import Sent, number_in
 from dpmarket.web.pages.rendering import LANGUAGE, page, see, whole_page
 from dpmarket.web.pages.texts import languages
-from dpmarket.web.service import Rate
+from dpmarket.web.service import Rate, TheService, keep_cookie
 
 router = APIRouter(include_in_schema=False)
 _RATE = Rate(20, 60.0)
@@ -32,7 +32,7 @@ def ask(request: Request) -> Response:
 @router.post("/verify")
 def verdicts(request: Request, form: Sent, service: TheService) -> Response:
     """Check what was uploaded, and say so in words. Nothing of it is kept."""
-    service.limit("verify", request.client.host if request.client else "", _RATE)
+    service.limit_address(request, "verify", _RATE)
     certificate, receipt = form.files.get("certificate"), form.files.get("receipt")
     typed, digest = form.text("cost"), form.text("digest").lower()
     cost = number_in(typed) if typed else None
@@ -54,7 +54,7 @@ def check_receipt(request: Request) -> Response:
     return whole_page(request, receipt_page())
 
 
-_YEAR = 365 * 24 * 3600
+_YEAR = timedelta(days=365)
 # Pages of this service only: not another host, whose address would begin with two slashes.
 _OWN = re.compile(r"/(?:[\w.-]+/)*[\w.-]*", re.ASCII)
 
@@ -70,7 +70,7 @@ def choose(
     if name not in languages():
         raise MarketRefusal("unknown", "there is no such language.")
     answer = see(back if is_own(back) else "/")
-    answer.set_cookie(LANGUAGE, name, max_age=_YEAR, path="/", secure=True, httponly=True, samesite="lax")
+    keep_cookie(answer, LANGUAGE, name, _YEAR)
     return answer
 
 

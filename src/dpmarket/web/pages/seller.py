@@ -16,7 +16,6 @@ from dpmarket.campaign.rules.rules_file import Rules, rules_from
 from dpmarket.campaign.transaction import nothing
 from dpmarket.certificates import verify
 from dpmarket.errors import MarketRefusal
-from dpmarket.web.auth import SignedSeller, TheService
 from dpmarket.web.pages.forms import Form, Sent, number_in
 from dpmarket.web.pages.record_form import (
     OTHER,
@@ -31,7 +30,7 @@ from dpmarket.web.pages.rendering import attached, page, see, texts_of
 from dpmarket.web.pages.standing import STEPS, Choice, choices_of, situation_of, step_of
 from dpmarket.web.pages.statistics import numbers_of, purpose_of, wanted_of
 from dpmarket.web.pages.texts import Texts
-from dpmarket.web.service import Service
+from dpmarket.web.service import Service, TheService, session
 
 router = APIRouter(prefix="/s", include_in_schema=False)
 HOME = "/s"
@@ -77,8 +76,9 @@ class View:
                 return None
 
 
-def look(request: Request, caller: SignedSeller, service: TheService) -> View:
-    """Return what there is for a seller, in one reading."""
+def look(request: Request, service: TheService) -> View:
+    """Return what there is for the seller who is signed in; for members there is nothing here."""
+    caller = session(request, service)
     with service.market.look() as c:
         me = views.show_participation(c, caller)
         rules = rules_from(views.show_rules(c, caller, me.campaign))
