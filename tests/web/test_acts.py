@@ -41,7 +41,7 @@ def test_every_act_answers_callers_without_its_role_as_if_it_were_not_there(shop
             if role in entry.roles:
                 continue
             answers = [
-                shop.request("POST", one, tokens[role], json=BODIES.get(entry.name, {}), headers=key())
+                shop.request("POST", one, tokens[role], json={}, headers=key())
                 for one in {path, path.replace(campaign, nowhere)}
             ]
             assert {answer.status_code for answer in answers} == {404}, (entry.name, role)
@@ -49,37 +49,6 @@ def test_every_act_answers_callers_without_its_role_as_if_it_were_not_there(shop
             seen += 1
         assert shop.request("POST", path, headers=key()).status_code == 401
     assert seen > 80
-
-
-TIMES = dict.fromkeys(("opens_at", "closes_at", "deliver_until"), "2030-01-01T00:00Z")
-BODIES = {
-    "draft": {"rules": {}, **TIMES},
-    "edit": {"rules": {}, **TIMES},
-    "share": {"subject": "x"},
-    "set_subject": {"member": 10**6, "subject": "x"},
-    "add_mail_text": {"kind": "receipt", "texts": {"en": "x\n\n{{ link }}"}},
-    "fund": {"amount": 1},
-    "refund": {"amount": 1},
-    "invite": {"ids": ["x"]},
-    "reissue_links": {"ids": ["x"]},
-    "revoke_links": {"ids": ["x"]},
-    "withdraw_people": {"ids": ["x"]},
-    "confirm": {"references": ["x"]},
-    "returned": {"references": ["x"]},
-    "choose": {"cost": 1.0},
-    "report": {"cost": 1.0},
-    "grant": {"member": 1, "role": "auditor"},
-    "revoke_role": {"member": 1, "role": "auditor"},
-    "link_member": {"member": 10**6},
-    "token_member": {"member": 10**6},
-    "end_member": {"member": 10**6},
-    "add_member": {"name": "x"},
-    "add_consent": {"texts": {"en": "x"}},
-    "consent": {"page": "x"},
-    "deliver": {"values": {"age": 1}},
-    "set_payee": {"payee": "x"},
-    "set_contact": {"contact": "x"},
-}
 
 
 def key():

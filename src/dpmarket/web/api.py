@@ -281,7 +281,8 @@ def _serve(path: str, view: Callable[..., Any], tag: str) -> None:
     asked = {name: _ASKED[name] for name in takes if name in _ASKED}
     defaults = {"after": 0, "language": "en"}
     known: dict[str, Any] = {}
-    if "{campaign}" not in path and asked.pop("campaign", None):
+    if "campaign" in asked and "{campaign}" not in path:
+        del asked["campaign"]
         known["campaign"] = None  # of all campaigns
 
     def show(caller: Caller, service: Service, **parts: Any) -> Any:
