@@ -8,8 +8,9 @@ computed outside of the transaction.
 from __future__ import annotations
 
 import inspect
+import re
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Annotated, Any, Literal
@@ -43,8 +44,6 @@ Language = Annotated[str, Query(pattern=r"^[a-z]{2,3}$", description="Of the tex
 _JSON, _HTML, _CSV, _XML = "application/json", "text/html", "text/csv", "application/xml"
 _READING = documented(401, 404, 409, 410, 422, 503)
 _ACTING = _READING | documented(400, 402, 403, 413, 415, 429)
-PayoutFormat = Callable[[Sequence[Payment], str, int], bytes]
-"""Makes a file of payments, their currency and its minor units."""
 router = APIRouter(prefix="/api/v1", responses=_READING)
 health = APIRouter(tags=["health"])
 
@@ -114,14 +113,9 @@ class People(Strict):
 
 def draft_arguments(service: Service, caller: Caller, campaign: int | None, body: Any) -> dict[str, Any]:
     """Return the draft that a new campaign's rules and times make."""
-    times = {"opens_at": body.opens_at, "closes_at": body.closes_at, "deliver_until": body.deliver_until}
-    return {"plan": plan_of(body.rules, **times, consent=body.consent)}
-
-
-def plan_of(rules: Mapping[str, Any], **more: Any) -> Any:
-    """Return the draft of a live campaign."""
+    given = {name: getattr(body, name) for name in ("opens_at", "closes_at", "deliver_until", "consent")}
     try:
-        return draft_of(check_rules(rules), channel="live", **more)
+        return {"plan": draft_of(check_rules(body.rules), channel="live", **given)}
     except FileProblem as problem:
         raise WrongRules(problem.details or [str(problem)]) from None
     except pydantic.ValidationError as problem:
@@ -193,28 +187,44 @@ def path_of_act(entry: Act) -> str:
     return f"/campaigns/{{campaign}}/{entry.name}" if entry.of_campaign else f"/{entry.name}"
 
 
-def arguments_of(
-    service: Service, entry: Act, caller: Caller, campaign: int | None, body: pydantic.BaseModel
-) -> dict[str, Any]:
-    """Return an act's arguments from the body of a request."""
+def run_form(
+    service: Service,
+    caller: Caller,
+    act: str,
+    key: str,
+    form: Mapping[str, Any],
+    campaign: int | None = None,
+) -> Any:
+    """Run an act as its route does, by a body that a form was read into."""
+    try:
+        body = _body_type(ACTS[act]).model_validate(dict(form), strict=False)
+    except pydantic.ValidationError:
+        raise MarketRefusal("invalid", "Expected a form of this service.") from None
+    return _run(service, ACTS[act], caller, key, body, campaign)
+
+
+def _run(
+    service: Service, entry: Act, caller: Caller, key: str, body: pydantic.BaseModel, campaign: int | None
+) -> Any:
     prepared = PREPARED.get(entry.name)
     if prepared is None:
         given = {name: getattr(body, name) for name in type(body).model_fields}
     else:
         given = prepared.arguments(service, caller, campaign, body)
-    return {"campaign": campaign, **given} if entry.of_campaign else given
+    return service.run(entry, caller, key, **({"campaign": campaign} if entry.of_campaign else {}), **given)
+
+
+def _body_type(entry: Act) -> type[pydantic.BaseModel]:
+    return PREPARED[entry.name].body if entry.name in PREPARED else entry.request
 
 
 def _endpoint(entry: Act) -> Callable[..., Response]:
-    prepared = PREPARED.get(entry.name)
-    body_type = entry.request if prepared is None else prepared.body
+    body_type = _body_type(entry)
 
     def endpoint(
         caller: Caller, service: Service, key: str, body: pydantic.BaseModel, campaign: int | None = None
     ) -> Response:
-        arguments = arguments_of(service, entry, caller, campaign, body)
-        answer = service.run(entry, caller, key, **arguments)
-        return _json(entry.adapter.dump_json(answer))
+        return _json(entry.adapter.dump_json(_run(service, entry, caller, key, body, campaign)))
 
     needed = any(field.is_required() for field in body_type.model_fields.values())
     allowed = Annotated[Caller, Depends(_role_of(entry))]
@@ -272,7 +282,7 @@ for _entry in served_acts().values():
 # --- views -----------------------------------------------------------------------------------------
 
 
-_ASKED = {"campaign": CampaignId, "after": After, "language": Language}
+_ASKED = {"campaign": CampaignId, "payout": PayoutId, "after": After, "language": Language}
 
 
 def _serve(path: str, view: Callable[..., Any], tag: str) -> None:
@@ -360,31 +370,6 @@ def links_of(service: Service, caller: Caller, campaign: int) -> PanelLinks:
         raise nothing()
     join = f"{service.settings.public_url}/join/{shown_id(campaign)}?pid={{pid}}&sig={{sig}}"
     return PanelLinks(join, secret)
-
-
-def _document_route(kind: str, media: str) -> Callable[..., Response]:
-    def show(campaign: CampaignId, caller: AnyCaller, service: TheService) -> Response:
-        return Response(document_of(service, caller, campaign, kind), media_type=media)
-
-    return show
-
-
-for _kind, _media, _about in (
-    ("released", _JSON, "what was released, a model or statistics, to the buyer, a seller or an auditor."),
-    ("certificate", _JSON, "the certificate; 'dpmarket verify' checks it."),
-    ("signature", _JSON, "the service's signature under the certificate."),
-    ("report", _HTML, "the report of a released campaign, one page, to its buyer or an auditor."),
-    ("openings", _JSON, "what the certificate commits to, to an auditor. Confidential."),
-    ("costs", _CSV, "the reports that an offline campaign was cleared by, to an auditor. Confidential."),
-):
-    router.add_api_route(
-        f"/campaigns/{{campaign}}/{_kind}",
-        _document_route(_kind, _media),
-        description=f"Return {_about}",
-        tags=["campaigns"],
-        responses=_answers(_media),
-        name=f"show_{_kind}",
-    )
 
 
 def document_of(service: Service, caller: Caller, campaign: int, kind: str) -> bytes:
@@ -475,35 +460,49 @@ def make_bank_file(payout: PayoutId, body: BankFile, caller: AnyCaller, service:
     return Response(payout_file(service, caller, payout, write), media_type=_XML)
 
 
-def payout_file(service: Service, caller: Caller, payout: int, write: PayoutFormat) -> bytes:
-    """Return a payout as a file of a format, such as one of :data:`FORMATS`."""
+def payout_file(service: Service, caller: Caller, payout: int, kind: str | Callable[..., bytes]) -> bytes:
+    """Return a payout as a file: of one of :data:`FORMATS`, or by a function like those."""
     found, made = lines_of(service, caller, payout)
     payments = [Payment(line.reference, line.payee, line.amount) for line in made.lines]
     try:
+        write = FORMATS[kind] if isinstance(kind, str) else kind
         return write(payments, found.currency, found.minor_units)
     except InvalidInput as problem:
         raise MarketRefusal("invalid", str(problem)) from None
 
 
-def _payout_route(kind: str) -> Callable[..., Response]:
-    def show(payout: PayoutId, caller: AnyCaller, service: TheService) -> Response:
-        return Response(payout_file(service, caller, payout, FORMATS[kind]), media_type=_CSV)
+def _add_file(path: str, make: Callable[..., bytes], kind: str, media: str, about: str) -> None:
+    """Add the route of a file of a campaign or a payout."""
+    (name,) = re.findall(r"{(\w+)}", path)
 
-    return show
+    def show(caller: Caller, service: Service, **of: int) -> Response:
+        return Response(make(service, caller, of[name], kind), media_type=media)
 
-
-for _kind, _about in (
-    ("gift_cards", "Return what is not confirmed of a payout as CSV: amount, currency, reference, contact."),
-    ("bonuses", "Return what is not confirmed of a payout as lines of a panel's id and an amount."),
-):
+    _take(show, {"caller": AnyCaller, "service": TheService, name: _ASKED[name]}, {})
     router.add_api_route(
-        f"/payouts/{{payout}}/{_kind}",
-        _payout_route(_kind),
-        description=_about,
-        tags=["payouts"],
-        responses=_answers(_CSV),
-        name=f"show_{_kind}",
+        f"{path}/{kind}",
+        show,
+        description=f"Return {about}",
+        tags=[f"{name}s"],
+        responses=_answers(media),
+        name=f"show_{kind}",
     )
+
+
+for _kind, _media, _about in (
+    ("released", _JSON, "what was released, a model or statistics, to the buyer, a seller or an auditor."),
+    ("certificate", _JSON, "the certificate; 'dpmarket verify' checks it."),
+    ("signature", _JSON, "the service's signature under the certificate."),
+    ("report", _HTML, "the report of a released campaign, one page, to its buyer or an auditor."),
+    ("openings", _JSON, "what the certificate commits to, to an auditor. Confidential."),
+    ("costs", _CSV, "the reports that an offline campaign was cleared by, to an auditor. Confidential."),
+):
+    _add_file("/campaigns/{campaign}", document_of, _kind, _media, _about)
+for _kind, _about in (
+    ("gift_cards", "what is not confirmed of a payout as CSV: amount, currency, reference, contact."),
+    ("bonuses", "what is not confirmed of a payout as lines of a panel's id and an amount."),
+):
+    _add_file("/payouts/{payout}", payout_file, _kind, _CSV, _about)
 
 
 @router.get("/members", tags=["members"])

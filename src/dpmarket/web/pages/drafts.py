@@ -15,14 +15,13 @@ from dpmarket.campaign.consent import consent_versions
 from dpmarket.campaign.rules.rules_file import check_rules, rules_from
 from dpmarket.campaign.times import moment_of
 from dpmarket.errors import FileProblem, MarketRefusal
-from dpmarket.web.api import CampaignId, plan_of
+from dpmarket.web.api import CampaignId
 from dpmarket.web.pages import rules_form as fields
 from dpmarket.web.pages.forms import Form, Sent
 from dpmarket.web.pages.member import HOME, Visit, Visited
 from dpmarket.web.pages.plan import Planned, planned
-from dpmarket.web.pages.record_form import fields_of_form
-from dpmarket.web.pages.rendering import see
-from dpmarket.web.pages.seller import EMPTY, record_form_of
+from dpmarket.web.pages.record_form import fields_of_form, form_of
+from dpmarket.web.pages.rendering import see, texts_of
 from dpmarket.web.pages.statistics import MODEL, NUMBERS, purpose_of, wanted_of
 from dpmarket.web.pages.texts import FALLBACK, languages, texts_for
 from dpmarket.web.problems import WrongRules
@@ -73,7 +72,7 @@ def preview(campaign: CampaignId, visit: Visited) -> Response:
     found, rules = visit.campaign(campaign), rules_from(visit.rules(campaign))
     shown = {"campaign": found, "path": path_of(campaign), "purpose": purpose_of(rules)}
     asked = {"wanted": wanted_of(rules), "label": fields_of_form(rules)[-1].wording}
-    return visit.page("preview", {**shown, **asked, **record_form_of(visit.request, rules, EMPTY)})
+    return visit.page("preview", {**shown, **asked, **form_of(rules, texts_of(visit.request).language)})
 
 
 # --- parts -----------------------------------------------------------------------------------------
@@ -96,10 +95,11 @@ def _take(visit: Visit, form: Form, campaign: int | None) -> Response:
             return _form(visit, typed, plan=plan, campaign=campaign)
         if plan.problem is not None:
             return _form(visit, typed, [plan.problem], plan=plan, campaign=campaign)
-        made = plan_of(data, **{name: _moment(form, name) for name in _TIMES}, consent=_version(form))
+        times = {name: _moment(form, name) for name in _TIMES}
+        body = {"rules": data, **times, "consent": _version(form)}
         if campaign is None:
-            return see(path_of(visit.run("draft", form.key, plan=made)))
-        visit.run("edit", form.key, campaign=campaign, plan=made)
+            return see(path_of(visit.run("draft", form.key, body)))
+        visit.run("edit", form.key, body, campaign)
     except (FileProblem, WrongRules) as refusal:
         return _form(visit, typed, list(refusal.details), campaign=campaign)
     except MarketRefusal as refusal:

@@ -20,7 +20,7 @@ from fastapi import APIRouter, Depends, Request, Response
 
 from dpmarket.campaign import views
 from dpmarket.campaign.access import roles_of
-from dpmarket.campaign.acts import ACTS, Caller
+from dpmarket.campaign.acts import Caller
 from dpmarket.campaign.campaigns import ENDED
 from dpmarket.campaign.checks import books
 from dpmarket.campaign.forecasts import forecast_of
@@ -31,7 +31,7 @@ from dpmarket.campaign.transaction import nothing
 from dpmarket.certificates import verify
 from dpmarket.errors import MarketRefusal
 from dpmarket.files.formulas import csv_text
-from dpmarket.web.api import CampaignId, Confirmed, document_of, links_of, open_arguments
+from dpmarket.web.api import CampaignId, document_of, links_of, run_form
 from dpmarket.web.pages.forms import Form, Sent
 from dpmarket.web.pages.plan import error_so_far, planned
 from dpmarket.web.pages.rendering import attached, page, see, whole_page
@@ -89,9 +89,9 @@ class Visit:
         """Return a campaign's rules as JSON."""
         return self.look(views.show_rules, campaign)
 
-    def run(self, act: str, key: str, **arguments: Any) -> Any:
+    def run(self, act: str, key: str, typed: Mapping[str, Any], campaign: int | None = None) -> Any:
         """Run an act of the member once for a form's key."""
-        return self.service.run(ACTS[act], self.caller, key, **arguments)
+        return run_form(self.service, self.caller, act, key, typed, campaign)
 
 
 def visit(request: Request, service: TheService) -> Visit:
@@ -144,7 +144,8 @@ def _sample(form: Form, _: views.ShownCampaign) -> dict[str, Any]:
 
 FORMS: dict[str, Callable[[Form, views.ShownCampaign], dict[str, Any]]] = {
     **dict.fromkeys(("fund", "refund"), _amount),
-    **dict.fromkeys(("cancel", "pay_out", "open"), lambda form, found: {}),
+    **dict.fromkeys(("cancel", "pay_out"), lambda form, found: {}),
+    "open": lambda form, found: {"confirmed": form.text("confirmed") == "yes"},
     **dict.fromkeys(("invite", "reissue_links", "revoke_links", "withdraw_people"), _people),
     "share": lambda form, found: {"subject": form.text("subject")},
     "ask_forecast": _sample,
@@ -166,13 +167,8 @@ def run(campaign: CampaignId, act: str, form: Sent, visit: Visited) -> Response:
         shown = {"campaign": found, "act_name": act, "amount": amount, "people": people}
         own = {"action": visit.request.url.path, "origin": form.text("from"), "typed": form.text("amount")}
         return visit.page("confirm_act", shown | own)
-    if act == "open":
-        body = Confirmed(confirmed=form.text("confirmed") == "yes")
-        arguments = open_arguments(visit.service, visit.caller, campaign, body)
-    if act == "invite":
-        arguments["mailed"] = visit.service.settings.smtp_url is not None
     try:
-        made = visit.run(act, form.key, campaign=campaign, **arguments)
+        made = visit.run(act, form.key, arguments, campaign)
     except MarketRefusal as refusal:
         if refusal.kind != "confirm":
             raise

@@ -12,13 +12,12 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
-from dpmarket.campaign.acts import ACTS
 from dpmarket.campaign.opening import rules_of
 from dpmarket.campaign.panel import PID, digest_of_pid, enter, session_of
 from dpmarket.campaign.rules.screening import Panel
 from dpmarket.campaign.transaction import campaign_of
 from dpmarket.campaign.views import is_person
-from dpmarket.web.api import CampaignId
+from dpmarket.web.api import CampaignId, run_form
 from dpmarket.web.pages.forms import Sent
 from dpmarket.web.pages.rendering import page, see
 from dpmarket.web.pages.seller import HOME, View, Viewed
@@ -84,7 +83,7 @@ def screen(form: Sent, view: Viewed) -> Response:
     answers = [form.text(f"q{place}") for place in range(len(view.rules.screening))]
     if not all(answer.isdecimal() and len(answer) < 4 for answer in answers):
         return _screening(view, problem=True)
-    state = view.service.run(ACTS["screen"], view.caller, form.key, answers=[int(one) for one in answers])
+    state = run_form(view.service, view.caller, "screen", form.key, {"answers": answers})
     return see(f"{HOME}/consent" if state == "invited" else HOME)
 
 

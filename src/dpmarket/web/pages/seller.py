@@ -9,23 +9,15 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Query, Request, Response
 
 from dpmarket.campaign import schema, views
-from dpmarket.campaign.acts import ACTS, Caller
-from dpmarket.campaign.rules.encoding import encode_record
+from dpmarket.campaign.acts import Caller
 from dpmarket.campaign.rules.meaning import REFERENCE, chance_of, cost_of, epsilon_shown, guess_percent
 from dpmarket.campaign.rules.rules_file import Rules, rules_from
 from dpmarket.campaign.transaction import nothing
 from dpmarket.certificates import verify
 from dpmarket.errors import MarketRefusal
+from dpmarket.web.api import run_form
 from dpmarket.web.pages.forms import Form, Sent, number_in
-from dpmarket.web.pages.record_form import (
-    OTHER,
-    Filled,
-    fields_of_form,
-    filled,
-    place_of,
-    rows_of,
-    rows_shown,
-)
+from dpmarket.web.pages.record_form import Filled, fields_of_form, filled, form_of
 from dpmarket.web.pages.rendering import attached, page, see, texts_of
 from dpmarket.web.pages.standing import STEPS, Choice, choices_of, situation_of, step_of
 from dpmarket.web.pages.statistics import numbers_of, purpose_of, wanted_of
@@ -34,7 +26,6 @@ from dpmarket.web.service import Service, TheService, session
 
 router = APIRouter(prefix="/s", include_in_schema=False)
 HOME = "/s"
-EMPTY = Filled([], {}, {}, {})
 
 
 @dataclass(frozen=True)
@@ -164,7 +155,7 @@ def record(view: Viewed) -> Response:
     """Ask for the record."""
     if view.situation != "accepted":
         return see(HOME)
-    return view.page("record", record_form_of(view.request, view.rules, EMPTY))
+    return view.page("record", form_of(view.rules, view.texts.language))
 
 
 @router.get("/receipt")
@@ -217,16 +208,16 @@ def cost_form(form: Form, view: View) -> dict[str, Any] | Response:
     return {"cost": cost_of(amount, view.rules.costs.shape)}
 
 
-def record_form(form: Form, view: View) -> dict[str, Any] | Response:
+def answers_form(form: Form, view: View) -> dict[str, Any] | Response:
     """Read a record; with problems, or for more rows, the form is shown again."""
     given = filled(view.rules, form)
     if form.text("act") == "more" and view.situation == "accepted":
         kept = Filled(given.rows, {}, given.typed, {})
         used = max(len(given.rows), int(form.text("rows")) if form.text("rows").isdecimal() else 0)
-        return view.page("record", record_form_of(view.request, view.rules, kept, used))
+        return view.page("record", form_of(view.rules, view.texts.language, kept, used))
     if given.problems or form.text("confirmed") != given.beyond_text:
-        return view.page("record", record_form_of(view.request, view.rules, given), status=422)
-    return {"record": encode_record(view.rules, given.rows)}
+        return view.page("record", form_of(view.rules, view.texts.language, given), status=422)
+    return {"values": given.rows}
 
 
 def payee_form(form: Form, view: View) -> dict[str, Any] | Response:
@@ -241,7 +232,7 @@ FORMS: dict[str, Callable[[Form, View], dict[str, Any] | Response]] = {
     "consent": consent_form,
     "choose": cost_form,
     "report": cost_form,
-    "deliver": record_form,
+    "deliver": answers_form,
     "set_payee": payee_form,
     **dict.fromkeys(
         ("reserve", "accept", "decline", "undo", "withdraw", "end_invitations"), lambda form, view: {}
@@ -264,7 +255,7 @@ def run(act: str, form: Sent, view: Viewed) -> Response:
     if isinstance(arguments, Response):
         return arguments
     try:
-        view.service.run(ACTS[act], view.caller, form.key, **arguments)
+        run_form(view.service, view.caller, act, form.key, arguments)
     except MarketRefusal as refusal:
         if act == "set_payee" and refusal.kind == "invalid":
             return view.page("payee", {"problem": "payee.iban"}, status=422)
@@ -326,18 +317,3 @@ def _choices(view: View) -> tuple[Choice, ...]:
 
 def _nearest(choices: tuple[Choice, ...], number: int) -> Choice:
     return choices[min(max(number, 0), len(choices) - 1)]
-
-
-def record_form_of(request: Request, rules: Rules, given: Filled, used: int = 0) -> dict[str, Any]:
-    """Return what the form of a record shows."""
-    fields, most = fields_of_form(rules, texts_of(request).language), rows_of(rules)
-    last = max((row for row in range(most) if place_of(row, fields[-1].id) in given.typed), default=0)
-    return {
-        "fields": fields,
-        "rows": rows_shown(rules, max(used, last + 1 if last else 0)),
-        "most": most,
-        "allowed": rules.sellers.rows_per_person,
-        "place_of": place_of,
-        "other": OTHER,
-        "filled": given,
-    }
