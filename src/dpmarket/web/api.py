@@ -1,8 +1,8 @@
 """The API: one POST route for each act of the registry, and GET routes over the views.
 
 The body of a POST is the act's own; the answer is what the act returns. Every POST needs an idempotency key.
-Acts whose bodies are no plain values have a body of the API's own (:data:`PREPARED`), from which the rest is
-computed outside of the transaction.
+Acts whose bodies are no plain values have a body of the API's own (:data:`PREPARED`), from which the act's
+arguments are computed outside of the transaction.
 """
 
 from __future__ import annotations
@@ -85,6 +85,17 @@ class NewCampaign(Strict):
     deliver_until: Moment = Field(description="Until then records come; then training begins by itself.")
     consent: Number | None = Field(None, description="The version of the consent text; null: the newest.")
 
+    def arguments(self, service: Service, caller: Caller, campaign: int | None) -> dict[str, Any]:
+        """Return the draft that the rules and times make."""
+        given = {name: value for name, value in self if name != "rules"}
+        try:
+            return {"plan": draft_of(check_rules(self.rules), channel="live", **given)}
+        except FileProblem as problem:
+            raise WrongRules(problem.details or [str(problem)]) from None
+        except pydantic.ValidationError as problem:
+            said = problem.errors()[0]["msg"].removeprefix("Value error, ")
+            raise MarketRefusal("invalid", said) from None
+
 
 class Confirmed(Strict):
     """Opening a campaign."""
@@ -93,6 +104,18 @@ class Confirmed(Strict):
         default=False, description="That the buyer has read why this should not be done, if 409 said so."
     )
 
+    def arguments(self, service: Service, caller: Caller, campaign: int) -> dict[str, Any]:
+        """Return what the rules come to; computed outside of the transaction, which it would hold up."""
+        text = service.look(views.show_rules, caller, campaign)
+        service.need(caller, ACTS["open"].roles, campaign)
+        await_key(service.market, campaign)
+        rules = rules_from(text)
+        service.settings.refuse_unlisted(rules.training.model)
+        try:
+            return {"opening": opening_of(rules), "confirmed": self.confirmed}
+        except FileProblem as problem:
+            raise MarketRefusal("invalid", str(problem)) from None
+
 
 class Record(Strict):
     """A record, checked by the public rules, then sealed to the campaign's key."""
@@ -100,6 +123,13 @@ class Record(Strict):
     values: Row | Annotated[list[Row], Field(min_length=1, max_length=1_000)] = Field(
         description="By name: every column that the rules ask for; or a list of such rows."
     )
+
+    def arguments(self, service: Service, caller: Caller, campaign: int | None) -> dict[str, Any]:
+        """Return the record as bytes of one length."""
+        with service.market.look() as c:
+            me = views.show_participation(c, caller)
+            rules = rules_from(views.show_rules(c, caller, me.campaign))
+        return {"record": encode_record(rules, self.values)}
 
 
 class People(Strict):
@@ -110,60 +140,15 @@ class People(Strict):
     )
     group: str | None = Field(None, max_length=200, description="The group they belong to.")
 
-
-def draft_arguments(service: Service, caller: Caller, campaign: int | None, body: Any) -> dict[str, Any]:
-    """Return the draft that a new campaign's rules and times make."""
-    given = {name: getattr(body, name) for name in ("opens_at", "closes_at", "deliver_until", "consent")}
-    try:
-        return {"plan": draft_of(check_rules(body.rules), channel="live", **given)}
-    except FileProblem as problem:
-        raise WrongRules(problem.details or [str(problem)]) from None
-    except pydantic.ValidationError as problem:
-        raise MarketRefusal("invalid", problem.errors()[0]["msg"].removeprefix("Value error, ")) from None
+    def arguments(self, service: Service, caller: Caller, campaign: int | None) -> dict[str, Any]:
+        """Return whom to invite, by mail where the service sends mails."""
+        return {"ids": self.ids, "group": self.group, "mailed": service.settings.smtp_url is not None}
 
 
-def open_arguments(service: Service, caller: Caller, campaign: int | None, body: Any) -> dict[str, Any]:
-    """Return what the rules come to; computed outside of the transaction, which it would hold up."""
-    assert campaign is not None
-    text = service.look(views.show_rules, caller, campaign)
-    service.need(caller, ACTS["open"].roles, campaign)
-    await_key(service.market, campaign)
-    rules = rules_from(text)
-    service.settings.refuse_unlisted(rules.training.model)
-    try:
-        return {"opening": opening_of(rules), "confirmed": body.confirmed}
-    except FileProblem as problem:
-        raise MarketRefusal("invalid", str(problem)) from None
-
-
-def deliver_arguments(service: Service, caller: Caller, campaign: int | None, body: Any) -> dict[str, Any]:
-    """Return a record as bytes of one length."""
-    with service.market.look() as c:
-        me = views.show_participation(c, caller)
-        rules = rules_from(views.show_rules(c, caller, me.campaign))
-    return {"record": encode_record(rules, body.values)}
-
-
-def invite_arguments(service: Service, caller: Caller, campaign: int | None, body: Any) -> dict[str, Any]:
-    """Return whom to invite, by mail where the service sends mails."""
-    return {"ids": body.ids, "group": body.group, "mailed": service.settings.smtp_url is not None}
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """A body of the API's own, and the act's arguments that follow from it."""
-
-    body: type[pydantic.BaseModel]
-    arguments: Callable[[Service, Caller, int | None, Any], dict[str, Any]]
-
-
-PREPARED = {
-    "draft": Prepared(NewCampaign, draft_arguments),
-    "edit": Prepared(NewCampaign, draft_arguments),
-    "open": Prepared(Confirmed, open_arguments),
-    "deliver": Prepared(Record, deliver_arguments),
-    "invite": Prepared(People, invite_arguments),
-}
+PREPARED: dict[str, type[Strict]] = {
+    "draft": NewCampaign, "edit": NewCampaign, "open": Confirmed, "deliver": Record, "invite": People,
+}  # fmt: skip
+"""Bodies of the API's own, whose ``arguments`` are the act's."""
 
 
 # --- acts ------------------------------------------------------------------------------------------
@@ -203,19 +188,13 @@ def run_form(
     return _run(service, ACTS[act], caller, key, body, campaign)
 
 
-def _run(
-    service: Service, entry: Act, caller: Caller, key: str, body: pydantic.BaseModel, campaign: int | None
-) -> Any:
-    prepared = PREPARED.get(entry.name)
-    if prepared is None:
-        given = {name: getattr(body, name) for name in type(body).model_fields}
-    else:
-        given = prepared.arguments(service, caller, campaign, body)
+def _run(service: Service, entry: Act, caller: Caller, key: str, body: Any, campaign: int | None) -> Any:
+    given = body.arguments(service, caller, campaign) if entry.name in PREPARED else dict(body)
     return service.run(entry, caller, key, **({"campaign": campaign} if entry.of_campaign else {}), **given)
 
 
 def _body_type(entry: Act) -> type[pydantic.BaseModel]:
-    return PREPARED[entry.name].body if entry.name in PREPARED else entry.request
+    return PREPARED.get(entry.name) or entry.request
 
 
 def _endpoint(entry: Act) -> Callable[..., Response]:
