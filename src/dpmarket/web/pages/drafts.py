@@ -96,7 +96,7 @@ def _take(visit: Visit, form: Form, campaign: int | None) -> Response:
         if plan.problem is not None:
             return _form(visit, typed, [plan.problem], plan=plan, campaign=campaign)
         times = {name: _moment(form, name) for name in _TIMES}
-        body = {"rules": data, **times, "consent": _version(form)}
+        body = {"rules": data, **times, "consent": form.text("consent_version") or None}
         if campaign is None:
             return see(path_of(visit.run("draft", form.key, body)))
         visit.run("edit", form.key, body, campaign)
@@ -116,7 +116,6 @@ def _form(
     campaign: int | None = None,
 ) -> Response:
     first, others = fields.keys()
-    consents = visit.service.look(consent_versions)
     form = Form(typed)
     beside = fields.beside_fields(form, problems)
     translated = [one for one in languages() if one != FALLBACK]
@@ -129,7 +128,7 @@ def _form(
         "rows": fields.lines_shown(form, "feature"),
         "feature_kinds": fields.FEATURE_KINDS,
         "gaps": fields.GAPS,
-        "consents": consents,
+        "consents": visit.service.look(consent_versions),
         "beside_others": any(key.path in beside for key in others),
         "purpose": NUMBERS if typed.get("purpose") == NUMBERS else MODEL,
         "lines": fields.lines_shown(form, "statistic"),
@@ -159,9 +158,3 @@ def _moment(form: Form, name: str) -> datetime:
         return datetime.fromisoformat(form.text(name)).replace(tzinfo=UTC)
     except ValueError:
         raise MarketRefusal("invalid", f"{name}: expected a day and a time.") from None
-
-
-def _version(form: Form) -> int | None:
-    """Return which consent text was chosen; None: the newest."""
-    text = form.text("consent_version")
-    return int(text) if text.isdecimal() and len(text) < 9 else None

@@ -8,10 +8,10 @@ from __future__ import annotations
 import contextlib
 import json
 import tomllib
-import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import UnionType
 from typing import Any
 
 from pydantic import BaseModel
@@ -256,9 +256,10 @@ def listed(text: str) -> list[str]:
 
 
 def _kind(annotation: Any) -> tuple[str, tuple[str, ...]]:
-    parts = [annotation]
-    if isinstance(annotation, types.UnionType) or typing.get_origin(annotation) is typing.Union:
-        parts = [part for part in typing.get_args(annotation) if part is not type(None)]
+    is_union = typing.get_origin(annotation) in (UnionType, typing.Union)
+    parts = (
+        [one for one in typing.get_args(annotation) if one is not type(None)] if is_union else [annotation]
+    )
     if len(parts) > 1:
         return "mixed", ()  # a number or a word
     if typing.get_origin(parts[0]) is typing.Literal:

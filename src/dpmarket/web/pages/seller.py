@@ -181,11 +181,6 @@ def download(kind: str, view: Viewed) -> Response:
 # --- acts ------------------------------------------------------------------------------------------
 
 
-def consent_form(form: Form, view: View) -> dict[str, Any] | Response:
-    """Read which page a seller agrees to."""
-    return {"page": form.text("page"), "language": form.text("language")}
-
-
 def cost_form(form: Form, view: View) -> dict[str, Any] | Response:
     """Read a cost: that of a line of the menu, or what an amount for a known loss of privacy comes to.
 
@@ -229,7 +224,7 @@ def payee_form(form: Form, view: View) -> dict[str, Any] | Response:
 
 
 FORMS: dict[str, Callable[[Form, View], dict[str, Any] | Response]] = {
-    "consent": consent_form,
+    "consent": lambda form, view: {"page": form.text("page"), "language": form.text("language")},
     "choose": cost_form,
     "report": cost_form,
     "deliver": answers_form,
