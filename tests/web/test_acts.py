@@ -1,7 +1,6 @@
 """Every act of the registry over HTTP: its role, its idempotency key, and what others see of it."""
 
 import secrets
-from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
@@ -79,15 +78,6 @@ def test_a_key_of_another_seller_is_another_key_and_a_refusal_leaves_it_free(sho
     assert first.act("choose", key=same, cost=1.5)["payment"] > 0
     assert first.act("choose", key=same, cost=1.5)["payment"] > 0
     assert second.act("choose", key=same, cost=4.5) != first.act("choose", key=same, cost=1.5)
-
-
-def test_twenty_acceptances_at_once_are_one(shop, campaign):
-    seller = shop.seller(campaign, *SOLD[:3])
-    with ThreadPoolExecutor(20) as pool:
-        assert list(pool.map(lambda _: seller.act("accept"), range(20))) == [None] * 20
-    kinds = [one["kind"] for one in seller.get("/me/events")]
-    assert kinds.count("accepted") == 1
-    shop.check()
 
 
 def test_the_client_asks_again_with_the_same_key_when_an_answer_is_lost(shop, campaign):

@@ -62,13 +62,6 @@ def test_behind_tls_browsers_are_told_to_stay_there():
     assert "Strict-Transport-Security" in Guard(nothing, "https://market.example", 1000)._headers
 
 
-def test_what_is_not_there_is_a_problem_as_well(shop):
-    assert body_of(shop.request("GET", "/nowhere"))["status"] == 404
-    answer = shop.request("DELETE", "/api/v1/me")
-    assert body_of(answer)["status"] == 405
-    assert "GET" in answer.headers["allow"]
-
-
 def reserve(shop, seller):
     headers = {"Idempotency-Key": secrets.token_hex(16)}
     return shop.request("POST", "/api/v1/me/reserve", seller.token, headers=headers)

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from dpmarket.web.settings import read_settings
 from outside.driver import until
 from support.commands import run
 
@@ -65,15 +64,6 @@ def test_a_worker_that_dies_is_followed_by_another_and_none_outlives_its_service
         until(lambda: not os.path.exists(f"/proc/{second}"))
     finally:
         process.kill()
-
-
-def test_the_environment_goes_over_the_file(folder, monkeypatch):
-    assert read_settings(folder).port == 8000
-    monkeypatch.setenv("DPMARKET_PORT", "8123")
-    monkeypatch.setenv("DPMARKET_DATABASE_URL", "postgresql://market@db/market")
-    settings = read_settings(folder)
-    assert (settings.port, settings.database) == (8123, "postgresql://market@db/market")
-    assert read_settings(folder, port=0).port == 0
 
 
 def test_without_the_extra_one_line_says_which_is_needed():

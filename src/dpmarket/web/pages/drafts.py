@@ -19,10 +19,9 @@ from dpmarket.web.api import CampaignId
 from dpmarket.web.pages import rules_form as fields
 from dpmarket.web.pages.forms import Form, Sent
 from dpmarket.web.pages.member import HOME, Visit, Visited
-from dpmarket.web.pages.plan import Planned, planned
+from dpmarket.web.pages.purchase import MODEL, NUMBERS, Planned, planned, purpose_of, wanted_of
 from dpmarket.web.pages.record_form import fields_of_form, form_of
 from dpmarket.web.pages.rendering import see, texts_of
-from dpmarket.web.pages.statistics import MODEL, NUMBERS, purpose_of, wanted_of
 from dpmarket.web.pages.texts import FALLBACK, languages, texts_for
 from dpmarket.web.problems import WrongRules
 from dpmarket.web.service import path_of

@@ -33,9 +33,8 @@ from dpmarket.errors import MarketRefusal
 from dpmarket.files.formulas import csv_text
 from dpmarket.web.api import CampaignId, document_of, links_of, run_form
 from dpmarket.web.pages.forms import Form, Sent
-from dpmarket.web.pages.plan import error_so_far, planned
+from dpmarket.web.pages.purchase import error_so_far, numbers_of, planned, purpose_of, wanted_of
 from dpmarket.web.pages.rendering import attached, page, see, whole_page
-from dpmarket.web.pages.statistics import numbers_of, purpose_of, wanted_of
 from dpmarket.web.service import Service, TheService, path_of, session
 
 router = APIRouter(prefix="/m", include_in_schema=False)

@@ -20,7 +20,7 @@ from dpmarket.campaign.rules.rules_file import Costs, Label, Money, Objective, S
 from dpmarket.campaign.rules.template import toml_lines
 from dpmarket.errors import FileProblem
 from dpmarket.web.pages.forms import Form, number_in
-from dpmarket.web.pages.statistics import NUMBERS
+from dpmarket.web.pages.purchase import NUMBERS
 from dpmarket.web.pages.texts import FALLBACK, languages
 
 KINDS = ("mean", "share", "histogram", "quantile", "vector_mean")

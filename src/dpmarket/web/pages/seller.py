@@ -17,10 +17,10 @@ from dpmarket.certificates import verify
 from dpmarket.errors import MarketRefusal
 from dpmarket.web.api import run_form
 from dpmarket.web.pages.forms import Form, Sent, number_in
+from dpmarket.web.pages.purchase import numbers_of, purpose_of, wanted_of
 from dpmarket.web.pages.record_form import Filled, fields_of_form, filled, form_of
 from dpmarket.web.pages.rendering import attached, page, see, texts_of
 from dpmarket.web.pages.standing import STEPS, Choice, choices_of, situation_of, step_of
-from dpmarket.web.pages.statistics import numbers_of, purpose_of, wanted_of
 from dpmarket.web.pages.texts import Texts
 from dpmarket.web.service import Service, TheService, session
 
