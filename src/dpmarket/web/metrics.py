@@ -111,5 +111,5 @@ class Watch:
             self._metrics.seconds.labels(method, route).observe(seconds)
             self._metrics.requests.labels(method, route, str(status)).inc()
             fields = {"request": request_id, "method": method, "route": route, "status": status}
-            error = {"error": scope["dpmarket.kind"]} if "dpmarket.kind" in scope else {}
-            LOGGER.info("request", extra={"fields": {**fields, "ms": round(1e3 * seconds, 1), **error}})
+            refusal = {"error": scope["dpmarket.kind"]} if "dpmarket.kind" in scope else {}
+            LOGGER.info("request", extra={"fields": {**fields, "ms": round(1e3 * seconds, 1), **refusal}})
