@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
@@ -12,7 +11,7 @@ from fastapi import APIRouter, Query, Response
 from dpmarket.campaign import views
 from dpmarket.campaign.acts import Id
 from dpmarket.campaign.consent import consent_versions
-from dpmarket.campaign.rules.rules_file import check_rules, rules_from
+from dpmarket.campaign.rules.rules_file import check_rules
 from dpmarket.campaign.times import moment_of
 from dpmarket.errors import FileProblem, MarketRefusal
 from dpmarket.web.api import CampaignId
@@ -38,7 +37,7 @@ def new(visit: Visited, copied: From = None) -> Response:
     times = (visit.service.moment + timedelta(days=days) for days in (0, 7, 9))
     typed = fields.starts() | {name: _written(time) for name, time in zip(_TIMES, times, strict=True)}
     if copied is not None:
-        typed |= fields.typed_of(json.loads(visit.rules(copied)))
+        typed |= fields.typed_of(visit.rules(copied).to_data())
     return _form(visit, typed)
 
 
@@ -53,7 +52,7 @@ def draft(form: Sent, visit: Visited) -> Response:
 def change(campaign: CampaignId, visit: Visited) -> Response:
     """Show the form of a draft as it stands."""
     found = _draft(visit, campaign)
-    typed = fields.starts() | fields.typed_of(json.loads(visit.rules(campaign)))
+    typed = fields.starts() | fields.typed_of(visit.rules(campaign).to_data())
     typed |= {name: _written(moment_of(getattr(found, name))) for name in _TIMES if getattr(found, name)}
     return _form(visit, typed, campaign=campaign)
 
@@ -68,7 +67,7 @@ def edit(campaign: CampaignId, form: Sent, visit: Visited) -> Response:
 @router.get("/campaigns/{campaign}/preview")
 def preview(campaign: CampaignId, visit: Visited) -> Response:
     """Show the questions as sellers will see them."""
-    found, rules = visit.campaign(campaign), rules_from(visit.rules(campaign))
+    found, rules = visit.campaign(campaign), visit.rules(campaign)
     shown = {"campaign": found, "path": path_of(campaign), "purpose": purpose_of(rules)}
     asked = {"wanted": wanted_of(rules), "label": fields_of_form(rules)[-1].wording}
     return visit.page("preview", {**shown, **asked, **form_of(rules, texts_of(visit.request).language)})

@@ -25,7 +25,7 @@ from dpmarket.campaign.campaigns import ENDED
 from dpmarket.campaign.checks import books
 from dpmarket.campaign.forecasts import forecast_of
 from dpmarket.campaign.oversight import deeds_after
-from dpmarket.campaign.rules.rules_file import rules_from
+from dpmarket.campaign.rules.rules_file import Rules, rules_from
 from dpmarket.campaign.times import moment_of
 from dpmarket.campaign.transaction import nothing
 from dpmarket.certificates import verify
@@ -84,9 +84,9 @@ class Visit:
         """Return a campaign that the member has a role in."""
         return self.look(views.show_campaign, campaign)
 
-    def rules(self, campaign: int) -> str:
-        """Return a campaign's rules as JSON."""
-        return self.look(views.show_rules, campaign)
+    def rules(self, campaign: int) -> Rules:
+        """Return a campaign's rules."""
+        return rules_from(self.look(views.show_rules, campaign))
 
     def run(self, act: str, key: str, typed: Mapping[str, Any], campaign: int | None = None) -> Any:
         """Run an act of the member once for a form's key."""
@@ -219,7 +219,7 @@ def file(campaign: CampaignId, name: str, visit: Visited) -> Response:
             rows = [asdict(one) for one in EXPORTS[name](c, visit.caller, campaign)]
         return attached(name, csv_text(pl.DataFrame(rows)))
     if name == "rules.json":
-        return attached(name, visit.rules(campaign))
+        return attached(name, visit.look(views.show_rules, campaign))
     if name != "costs.csv" and (kind not in _FILES or ending != "json"):
         raise nothing()
     return attached(name, document_of(visit.service, visit.caller, campaign, kind))
@@ -229,7 +229,7 @@ def file(campaign: CampaignId, name: str, visit: Visited) -> Response:
 
 
 def _dashboard(visit: Visit, campaign: int, warning: str | None = None) -> Response:
-    found, rules = visit.campaign(campaign), rules_from(visit.rules(campaign))
+    found, rules = visit.campaign(campaign), visit.rules(campaign)
     caller, terms = visit.caller, visit.service.market.terms
     with visit.service.market.look() as c:
         sums = _seen(lambda: views.show_sums(c, caller, campaign, terms))
