@@ -2,10 +2,14 @@
 
 Service, worker and callers are processes on the same cores. The empty route is `/healthz`, which looks
 nothing up. A seller's way is consent, menu, quote, acceptance and record; all of them are committed.
+Start, processor time of a page and memory are those of `dpmarket serve` and `dpmarket worker`, started as
+commands that find no compiled file of Python or numba, before and after a campaign with its report.
 """
 
 import os
+import re
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -17,8 +21,9 @@ import numpy as np
 from _results import Table, at_most, measure, tell
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
-from outside.driver import running_service
+from outside.driver import Service, running_service, until
 from outside.goods import GOODS, sellers
+from outside.processes import Done
 
 SELLERS = int(os.environ.get("SELLERS", "100"))
 REQUESTS = int(os.environ.get("REQUESTS", "20000"))
@@ -101,6 +106,107 @@ def memory():
     )
 
 
+class Command:
+    """A command that loads everything anew, in place of a fork of a process that has loaded it."""
+
+    def __init__(self, *arguments, cwd, environment):
+        self._out = Path(tempfile.mkstemp(dir=cwd)[1])
+        program = str(Path(sys.executable).with_name("dpmarket"))
+        with self._out.open("w") as out:
+            self._process = subprocess.Popen(
+                [program, *map(str, arguments)],
+                cwd=cwd,
+                env={**os.environ, **environment},
+                stdout=out,
+                stderr=subprocess.DEVNULL,
+            )
+        self.pid, self.signal = self._process.pid, self._process.send_signal
+
+    def out(self):
+        """Return what it has written so far."""
+        return self._out.read_text()
+
+    def wait(self, code=0, seconds=300):
+        """Return what it left behind."""
+        found = self._process.wait(seconds)
+        assert code is None or found == code, self.out()
+        return Done(found, self.out(), "")
+
+
+class Installed(Service):
+    """A service of commands, each with empty caches of compiled files."""
+
+    def launch(self, *arguments, **options):
+        """Start a command."""
+        empty = tempfile.mkdtemp(dir=self.folder.parent)
+        caches = {"PYTHONPYCACHEPREFIX": empty, "NUMBA_CACHE_DIR": empty, "PYTHONDONTWRITEBYTECODE": ""}
+        environment = {**self.environment(), **caches}
+        return Command(*arguments, cwd=self.folder.parent, environment=environment, **options)
+
+
+def start_and_memory(people=12):
+    with tempfile.TemporaryDirectory() as folder:
+        service = Installed(Path(folder) / "service")
+        start = time.perf_counter()
+        service.start()
+        assert service.http.get("/login").is_success
+        seconds = time.perf_counter() - start
+        try:
+            web, worker = service._serving.pid, service._worker.pid
+            started, sizes = processor_seconds(web), [("started", resident(web), resident(worker))]
+            callers = opened(service, people)
+            page = quote_page(service, callers[0][0])
+            for caller, cost, record in callers[1:]:
+                caller.sell(cost, record)
+            sizes.append(("records sold", resident(web), resident(worker)))
+            (campaign,) = (one["id"] for one in service.members["buyer"].get("/campaigns").json())
+            service.ahead(days=10)
+            service.until_state(campaign, "released")
+            until(lambda: service.members["buyer"].request("GET", f"/campaigns/{campaign}/report").is_success)
+            sizes.append(("report made", resident(web), resident(worker)))
+            helpers = [resident(one) for one in children(worker)]
+        finally:
+            service.kill()
+    yield Table(
+        "Start to the first page, and the page of quotes",
+        ["what", "seconds"],
+        [
+            ["first page after the command", at_most(5.0, seconds)],
+            ["processor time until then", f"{started:.2f}"],
+            ["processor time of a page of quotes", at_most(0.025, page, ".4f")],
+        ],
+    )
+    yield Table(
+        "Memory of both processes in MB",
+        ["when", "web", "worker"],
+        [[name, at_most(250, web, ".0f"), at_most(250, worker, ".0f")] for name, web, worker in sizes],
+        f"The process that makes reports ends after them; with it {max(helpers, default=0.0):.0f} MB more.",
+    )
+
+
+def quote_page(service, caller, pages=200):
+    """Return the processor time of the web process for a page on which a seller chooses a quote."""
+    caller.consent()
+    caller.reserve()
+    cookie = service.http.post(f"/i/{caller.token}").headers["set-cookie"].split(";")[0]
+    before = processor_seconds(service._serving.pid)
+    for _ in range(pages):
+        assert "data-slider" in service.http.get("/s/choose", headers={"Cookie": cookie}).text
+    return (processor_seconds(service._serving.pid) - before) / pages
+
+
+def processor_seconds(pid):
+    """Return a process's processor time so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
+
+
+def children(pid):
+    """Return the processes that a process has started."""
+    found = [path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/children")]
+    return [int(one) for one in re.findall(r"\d+", " ".join(found))]
+
+
 def resident(pid):
     """Return a process's resident memory in MB."""
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
@@ -108,4 +214,4 @@ def resident(pid):
 
 
 if __name__ == "__main__":
-    measure(__file__, acts, callers_at_once, memory)
+    measure(__file__, start_and_memory, acts, callers_at_once, memory)

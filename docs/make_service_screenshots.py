@@ -20,8 +20,9 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from dpmarket.web.client import Client
 from dpmarket.web.folder import new_member, opened, prepare
-from dpmarket.web.running import serving, working
+from dpmarket.web.running import serving
 from dpmarket.web.settings import Settings
+from dpmarket.web.worker import working
 
 FOLDER = Path(__file__).parent / "_static" / "service"
 ROLES = ("buyer", "paymaster", "operator")

@@ -25,7 +25,8 @@ import numpy as np
 from dpmarket.certificates import verify
 from dpmarket.web import Client, Refused, Settings
 from dpmarket.web.folder import new_member, opened, prepare
-from dpmarket.web.running import serving, working
+from dpmarket.web.running import serving
+from dpmarket.web.worker import working
 
 SIMULATED, YOURS = 25, 3
 ROLES = ("buyer", "paymaster", "operator", "auditor")

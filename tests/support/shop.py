@@ -13,9 +13,9 @@ from dpmarket.campaign.worker import work
 from dpmarket.errors import DpmarketError
 from dpmarket.web.client import Client
 from dpmarket.web.folder import new_member, opened, prepare
-from dpmarket.web.methods import methods_of
 from dpmarket.web.running import serving
 from dpmarket.web.settings import Settings
+from dpmarket.web.worker import methods_of
 
 ROLES = ("buyer", "paymaster", "auditor", "operator")
 RECORD = {"age": 41, "income": 2.5e4, "bought": "yes"}

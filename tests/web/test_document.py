@@ -73,7 +73,9 @@ def caller(shop, campaign, label):
     return shop.tokens[CALLS.get(path.rsplit("/", 1)[-1], "buyer")]
 
 
-def try_out(shop, campaign, operations, label, mode, examples):
+@pytest.mark.parametrize("examples", [2, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("mode", "label"), TRIED)
+def test_every_answer_is_as_documented(shop, campaign, operations, mode, label, examples):
     operation, token = operations[label], caller(shop, campaign, label)
 
     @hypothesis.given(case=operation.as_strategy(generation_mode=mode))
@@ -99,17 +101,6 @@ def try_out(shop, campaign, operations, label, mode, examples):
         case.call_and_validate(base_url=shop.url, headers=headers, checks=CHECKS, timeout=60)
 
     run()
-
-
-@pytest.mark.parametrize(("mode", "label"), TRIED)
-def test_every_answer_is_as_documented(shop, campaign, operations, mode, label):
-    try_out(shop, campaign, operations, label, mode, 2)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("mode", "label"), TRIED)
-def test_every_answer_is_as_documented_however_much_is_tried(shop, campaign, operations, mode, label):
-    try_out(shop, campaign, operations, label, mode, 100)
 
 
 def test_the_document_says_what_every_route_and_field_is_for():

@@ -15,11 +15,17 @@ from dpmarket.web.pages.forms import number_in
 from dpmarket.web.pages.member import amount_in
 from dpmarket.web.pages.standing import SITUATIONS, choices_of, situation_of
 from support.readers import member_of, seller_of
-from support.shop import RULES, SOLD
+from support.shop import ROLES, RULES, SOLD
 
 MOST = 60_000
 HOSTILE = "\"><script>alert(1)</script>'&{{7*7}}{t}%s"
 TEMPLATES = resources.files("dpmarket.web").joinpath("templates")
+
+
+MORE = (
+    {}, {"reason": "cap"}, {"reason": "full"}, {"payment": 100}, {"sent": True}, {"screening": True},
+    {"paid_at": "2026-03-04T00:00:00+00:00"},
+)  # fmt: skip
 
 
 def test_every_state_of_every_campaign_has_a_situation_with_a_text():
@@ -28,15 +34,7 @@ def test_every_state_of_every_campaign_has_a_situation_with_a_text():
     for state in (*schema.ACTIVE, *schema.ENDED):
         for campaign in (*schema.CAMPAIGN, *schema.CAMPAIGN_ENDED):
             for mechanism in ("online", "offline"):
-                for more in (
-                    {},
-                    {"reason": "cap"},
-                    {"payment": 100},
-                    {"sent": True},
-                    {"paid_at": moments[2]},
-                    {"reason": "full"},
-                    {"screening": True},
-                ):
+                for more in MORE:
                     me = standing(state, campaign, mechanism, **more)
                     reached |= {situation_of(me, at) for at in moments}
     assert reached - {"excluded"} == set(SITUATIONS)
@@ -141,70 +139,57 @@ def test_an_amount_that_can_be_misread_is_refused(text):
         amount_in(text, 100)
 
 
-def test_no_template_writes_a_number_by_itself():
-    for entry in TEMPLATES.iterdir():
-        content = entry.read_text(encoding="utf-8")
-        assert not re.search(r"%\.?\d*[gfde]\b|\|\s*format\(", content), entry.name
-
-
-def test_every_text_that_a_template_names_is_in_the_catalogue():
-    said = texts.texts_for("en")
-    named = set()
-    for entry in TEMPLATES.iterdir():
-        named |= set(re.findall(r'\bt\("([a-z_.0-9]+)"[,)]', entry.read_text(encoding="utf-8")))
-    assert len(named) > 100
-    assert [name for name in sorted(named) if not said.has(name)] == []
-
-
-def test_no_template_has_words_of_its_own():
+def test_templates_have_no_words_and_format_no_numbers_of_their_own():
+    said, named = texts.texts_for("en"), set()
     for entry in TEMPLATES.iterdir():
         content = entry.read_text(encoding="utf-8")
         bare = re.sub(r"\{[%#].*?[%#]\}", "", re.sub(r"\{\{.*?\}\}", "", content, flags=re.S), flags=re.S)
         visible = re.sub(r"<[^>]*>", " ", bare.replace("<!doctype html>", ""))
         assert re.findall(r"[A-Za-z]{2,}", visible) == [], entry.name
-
-
-OWN = "campaign|nov|English|Deutsch|Français"
+        assert not re.search(r"%\.?\d*[gfde]\b|\|\s*format\(", content), entry.name
+        named |= set(re.findall(r'\bt\("([a-z_.0-9]+)"[,)]', content))
+    assert len(named) > 100
+    assert [name for name in sorted(named) if not said.has(name)] == []
 
 
 def test_a_language_is_one_file(shop, monkeypatch):
+    """Whatever a page says is a text of the catalogue, also on members' pages and in refusals."""
     english = texts.catalogue("en")
     marked = {name: tuple(f"⟦{text}⟧" for text in forms) for name, forms in english.texts.items()}
     other = texts.Texts("fr", Locale("fr"), marked, english.form_of)
+    campaign, draft = shop.open(name="0"), shop.draft(name="1")
+    reader, staff = seller_of(shop, campaign), [member_of(shop, role) for role in ROLES]
     monkeypatch.setattr("dpmarket.web.pages.rendering.texts_for", lambda wanted: other)
-    reader = seller_of(shop, shop.open())
-    page = reader.see("/s/history")
+    pages = [reader.see("/s"), reader.see("/s/history"), page := reader.see("/s/consent")]
     assert '<html lang="fr">' in page.html
-    assert page.heading == "⟦What happened to your data⟧"
-    page = reader.press(reader.see("/s/consent"), "/s/consent")
-    page = reader.press(page, "/s/reserve")
-    outside = re.sub(r"⟦[^⟦⟧]*⟧", "", re.sub(r"⟦[^⟦⟧]*⟧", "", page.text))
-    assert re.findall(r"[A-Za-z]{3,}", re.sub("campaign|nov|English|Deutsch|Français", "", outside)) in (
-        [],
-        ["UTC"],
-    )
+    page = reader.press(reader.press(page, "/s/consent"), "/s/reserve")
     assert re.search(r"\d,\d\d\s€", page.text)
+    pages += [page, reader.press(page, "/s/choose", 1, amount="0"), page := reader.press(page, "/s/choose")]
+    pages += [page := reader.press(page, "/s/accept"), reader.press(page, "/s/deliver", f0="0")]
+    pages += [reader.see(path) for path in ("/s/withdraw", "/s/receipt", "/s/none", "/", "/verify")]
+    paths = ("/m", "/m/people", "/m/money", f"/m/campaigns/{campaign}", f"/m/campaigns/{draft}")
+    pages += [one.see(path) for one in staff for path in paths]
+    assert {one.status for one in pages} == {200, 404, 405, 422}
+    for one in pages:
+        bare = re.sub(PARTS_OF_THEIR_OWN, "", one.html.split("<body>")[1], flags=re.S)
+        outside = re.sub(r"⟦[^⟦⟧]*⟧", "", re.sub(r"⟦[^⟦⟧]*⟧", "", re.sub("<[^>]*>", " ", bare)))
+        assert re.findall(r"[A-Za-z]{3,}", re.sub(OWN, "", outside)) == [], one.path
+
+
+PARTS_OF_THEIR_OWN = r'<(\w+)([^>]*) lang="\w+"[^>]*>.*?</\1>|<code>.*?</code>|<title>.*?</title>'
+OWN = (
+    "nov|campaign|Français|English|Deutsch|UTC|age|income|bought|yes|A (buyer|operator|auditor|paymaster)|EUR"
+)
+"""Names, and what times and money are written with."""
 
 
 # By parts of their names: which of these is said is decided by a value.
-CHOSEN = ("state", "role", "event", "refused", "verdict", "campaign_state", "participation", "key", "member")
-CHOSEN += (
-    "confirm_act",
-    "paying.entry_fund",
-    "paying.entry_refund",
-    "paying.entry_payout",
-    "paying.entry_returned",
-)
-CHOSEN += (
-    "people.job_failed",
-    "people.job_unknown",
-    "steps",
-    "withdraw",
-    "record.problem",
-    "meaning",
-    "mail",
-    "done",
-)
+CHOSEN = (
+    "state", "role", "event", "refused", "verdict", "campaign_state", "participation", "key", "member",
+    "confirm_act", "paying.entry_fund", "paying.entry_refund", "paying.entry_payout", "paying.entry_returned",
+    "people.job_failed", "people.job_unknown", "steps", "withdraw", "record.problem", "meaning",
+    "mail", "done",
+)  # fmt: skip
 PLACES = re.compile(r"\{(\w+)\}")
 
 
@@ -221,12 +206,8 @@ def test_texts_about_numbers_stand_for_texts_of_the_same_names_with_the_same_val
     assert about("state.released.title") == "The numbers are published"
     assert said("state.released.title") == said.about("model")("state.released.title")
     # Whatever a seller can be told of a model has its text about numbers.
-    members = (
-        "new.",
-        "meaning.",
-        "campaign.model",
-        "consent_text",
-    )  # meanings stand in the form for new campaigns
+    # Meanings stand in the form for new campaigns.
+    members = ("new.", "meaning.", "campaign.model", "consent_text")
     unsaid = [
         name
         for name, text in known.items()

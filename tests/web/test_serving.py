@@ -5,13 +5,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from dpmarket.web.settings import read_settings
+from outside.driver import until
 from support.commands import run
 
 pytestmark = pytest.mark.slow  # tests/outside has what decides in `make test`
@@ -44,16 +43,6 @@ def children_of(pid):
     return sorted(set(found))
 
 
-def until(look, seconds=90.0):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        found = look()
-        if found:
-            return found
-        time.sleep(0.2)
-    raise AssertionError("it did not happen in time")
-
-
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """The folder of a service that is set up."""
@@ -75,21 +64,6 @@ def test_a_worker_that_dies_is_followed_by_another_and_none_outlives_its_service
         until(lambda: not os.path.exists(f"/proc/{second}"))
     finally:
         process.kill()
-
-
-def test_the_environment_goes_over_the_file_and_a_wrong_setting_is_named_without_its_value(
-    folder, monkeypatch
-):
-    assert read_settings(folder).port == 8000
-    monkeypatch.setenv("DPMARKET_PORT", "8123")
-    monkeypatch.setenv("DPMARKET_DATABASE_URL", "postgresql://market@db/market")
-    settings = read_settings(folder)
-    assert (settings.port, settings.database) == (8123, "postgresql://market@db/market")
-    assert read_settings(folder, port=0).port == 0
-    monkeypatch.setenv("DPMARKET_BATCH", "canary")
-    done = run("serve", folder, code=1)
-    assert "look at batch" in done.stderr
-    assert "canary" not in done.stderr
 
 
 def test_without_the_extra_one_line_says_which_is_needed():
@@ -138,7 +112,7 @@ def test_answers_do_not_wait_for_more_to_send():
     """Without TCP_NODELAY every answer would wait 40 ms; asyncio sets it where the protocol is named."""
     import socket
 
-    from dpmarket.web.server import listening
+    from dpmarket.web.running import listening
 
     taken = listening("127.0.0.1", 0)
     with taken, socket.create_connection(taken.getsockname()), taken.accept()[0] as accepted:

@@ -121,13 +121,11 @@ def test_who_the_provider_names_is_signed_in_by_subject_or_verified_address(shop
     ],
 )
 def test_an_answer_that_does_not_fit_signs_nobody_in(shop, claims):
-    seen = come_back(Reader(shop), claims)
-    assert seen.status == 401
+    assert come_back(Reader(shop), claims).status == 401
 
 
 def test_an_answer_to_another_browser_is_refused(shop):
-    seen = come_back(Reader(shop), {}, state="of-somebody-else")
-    assert seen.status == 401
+    assert come_back(Reader(shop), {}, state="of-somebody-else").status == 401
 
 
 def test_a_trusted_proxy_names_a_member_and_nobody_else_can(shop):

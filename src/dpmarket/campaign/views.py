@@ -199,7 +199,7 @@ def show_rules(c: sa.Connection, caller: Caller, campaign: int) -> str:
 
 
 def show_sums(c: sa.Connection, caller: Caller, campaign: int, terms: Terms | None = None) -> Sums:
-    """Return a campaign's sums to its buyer or an auditor."""
+    """Return a campaign's sums, over whole batches, to its buyer or an auditor."""
     found = _visible(c, caller, campaign, "buyer", "auditor")
     batch = (terms or Terms()).batch
     states = sa.select(_own.state, sa.func.count()).where(_own.campaign == campaign).group_by(_own.state)

@@ -54,7 +54,7 @@ def worker(
     need_extra()
     from dpmarket.web.folder import settings_of
     from dpmarket.web.logs import log_to
-    from dpmarket.web.running import run_worker_process
+    from dpmarket.web.worker import run_worker_process
 
     settings = settings_of(folder)
     log_to()

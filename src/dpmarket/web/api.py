@@ -1,14 +1,16 @@
 """The API: one POST route for each act of the registry, and GET routes over the views.
 
 The body of a POST is the act's own; the answer is what the act returns. Every POST needs an idempotency key.
-Acts whose bodies are no plain values have a body of the API's own (:data:`PREPARED`), from which the rest is
-computed outside of the transaction.
+Acts whose bodies are no plain values have a body of the API's own (:data:`PREPARED`), from which the act's
+arguments are computed outside of the transaction.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+import re
+import typing
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Annotated, Any, Literal
@@ -17,13 +19,12 @@ import pydantic
 from fastapi import APIRouter, Depends, Header, Path, Query, Response
 from pydantic import AfterValidator, AwareDatetime, Field, StringConstraints
 
-from dpmarket.campaign import hooks, jobs, mail, views  # noqa: F401  some have acts to serve
+from dpmarket.campaign import forecasts, hooks, jobs, mail, views  # noqa: F401  some have acts to serve
 from dpmarket.campaign.access import Member, list_members
 from dpmarket.campaign.acts import ACTS, Act, Caller, Id, Number, shown_id
 from dpmarket.campaign.bank_file import FORMATS, BankAccount, Payment, bank_format
-from dpmarket.campaign.consent import ConsentPage
 from dpmarket.campaign.opening import draft_of, opening_of
-from dpmarket.campaign.oversight import Deed, deeds_after
+from dpmarket.campaign.oversight import deeds_after
 from dpmarket.campaign.panel import show_secret
 from dpmarket.campaign.payouts import Payout, payout_lines
 from dpmarket.campaign.rules.encoding import encode_record
@@ -31,9 +32,8 @@ from dpmarket.campaign.rules.rules_file import check_rules, rules_from
 from dpmarket.campaign.transaction import nothing
 from dpmarket.campaign.unseal import await_key, unsealed_document, unsealed_payees
 from dpmarket.errors import FileProblem, InvalidInput, MarketRefusal
-from dpmarket.web.auth import AnyCaller, TheService
 from dpmarket.web.problems import WrongRules, documented
-from dpmarket.web.service import Service
+from dpmarket.web.service import AnyCaller, Service, TheService
 
 _KEY = "At least 16 random characters. The same key with the same request is done once and answered again."
 Key = Annotated[str, Header(alias="Idempotency-Key", min_length=16, max_length=200, description=_KEY)]
@@ -44,8 +44,6 @@ Language = Annotated[str, Query(pattern=r"^[a-z]{2,3}$", description="Of the tex
 _JSON, _HTML, _CSV, _XML = "application/json", "text/html", "text/csv", "application/xml"
 _READING = documented(401, 404, 409, 410, 422, 503)
 _ACTING = _READING | documented(400, 402, 403, 413, 415, 429)
-PayoutFormat = Callable[[Sequence[Payment], str, int], bytes]
-"""Makes a file of payments, their currency and its minor units."""
 router = APIRouter(prefix="/api/v1", responses=_READING)
 health = APIRouter(tags=["health"])
 
@@ -87,6 +85,17 @@ class NewCampaign(Strict):
     deliver_until: Moment = Field(description="Until then records come; then training begins by itself.")
     consent: Number | None = Field(None, description="The version of the consent text; null: the newest.")
 
+    def arguments(self, service: Service, caller: Caller, campaign: int | None) -> dict[str, Any]:
+        """Return the draft that the rules and times make."""
+        given = {name: value for name, value in self if name != "rules"}
+        try:
+            return {"plan": draft_of(check_rules(self.rules), channel="live", **given)}
+        except FileProblem as problem:
+            raise WrongRules(problem.details or [str(problem)]) from None
+        except pydantic.ValidationError as problem:
+            said = problem.errors()[0]["msg"].removeprefix("Value error, ")
+            raise MarketRefusal("invalid", said) from None
+
 
 class Confirmed(Strict):
     """Opening a campaign."""
@@ -95,6 +104,18 @@ class Confirmed(Strict):
         default=False, description="That the buyer has read why this should not be done, if 409 said so."
     )
 
+    def arguments(self, service: Service, caller: Caller, campaign: int) -> dict[str, Any]:
+        """Return what the rules come to; computed outside of the transaction, which it would hold up."""
+        text = service.look(views.show_rules, caller, campaign)
+        service.need(caller, ACTS["open"].roles, campaign)
+        await_key(service.market, campaign)
+        rules = rules_from(text)
+        service.settings.refuse_unlisted(rules.training.model)
+        try:
+            return {"opening": opening_of(rules), "confirmed": self.confirmed}
+        except FileProblem as problem:
+            raise MarketRefusal("invalid", str(problem)) from None
+
 
 class Record(Strict):
     """A record, checked by the public rules, then sealed to the campaign's key."""
@@ -102,6 +123,13 @@ class Record(Strict):
     values: Row | Annotated[list[Row], Field(min_length=1, max_length=1_000)] = Field(
         description="By name: every column that the rules ask for; or a list of such rows."
     )
+
+    def arguments(self, service: Service, caller: Caller, campaign: int | None) -> dict[str, Any]:
+        """Return the record as bytes of one length."""
+        with service.market.look() as c:
+            me = views.show_participation(c, caller)
+            rules = rules_from(views.show_rules(c, caller, me.campaign))
+        return {"record": encode_record(rules, self.values)}
 
 
 class People(Strict):
@@ -112,65 +140,15 @@ class People(Strict):
     )
     group: str | None = Field(None, max_length=200, description="The group they belong to.")
 
-
-def draft_arguments(service: Service, caller: Caller, campaign: int | None, body: Any) -> dict[str, Any]:
-    """Return the draft that a new campaign's rules and times make."""
-    times = {"opens_at": body.opens_at, "closes_at": body.closes_at, "deliver_until": body.deliver_until}
-    return {"plan": plan_of(body.rules, **times, consent=body.consent)}
+    def arguments(self, service: Service, caller: Caller, campaign: int | None) -> dict[str, Any]:
+        """Return whom to invite, by mail where the service sends mails."""
+        return {"ids": self.ids, "group": self.group, "mailed": service.settings.smtp_url is not None}
 
 
-def plan_of(rules: Mapping[str, Any], **more: Any) -> Any:
-    """Return the draft of a live campaign."""
-    try:
-        return draft_of(check_rules(rules), channel="live", **more)
-    except FileProblem as problem:
-        raise WrongRules(problem.details or [str(problem)]) from None
-    except pydantic.ValidationError as problem:
-        raise MarketRefusal("invalid", problem.errors()[0]["msg"].removeprefix("Value error, ")) from None
-
-
-def open_arguments(service: Service, caller: Caller, campaign: int | None, body: Any) -> dict[str, Any]:
-    """Return what the rules come to; computed outside of the transaction, which it would hold up."""
-    assert campaign is not None
-    text = service.look(views.show_rules, caller, campaign)
-    service.need(caller, ACTS["open"].roles, campaign)
-    await_key(service.market, campaign)
-    rules = rules_from(text)
-    service.settings.refuse_unlisted(rules.training.model)
-    try:
-        return {"opening": opening_of(rules), "confirmed": body.confirmed}
-    except FileProblem as problem:
-        raise MarketRefusal("invalid", str(problem)) from None
-
-
-def deliver_arguments(service: Service, caller: Caller, campaign: int | None, body: Any) -> dict[str, Any]:
-    """Return a record as bytes of one length."""
-    with service.market.look() as c:
-        me = views.show_participation(c, caller)
-        rules = rules_from(views.show_rules(c, caller, me.campaign))
-    return {"record": encode_record(rules, body.values)}
-
-
-def invite_arguments(service: Service, caller: Caller, campaign: int | None, body: Any) -> dict[str, Any]:
-    """Return whom to invite, by mail where the service sends mails."""
-    return {"ids": body.ids, "group": body.group, "mailed": service.settings.smtp_url is not None}
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """A body of the API's own, and the act's arguments that follow from it."""
-
-    body: type[pydantic.BaseModel]
-    arguments: Callable[[Service, Caller, int | None, Any], dict[str, Any]]
-
-
-PREPARED = {
-    "draft": Prepared(NewCampaign, draft_arguments),
-    "edit": Prepared(NewCampaign, draft_arguments),
-    "open": Prepared(Confirmed, open_arguments),
-    "deliver": Prepared(Record, deliver_arguments),
-    "invite": Prepared(People, invite_arguments),
-}
+PREPARED: dict[str, type[Strict]] = {
+    "draft": NewCampaign, "edit": NewCampaign, "open": Confirmed, "deliver": Record, "invite": People,
+}  # fmt: skip
+"""Bodies of the API's own, whose ``arguments`` are the act's."""
 
 
 # --- acts ------------------------------------------------------------------------------------------
@@ -194,28 +172,38 @@ def path_of_act(entry: Act) -> str:
     return f"/campaigns/{{campaign}}/{entry.name}" if entry.of_campaign else f"/{entry.name}"
 
 
-def arguments_of(
-    service: Service, entry: Act, caller: Caller, campaign: int | None, body: pydantic.BaseModel
-) -> dict[str, Any]:
-    """Return an act's arguments from the body of a request."""
-    prepared = PREPARED.get(entry.name)
-    if prepared is None:
-        given = {name: getattr(body, name) for name in type(body).model_fields}
-    else:
-        given = prepared.arguments(service, caller, campaign, body)
-    return {"campaign": campaign, **given} if entry.of_campaign else given
+def run_form(
+    service: Service,
+    caller: Caller,
+    act: str,
+    key: str,
+    form: Mapping[str, Any],
+    campaign: int | None = None,
+) -> Any:
+    """Run an act as its route does, by a body that a form was read into."""
+    try:
+        body = _body_type(ACTS[act]).model_validate(dict(form), strict=False)
+    except pydantic.ValidationError:
+        raise MarketRefusal("invalid", "Expected a form of this service.") from None
+    return _run(service, ACTS[act], caller, key, body, campaign)
+
+
+def _run(service: Service, entry: Act, caller: Caller, key: str, body: Any, campaign: int | None) -> Any:
+    given = body.arguments(service, caller, campaign) if entry.name in PREPARED else dict(body)
+    return service.run(entry, caller, key, **({"campaign": campaign} if entry.of_campaign else {}), **given)
+
+
+def _body_type(entry: Act) -> type[pydantic.BaseModel]:
+    return PREPARED.get(entry.name) or entry.request
 
 
 def _endpoint(entry: Act) -> Callable[..., Response]:
-    prepared = PREPARED.get(entry.name)
-    body_type = entry.request if prepared is None else prepared.body
+    body_type = _body_type(entry)
 
     def endpoint(
         caller: Caller, service: Service, key: str, body: pydantic.BaseModel, campaign: int | None = None
     ) -> Response:
-        arguments = arguments_of(service, entry, caller, campaign, body)
-        answer = service.run(entry, caller, key, **arguments)
-        return _json(entry.adapter.dump_json(answer))
+        return _json(entry.adapter.dump_json(_run(service, entry, caller, key, body, campaign)))
 
     needed = any(field.is_required() for field in body_type.model_fields.values())
     allowed = Annotated[Caller, Depends(_role_of(entry))]
@@ -223,16 +211,19 @@ def _endpoint(entry: Act) -> Callable[..., Response]:
     if entry.of_campaign:
         parts["campaign"] = CampaignId
     defaults = {} if needed else {"body": Depends(body_type) if not body_type.model_fields else body_type()}
-    only, empty = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.empty
-    signature = inspect.Signature(
-        [
-            inspect.Parameter(name, only, annotation=kind, default=defaults.get(name, empty))
-            for name, kind in parts.items()
-        ]
-    )
-    endpoint.__signature__ = signature  # type: ignore[attr-defined]
+    _take(endpoint, parts, defaults)
     endpoint.__name__, endpoint.__doc__ = entry.name, inspect.getdoc(entry.function)
     return endpoint
+
+
+def _take(endpoint: Callable[..., Any], parts: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
+    """Say what an endpoint takes from a request, by name."""
+    only, empty = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.empty
+    parameters = [
+        inspect.Parameter(name, only, annotation=kind, default=defaults.get(name, empty))
+        for name, kind in parts.items()
+    ]
+    endpoint.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
 
 
 def _role_of(entry: Act) -> Callable[..., Caller]:
@@ -270,38 +261,55 @@ for _entry in served_acts().values():
 # --- views -----------------------------------------------------------------------------------------
 
 
-@router.get("/me/consent", tags=["seller"])
-def show_consent(caller: AnyCaller, service: TheService, language: Language = "en") -> ConsentPage:
-    """Return the page that a seller agrees to by its digest."""
-    return service.look(views.show_consent, caller, language)
+_ASKED = {"campaign": CampaignId, "payout": PayoutId, "after": After, "language": Language}
 
 
-@router.get("/me/menu", tags=["seller"])
-def show_menu(caller: AnyCaller, service: TheService) -> list[views.MenuLine]:
-    """Return the menu, with a reservation only: nobody chooses in vain."""
-    return service.look(views.show_menu, caller, service.now)
+def _serve(path: str, view: Callable[..., Any], tag: str) -> None:
+    """Add the route of a view: what it takes beside the caller is asked for, or known here."""
+    takes = list(inspect.signature(view).parameters)[2:]
+    asked = {name: _ASKED[name] for name in takes if name in _ASKED}
+    defaults = {"after": 0, "language": "en"}
+    known: dict[str, Any] = {}
+    if "campaign" in asked and "{campaign}" not in path:
+        del asked["campaign"]
+        known["campaign"] = None  # of all campaigns
 
+    def show(caller: Caller, service: Service, **parts: Any) -> Any:
+        own = {"now": service.now, "terms": service.market.terms}
+        of_service = {name: own[name] for name in takes if name in own}
+        with service.market.look() as c:
+            found = view(c, caller, **known, **of_service, **parts)
+        return _json(found) if isinstance(found, str) else found
 
-def _seller_route(view: Callable[..., Any]) -> Callable[..., Any]:
-    def show(caller: AnyCaller, service: TheService) -> Any:
-        return service.look(view, caller)
-
-    return show
-
-
-for _path, _view, _model in (
-    ("", views.show_participation, views.MyParticipation),
-    ("/limits", views.show_limits, views.MyLimits),
-    ("/events", views.show_history, list[views.MyEvent]),
-):
+    _take(show, {"caller": AnyCaller, "service": TheService, **asked}, defaults)
+    answer = typing.get_type_hints(view)["return"]
     router.add_api_route(
-        f"/me{_path}",
-        _seller_route(_view),
-        response_model=_model,
-        description=inspect.getdoc(_view),
-        tags=["seller"],
-        name=_view.__name__,
+        path,
+        show,
+        response_model=None if answer is str else answer,
+        responses=_answers(_JSON) if answer is str else None,
+        description=(inspect.getdoc(view) or "").split("\n")[0],
+        tags=[tag],
+        name=view.__name__,
     )
+
+
+for _path, _view, _tag in (
+    ("/me/consent", views.show_consent, "seller"),
+    ("/me/menu", views.show_menu, "seller"),
+    ("/me", views.show_participation, "seller"),
+    ("/me/limits", views.show_limits, "seller"),
+    ("/me/events", views.show_history, "seller"),
+    ("/campaigns/{campaign}", views.show_campaign, "campaigns"),
+    ("/campaigns/{campaign}/rules", views.show_rules, "campaigns"),
+    ("/campaigns/{campaign}/sums", views.show_sums, "campaigns"),
+    ("/campaigns/{campaign}/money", views.show_money, "campaigns"),
+    ("/campaigns/{campaign}/events", views.list_events, "campaigns"),
+    ("/campaigns/{campaign}/deeds", deeds_after, "campaigns"),
+    ("/deeds", deeds_after, "members"),
+    ("/webhooks", hooks.list_webhooks, "members"),
+):
+    _serve(_path, _view, _tag)
 
 
 @router.get("/me/receipt", tags=["seller"], responses=_answers(_JSON))
@@ -318,38 +326,6 @@ def list_campaigns(caller: AnyCaller, service: TheService) -> list[views.ShownCa
     if caller.participation is not None:
         raise nothing()
     return service.look(views.list_campaigns, caller)
-
-
-@router.get("/campaigns/{campaign}", tags=["campaigns"])
-def show_campaign(campaign: CampaignId, caller: AnyCaller, service: TheService) -> views.ShownCampaign:
-    """Return a campaign to its sellers and to members with a role in it."""
-    return service.look(views.show_campaign, caller, campaign)
-
-
-@router.get("/campaigns/{campaign}/rules", tags=["campaigns"], responses=_answers(_JSON))
-def show_rules(campaign: CampaignId, caller: AnyCaller, service: TheService) -> Response:
-    """Return the rules: what is bought, at which prices, and which records are asked for."""
-    return _json(service.look(views.show_rules, caller, campaign))
-
-
-@router.get("/campaigns/{campaign}/sums", tags=["campaigns"])
-def show_sums(campaign: CampaignId, caller: AnyCaller, service: TheService) -> views.Sums:
-    """Return what a campaign has come to, in whole batches, to its buyer or an auditor."""
-    return service.look(views.show_sums, caller, campaign, service.market.terms)
-
-
-@router.get("/campaigns/{campaign}/money", tags=["campaigns"])
-def show_money(campaign: CampaignId, caller: AnyCaller, service: TheService) -> views.Money:
-    """Return what came in and went out."""
-    return service.look(views.show_money, caller, campaign)
-
-
-@router.get("/campaigns/{campaign}/events", tags=["campaigns"])
-def list_events(
-    campaign: CampaignId, caller: AnyCaller, service: TheService, after: After = 0
-) -> list[views.Event]:
-    """Return a campaign's own events, without those of its sellers."""
-    return service.look(views.list_events, caller, campaign, after)
 
 
 @dataclass(frozen=True)
@@ -373,31 +349,6 @@ def links_of(service: Service, caller: Caller, campaign: int) -> PanelLinks:
         raise nothing()
     join = f"{service.settings.public_url}/join/{shown_id(campaign)}?pid={{pid}}&sig={{sig}}"
     return PanelLinks(join, secret)
-
-
-def _document_route(kind: str, media: str) -> Callable[..., Response]:
-    def show(campaign: CampaignId, caller: AnyCaller, service: TheService) -> Response:
-        return Response(document_of(service, caller, campaign, kind), media_type=media)
-
-    return show
-
-
-for _kind, _media, _about in (
-    ("released", _JSON, "what was released, a model or statistics, to the buyer, a seller or an auditor."),
-    ("certificate", _JSON, "the certificate; 'dpmarket verify' checks it."),
-    ("signature", _JSON, "the service's signature under the certificate."),
-    ("report", _HTML, "the report of a released campaign, one page, to its buyer or an auditor."),
-    ("openings", _JSON, "what the certificate commits to, to an auditor. Confidential."),
-    ("costs", _CSV, "the reports that an offline campaign was cleared by, to an auditor. Confidential."),
-):
-    router.add_api_route(
-        f"/campaigns/{{campaign}}/{_kind}",
-        _document_route(_kind, _media),
-        description=f"Return {_about}",
-        tags=["campaigns"],
-        responses=_answers(_media),
-        name=f"show_{_kind}",
-    )
 
 
 def document_of(service: Service, caller: Caller, campaign: int, kind: str) -> bytes:
@@ -488,35 +439,49 @@ def make_bank_file(payout: PayoutId, body: BankFile, caller: AnyCaller, service:
     return Response(payout_file(service, caller, payout, write), media_type=_XML)
 
 
-def payout_file(service: Service, caller: Caller, payout: int, write: PayoutFormat) -> bytes:
-    """Return a payout as a file of a format, such as one of :data:`FORMATS`."""
+def payout_file(service: Service, caller: Caller, payout: int, kind: str | Callable[..., bytes]) -> bytes:
+    """Return a payout as a file: of one of :data:`FORMATS`, or by a function like those."""
     found, made = lines_of(service, caller, payout)
     payments = [Payment(line.reference, line.payee, line.amount) for line in made.lines]
     try:
+        write = FORMATS[kind] if isinstance(kind, str) else kind
         return write(payments, found.currency, found.minor_units)
     except InvalidInput as problem:
         raise MarketRefusal("invalid", str(problem)) from None
 
 
-def _payout_route(kind: str) -> Callable[..., Response]:
-    def show(payout: PayoutId, caller: AnyCaller, service: TheService) -> Response:
-        return Response(payout_file(service, caller, payout, FORMATS[kind]), media_type=_CSV)
+def _add_file(path: str, make: Callable[..., bytes], kind: str, media: str, about: str) -> None:
+    """Add the route of a file of a campaign or a payout."""
+    (name,) = re.findall(r"{(\w+)}", path)
 
-    return show
+    def show(caller: Caller, service: Service, **of: int) -> Response:
+        return Response(make(service, caller, of[name], kind), media_type=media)
 
-
-for _kind, _about in (
-    ("gift_cards", "Return what is not confirmed of a payout as CSV: amount, currency, reference, contact."),
-    ("bonuses", "Return what is not confirmed of a payout as lines of a panel's id and an amount."),
-):
+    _take(show, {"caller": AnyCaller, "service": TheService, name: _ASKED[name]}, {})
     router.add_api_route(
-        f"/payouts/{{payout}}/{_kind}",
-        _payout_route(_kind),
-        description=_about,
-        tags=["payouts"],
-        responses=_answers(_CSV),
-        name=f"show_{_kind}",
+        f"{path}/{kind}",
+        show,
+        description=f"Return {about}",
+        tags=[f"{name}s"],
+        responses=_answers(media),
+        name=f"show_{kind}",
     )
+
+
+for _kind, _media, _about in (
+    ("released", _JSON, "what was released, a model or statistics, to the buyer, a seller or an auditor."),
+    ("certificate", _JSON, "the certificate; 'dpmarket verify' checks it."),
+    ("signature", _JSON, "the service's signature under the certificate."),
+    ("report", _HTML, "the report of a released campaign, one page, to its buyer or an auditor."),
+    ("openings", _JSON, "what the certificate commits to, to an auditor. Confidential."),
+    ("costs", _CSV, "the reports that an offline campaign was cleared by, to an auditor. Confidential."),
+):
+    _add_file("/campaigns/{campaign}", document_of, _kind, _media, _about)
+for _kind, _about in (
+    ("gift_cards", "what is not confirmed of a payout as CSV: amount, currency, reference, contact."),
+    ("bonuses", "what is not confirmed of a payout as lines of a panel's id and an amount."),
+):
+    _add_file("/payouts/{payout}", payout_file, _kind, _CSV, _about)
 
 
 @router.get("/members", tags=["members"])
@@ -524,26 +489,6 @@ def show_members(caller: AnyCaller, service: TheService) -> list[Member]:
     """Return all members with their roles, to an operator."""
     service.need(caller, ("operator",), None)
     return service.look(list_members, service.now)
-
-
-@router.get("/webhooks", tags=["members"])
-def show_webhooks(caller: AnyCaller, service: TheService) -> list[hooks.Webhook]:
-    """Return all webhooks, without their secrets, to an operator."""
-    return service.look(hooks.list_webhooks, caller)
-
-
-@router.get("/deeds", tags=["members"])
-def show_deeds(caller: AnyCaller, service: TheService, after: After = 0) -> list[Deed]:
-    """Return acts of members, of all campaigns and the oldest first, to an operator or auditor."""
-    return service.look(deeds_after, caller, None, after)
-
-
-@router.get("/campaigns/{campaign}/deeds", tags=["campaigns"])
-def show_campaign_deeds(
-    campaign: CampaignId, caller: AnyCaller, service: TheService, after: After = 0
-) -> list[Deed]:
-    """Return acts of members on a campaign, the oldest first, to an operator or auditor."""
-    return service.look(deeds_after, caller, campaign, after)
 
 
 class Health(pydantic.BaseModel):

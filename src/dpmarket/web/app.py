@@ -8,7 +8,7 @@ from fastapi import FastAPI
 
 from dpmarket.campaign.database import Market
 from dpmarket.version import __version__
-from dpmarket.web import api, sign_in, single_sign_on
+from dpmarket.web import api, single_sign_on
 from dpmarket.web.guard import Application, Guard
 from dpmarket.web.metrics import Metrics, Watch
 from dpmarket.web.pages import brand, drafts, member, money, operator, panels, public, seller
@@ -57,7 +57,7 @@ def make_routes() -> FastAPI:
         redirect_slashes=False,
         separate_input_output_schemas=False,
     )
-    for router in (api.router, api.health, single_sign_on.router, sign_in.router):
+    for router in (api.router, api.health, single_sign_on.router):
         app.include_router(router, responses=documented(405, 421, 500))
     for pages in (panels, seller, drafts, operator, money, member, public, brand):
         app.include_router(pages.router)

@@ -99,6 +99,15 @@ def opened(settings: Settings, *, keys: bool = True, make: bool = False) -> Iter
 
 
 @contextlib.contextmanager
+def held_open(market: Market) -> Iterator[None]:
+    """Hold a SQLite file open: it would be tidied up whenever its last user leaves, after every request."""
+    with contextlib.ExitStack() as stack:
+        if market.is_file:
+            stack.enter_context(market.engine.connect())
+        yield
+
+
+@contextlib.contextmanager
 def opened_folder(folder: Path) -> Iterator[tuple[Market, Settings]]:
     """Open the market of the service in a folder, without private keys, for a ``with`` block."""
     settings = settings_of(folder)

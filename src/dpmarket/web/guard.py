@@ -162,13 +162,9 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _again(body: bytes, receive: Receive) -> Receive:
     """Give a body that was read once more, and then whatever comes after it."""
-    told = False
+    left: list[MutableMapping[str, Any]] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def once_more() -> MutableMapping[str, Any]:
-        nonlocal told
-        if told:
-            return await receive()
-        told = True
-        return {"type": "http.request", "body": body, "more_body": False}
+        return left.pop() if left else await receive()
 
     return once_more

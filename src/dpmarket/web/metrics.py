@@ -110,13 +110,6 @@ class Watch:
             method = scope["method"] if scope["method"] in _METHODS else "other"
             self._metrics.seconds.labels(method, route).observe(seconds)
             self._metrics.requests.labels(method, route, str(status)).inc()
-            fields = {
-                "request": request_id,
-                "method": method,
-                "route": route,
-                "status": status,
-                "ms": round(1e3 * seconds, 1),
-            }
-            if "dpmarket.kind" in scope:
-                fields["error"] = scope["dpmarket.kind"]
-            LOGGER.info("request", extra={"fields": fields})
+            fields = {"request": request_id, "method": method, "route": route, "status": status}
+            refusal = {"error": scope["dpmarket.kind"]} if "dpmarket.kind" in scope else {}
+            LOGGER.info("request", extra={"fields": {**fields, "ms": round(1e3 * seconds, 1), **refusal}})

@@ -1,54 +1,106 @@
-"""A running service: it answers on a socket, has workers beside it, and stops cleanly."""
+"""A running service: it answers on a socket, has workers beside it, and stops cleanly.
+
+Connections are closed if no request comes.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import signal
+import socket
 import subprocess  # nosec B404
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+
+import uvicorn
+from prometheus_client import start_http_server
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from dpmarket.campaign.database import Market
-from dpmarket.campaign.hooks import KIND, enter_hooks
-from dpmarket.campaign.mail import enter_mails
-from dpmarket.campaign.worker import Methods, forget, tidy, work
 from dpmarket.errors import FileProblem
-from dpmarket.web.folder import opened
+from dpmarket.web.app import make_app
+from dpmarket.web.folder import held_open, opened
+from dpmarket.web.guard import Application
 from dpmarket.web.logs import log_event
-from dpmarket.web.methods import methods_of
+from dpmarket.web.metrics import Metrics
+from dpmarket.web.pages.brand import check_brand
 from dpmarket.web.settings import Settings
 from dpmarket.web.smtp import check_smtp
+from dpmarket.web.worker import WORKER_SECONDS, start_thread
 
-if TYPE_CHECKING:
-    from dpmarket.web.metrics import Metrics
-
-_PAUSE = 1.0  # seconds between a worker's rounds
-_NOW_PAUSE = 0.1
-_WORK, _LONG = ("certify",), ("report", "forecast")  # nobody's certificate waits for the second
-_HOUR, _MAILS = 3600.0, 20.0
-_WORKER_SECONDS = 60.0  # for a worker that is asked to stop, and may be training
 _WORKER = "from dpmarket.cli import main; main()"
+HEAD_SECONDS = 20.0
+"""Within so long a request's head must come; the guard counts the body's time."""
 
 
-def _start(name: str, target: Callable[..., Any], *args: Any) -> threading.Thread:
-    thread = threading.Thread(target=target, args=args, name=f"dpmarket-{name}", daemon=True)
-    thread.start()
-    return thread
+def listening(host: str, port: int) -> socket.socket:
+    """Return a socket that listens."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # By its name: asyncio turns off Nagle's waiting, 40 ms an answer, on sockets of this protocol only.
+    made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        made.bind((host, port))
+    except OSError as problem:
+        made.close()
+        raise _cannot_listen(f"{host}:{port}", problem) from None
+    made.listen(128)
+    return made
 
 
-@contextlib.contextmanager
-def held_open(market: Market) -> Iterator[None]:
-    """Hold a SQLite file open: it would be tidied up whenever its last user leaves, after every request."""
-    with contextlib.ExitStack() as stack:
-        if market.is_file:
-            stack.enter_context(market.engine.connect())
-        yield
+class _Impatient(H11Protocol):
+    """Closes connections whose request does not come: each would keep somebody else from being answered."""
+
+    _head: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Wait for a head from now on."""
+        super().connection_made(transport)
+        self._wait()
+
+    def data_received(self, data: bytes) -> None:
+        """Wait for a head from its first byte on, and until its last one."""
+        super().data_received(data)
+        self._wait()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait for nothing."""
+        super().connection_lost(exc)
+        self._stop()
+
+    def _wait(self) -> None:
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._stop()
+        elif self._head is None:
+            self._head = self.loop.call_later(HEAD_SECONDS, self.transport.close)
+
+    def _stop(self) -> None:
+        if self._head is not None:
+            self._head.cancel()
+            self._head = None
+
+
+def make_server(app: Application) -> uvicorn.Server:
+    """Return the server, which logs no request and tells nobody what it is."""
+    return uvicorn.Server(
+        uvicorn.Config(
+            app,
+            http=_Impatient,
+            log_config=None,
+            access_log=False,  # its lines would hold tokens
+            server_header=False,
+            lifespan="off",
+            ws="none",
+            proxy_headers=False,  # the application reads them, from trusted proxies only
+            timeout_keep_alive=15,
+            timeout_graceful_shutdown=10,
+            limit_concurrency=500,
+        )
+    )
 
 
 @contextlib.contextmanager
@@ -57,15 +109,11 @@ def serving(market: Market, settings: Settings) -> Iterator[tuple[str, Metrics]]
 
     Gives the address, and what is counted.
     """
-    from dpmarket.web.app import make_app
-    from dpmarket.web.metrics import Metrics
-    from dpmarket.web.server import listening, make_server
-
     taken = listening("127.0.0.1", 0)
     url = f"http://127.0.0.1:{taken.getsockname()[1]}"
     metrics = Metrics()
     server = make_server(make_app(market, settings.model_copy(update={"public_url": url}), metrics))
-    thread = _start("serve", server.run, [taken])
+    thread = start_thread("serve", server.run, [taken])
     try:
         with held_open(market):
             _wait_for(lambda: server.started or not thread.is_alive(), 30.0)
@@ -76,98 +124,8 @@ def serving(market: Market, settings: Settings) -> Iterator[tuple[str, Metrics]]
         taken.close()
 
 
-@contextlib.contextmanager
-def working(market: Market, settings: Settings, pause: float = 0.05) -> Iterator[None]:
-    """Have a worker in a thread of this process; for a ``with`` block."""
-    stopped = threading.Event()
-    thread = _start("worker", run_worker, market, settings, stopped.is_set, pause)
-    try:
-        yield
-    finally:
-        stopped.set()
-        thread.join(120.0)
-
-
-def run_worker(
-    market: Market, settings: Settings, stopped: Callable[[], bool], pause: float = _PAUSE
-) -> None:
-    """Do what is due, again and again, until it is to stop; a job that was begun is ended first.
-
-    Each lane has a thread: a person waits for a key or a document however long a training takes, and a slow
-    mail server holds no job up.
-    """
-    methods = methods_of(settings)
-    duties: list[tuple[str, tuple[str, ...], float]] = [
-        ("now", ("key", "unseal"), min(pause, _NOW_PAUSE)),
-        ("mail", tuple(name for name in methods.others if name not in (*_WORK, *_LONG)), pause),
-        ("hook", (KIND,), pause),
-        ("work", _LONG, pause),
-    ]
-    threads = [_start(duty[0], _run_duty, market, methods, duty, stopped) for duty in duties]
-    short = replace(methods, others={name: methods.others[name] for name in _WORK})
-    reminding = timedelta(hours=settings.reminder_hours)
-    tidied = mailed = -_HOUR
-    while not stopped():
-        with _going_on():
-            _work(market, short, "work")
-            enter_hooks(market)
-            if settings.smtp_url is not None and time.monotonic() - mailed > _MAILS:
-                mailed = time.monotonic()
-                enter_mails(market, reminding)
-            if time.monotonic() - tidied > _HOUR:
-                tidied = time.monotonic()
-                tidy(market)
-                forget(market, days_of(settings.keep_sellers_days), days_of(settings.keep_acts_days))
-        _rest(stopped, pause)
-    for thread in threads:
-        thread.join(40.0)
-
-
-def days_of(number: float | None) -> timedelta | None:
-    """Return so many days; None for none."""
-    return None if number is None else timedelta(days=number)
-
-
-def _run_duty(
-    market: Market, methods: Methods, duty: tuple[str, tuple[str, ...], float], stopped: Callable[[], bool]
-) -> None:
-    lane, kinds, pause = duty
-    while not stopped():
-        with _going_on():
-            _work(market, methods, lane, kinds)
-        _rest(stopped, pause)
-
-
-def _work(market: Market, methods: Methods, lane: str, kinds: tuple[str, ...] | None = None) -> None:
-    for job in work(market, methods, (lane,), kinds):
-        log_event("job", kind=job.kind, attempts=job.attempts)
-
-
-@contextlib.contextmanager
-def _going_on() -> Iterator[None]:
-    """Log what stops a worker for a while: a full disk, a server that is away, a job that breaks.
-
-    A job that broke is due again when its lease has ended.
-    """
-    try:
-        yield
-    except Exception as problem:  # its text may hold anything; its kind does not
-        log_event("worker failed", error=type(problem).__name__)
-
-
-def _rest(stopped: Callable[[], bool], seconds: float) -> None:
-    end = time.monotonic() + seconds
-    while not stopped() and time.monotonic() < end:
-        time.sleep(min(0.1, seconds))
-
-
 def serve(settings: Settings, tell: Callable[[str], None]) -> None:
     """Serve until a signal says to stop: workers beside it end the job that they are at."""
-    from dpmarket.web.app import make_app  # a worker does without
-    from dpmarket.web.metrics import Metrics
-    from dpmarket.web.pages.brand import check_brand
-    from dpmarket.web.server import listening, make_server
-
     check_smtp(settings)
     check_brand(settings)
     with contextlib.ExitStack() as stack:
@@ -177,7 +135,7 @@ def serve(settings: Settings, tell: Callable[[str], None]) -> None:
             url = f"http://{settings.host}:{taken.getsockname()[1]}"
             settings = settings.model_copy(update={"public_url": url})
         metrics = Metrics()
-        stack.enter_context(_metrics_server(metrics, settings))
+        _show_metrics(stack, metrics, settings)
         market = stack.enter_context(opened(settings, keys=False))
         stack.enter_context(held_open(market))
         metrics.watch_market(market)
@@ -192,36 +150,30 @@ def serve(settings: Settings, tell: Callable[[str], None]) -> None:
         log_event("stopping")
 
 
-@contextlib.contextmanager
-def _metrics_server(metrics: Metrics, settings: Settings) -> Iterator[None]:
-    from prometheus_client import start_http_server
-
+def _show_metrics(stack: contextlib.ExitStack, metrics: Metrics, settings: Settings) -> None:
     try:
         server, thread = start_http_server(settings.metrics_port, settings.host, metrics.registry)
     except OSError as problem:
-        raise FileProblem(
-            f"cannot listen on {settings.host}:{settings.metrics_port} for metrics: "
-            f"{problem.strerror or problem}."
-        ) from None
-    try:
-        yield
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join(5.0)
+        raise _cannot_listen(f"{settings.host}:{settings.metrics_port} for metrics", problem) from None
+    for end in (lambda: thread.join(5.0), server.server_close, server.shutdown):  # in the other order
+        stack.callback(end)
+
+
+def _cannot_listen(where: str, problem: OSError) -> FileProblem:
+    return FileProblem(f"cannot listen on {where}: {problem.strerror or problem}.")
 
 
 @contextlib.contextmanager
 def _workers(settings: Settings) -> Iterator[None]:
     """Have worker processes beside this one; one that dies is followed by another."""
     stopped = threading.Event()
-    threads = [_start(f"worker-{k}", _keep_worker, settings, stopped) for k in range(settings.workers)]
+    threads = [start_thread(f"worker-{k}", _keep_worker, settings, stopped) for k in range(settings.workers)]
     try:
         yield
     finally:
         stopped.set()
         for thread in threads:
-            thread.join(_WORKER_SECONDS + 10.0)
+            thread.join(WORKER_SECONDS + 10.0)
 
 
 def _keep_worker(settings: Settings, stopped: threading.Event) -> None:
@@ -237,26 +189,11 @@ def _keep_worker(settings: Settings, stopped: threading.Event) -> None:
             continue
         child.terminate()
         try:
-            child.wait(_WORKER_SECONDS)
+            child.wait(WORKER_SECONDS)
         except subprocess.TimeoutExpired:
             log_event("worker killed")
             child.kill()
             child.wait()
-
-
-def run_worker_process(settings: Settings, beside: int | None) -> None:
-    """Work until a signal says to stop, or the process that this one was started beside is gone."""
-    asked = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: asked.set())
-
-    def stopped() -> bool:
-        return asked.is_set() or (beside is not None and os.getppid() != beside)
-
-    check_smtp(settings)
-    with opened(settings) as market, held_open(market):
-        log_event("working")
-        run_worker(market, settings, stopped)
 
 
 def _wait_for(condition: Callable[[], bool], seconds: float) -> None:

@@ -1,4 +1,6 @@
-"""What every route needs: the market, the settings, rate limits, and one way to run an act.
+"""What every route needs: the market, the settings, rate limits, who calls, and one way to run an act.
+
+Callers have bearer tokens or session cookies; what is not a caller's does not exist for them.
 
 Rate limits are token buckets in this process's memory, one for each kind of request and caller. They are not
 in the database: a refused request must count, and would be rolled back with its act.
@@ -10,18 +12,34 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Any, TypeVar
+from datetime import datetime, timedelta
+from typing import Annotated, Any, TypeVar
 
+from fastapi import Depends, Request, Response
+from fastapi.responses import RedirectResponse
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+
+from dpmarket.campaign.access import caller_of
 from dpmarket.campaign.acts import Act, Caller, is_allowed, shown_id
 from dpmarket.campaign.database import Market
 from dpmarket.campaign.times import time_text
 from dpmarket.campaign.transaction import nothing
-from dpmarket.web.problems import TooOften
+from dpmarket.errors import MarketRefusal
+from dpmarket.web.problems import NotSignedIn, TooOften
 from dpmarket.web.settings import Settings
 
 _T = TypeVar("_T")
 _MOST = 100_000
+
+COOKIE = "__Host-dpmarket"
+"""Browsers take it over TLS (or from loopback) only, for this host alone."""
+SESSION = timedelta(hours=12)
+_LONGEST = 200
+
+_bearer = HTTPBearer(
+    auto_error=False,
+    description="A member's API token, or the token of a seller's invitation: 256 random bits as text.",
+)
 
 
 @dataclass(frozen=True)
@@ -83,9 +101,13 @@ class Service:
         """The time as the database writes it."""
         return time_text(self.moment)
 
-    def limit_sign_in(self, address: str) -> None:
+    def limit_sign_in(self, request: Request) -> None:
         """Count an address's try to sign in."""
-        self.limit("login", address, Rate(self.settings.sign_ins_per_minute, 60.0))
+        self.limit_address(request, "login", Rate(self.settings.sign_ins_per_minute, 60.0))
+
+    def limit_address(self, request: Request, kind: str, rate: Rate) -> None:
+        """Count a request of an address."""
+        self.limit(kind, request.client.host if request.client else "", rate)
 
     def limit(self, kind: str, who: str, rate: Rate) -> None:
         """Count a request."""
@@ -118,3 +140,58 @@ class Service:
 def path_of(campaign: int) -> str:
     """Return the address of a campaign's page for members."""
     return f"/m/campaigns/{shown_id(campaign)}"
+
+
+# --- callers ---------------------------------------------------------------------------------------
+
+
+def the_service(request: Request) -> Service:
+    """Return the service whose request this is."""
+    found = request.app.state.service
+    assert isinstance(found, Service)
+    return found
+
+
+TheService = Annotated[Service, Depends(the_service)]
+
+
+def bearer(
+    service: TheService, given: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
+) -> Caller:
+    """Return who calls the API, by the token in the header ``Authorization`` and by nothing else."""
+    if given is None:
+        raise NotSignedIn("no token")
+    return _caller(service, given.credentials, "api", "invitation")
+
+
+AnyCaller = Annotated[Caller, Depends(bearer)]
+
+
+def session(request: Request, service: TheService) -> Caller:
+    """Return who looks at a page, by their session's cookie."""
+    return _caller(service, request.cookies.get(COOKIE, ""), "session")
+
+
+def start_session(token: str, lasts: timedelta = SESSION) -> Response:
+    """Return an answer that keeps a session's token in a cookie, and leads to where it goes on.
+
+    The next page is asked for by this site itself, so that the cookie goes with it.
+    """
+    answer = RedirectResponse("/signed-in", status_code=303)
+    keep_cookie(answer, COOKIE, token, lasts)
+    return answer
+
+
+def keep_cookie(answer: Response, name: str, value: str, lasts: timedelta) -> None:
+    """Have the browser keep something for this service alone, which no script reads; none for no time."""
+    seconds = int(lasts.total_seconds())
+    answer.set_cookie(name, value, max_age=seconds, path="/", secure=True, httponly=True, samesite="lax")
+
+
+def _caller(service: Service, token: str, *kinds: str) -> Caller:
+    if not 0 < len(token) <= _LONGEST or not token.isascii():
+        raise NotSignedIn("no token")
+    try:
+        return service.look(caller_of, token, kinds, service.now)
+    except MarketRefusal:
+        raise NotSignedIn("no token that is known") from None

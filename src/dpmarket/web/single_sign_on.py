@@ -10,27 +10,24 @@ import base64
 import functools
 import hashlib
 import secrets
+from datetime import timedelta
 from typing import Annotated, Any
 from urllib.parse import urlencode, urlsplit
 
-import httpx
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import RedirectResponse
-from joserfc import jwt
-from joserfc.errors import JoseError
-from joserfc.jwk import KeySet
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from dpmarket.campaign.access import sign_in_by_name
 from dpmarket.errors import MarketRefusal
-from dpmarket.web.auth import SESSION, TheService, start_session
 from dpmarket.web.guard import Application, Receive, Scope, Send
 from dpmarket.web.problems import NotSignedIn
+from dpmarket.web.service import SESSION, TheService, keep_cookie, start_session
 from dpmarket.web.settings import Settings
 
 router = APIRouter(include_in_schema=False)
 _COOKIE = "__Host-oidc"
-_SECONDS = 600
+_LASTS = timedelta(minutes=10)
 _WAIT = 10.0
 _ALGORITHMS = ["RS256", "ES256", "PS256"]
 
@@ -61,7 +58,7 @@ def named_by_proxy(request: Request, settings: Settings) -> str | None:
 def start(request: Request, service: TheService) -> Response:
     """Lead to the provider's page, and remember in a cookie what its answer must fit."""
     settings = service.settings
-    service.limit_sign_in(request.client.host if request.client else "")
+    service.limit_sign_in(request)
     state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
     challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
     query = {
@@ -72,7 +69,7 @@ def start(request: Request, service: TheService) -> Response:
     place = _metadata(_issuer(settings))["authorization_endpoint"]
     answer = RedirectResponse(f"{place}{'&' if '?' in place else '?'}{urlencode(query)}", status_code=303)
     kept = ":".join((state, nonce, verifier))
-    answer.set_cookie(_COOKIE, kept, max_age=_SECONDS, secure=True, httponly=True, samesite="lax")
+    keep_cookie(answer, _COOKIE, kept, _LASTS)
     return answer
 
 
@@ -93,12 +90,17 @@ def finish(
     except MarketRefusal:
         raise NotSignedIn("no member has this name") from None
     answer = start_session(token)
-    answer.delete_cookie(_COOKIE, secure=True, httponly=True, samesite="lax")
+    keep_cookie(answer, _COOKIE, "", timedelta(0))
     return answer
 
 
 def _names(settings: Settings, code: str, *, nonce: str, verifier: str) -> list[str]:
     """Return the names that the provider's signed answer gives: its subject, and a verified address."""
+    import httpx  # these load many modules, which services without a provider do without
+    from joserfc import jwt
+    from joserfc.errors import JoseError
+    from joserfc.jwk import KeySet
+
     metadata = _metadata(_issuer(settings))
     try:
         secret = settings.oidc_client_secret.get_secret_value()
@@ -139,6 +141,8 @@ def _issuer(settings: Settings) -> str:
 @functools.lru_cache(maxsize=4)
 def _metadata(issuer: str) -> dict[str, Any]:
     """Return what the provider says about itself; it must be the one that was asked."""
+    import httpx
+
     try:
         found = dict(_get(f"{issuer}/.well-known/openid-configuration"))
         places = [found[name] for name in ("authorization_endpoint", "token_endpoint", "jwks_uri")]
@@ -153,4 +157,6 @@ def _metadata(issuer: str) -> dict[str, Any]:
 
 
 def _get(url: str) -> Any:
+    import httpx
+
     return httpx.get(url, timeout=_WAIT).raise_for_status().json()

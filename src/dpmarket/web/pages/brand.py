@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from hashlib import sha256
 from importlib import resources
 from pathlib import Path
@@ -11,7 +10,7 @@ from fastapi import APIRouter, Request, Response
 
 from dpmarket.campaign.transaction import nothing
 from dpmarket.errors import FileProblem
-from dpmarket.web.auth import TheService
+from dpmarket.web.service import TheService
 from dpmarket.web.settings import Settings
 
 router = APIRouter(include_in_schema=False)
@@ -23,24 +22,15 @@ _KEEP = {"Cache-Control": "public, max-age=31536000, immutable"}
 _KEEP_LOGO = {"Cache-Control": "public, max-age=3600"}
 
 
-@dataclass(frozen=True)
-class Brand:
-    """What pages show of the operator: a name, and the addresses of a logo and a style sheet, if any."""
-
-    name: str | None
-    logo: str | None
-    style: str | None
-
-
-def brand_of(request: Request) -> Brand:
-    """Return the brand of the service whose request this is."""
+def brand_of(request: Request) -> dict[str, str | None]:
+    """Return what pages show of the operator: a name, and addresses of a logo and a style sheet, if any."""
     settings: Settings = request.app.state.service.settings
     logo, colour = settings.brand_logo, settings.brand_colour
-    return Brand(
-        settings.brand_name,
-        None if logo is None else "/brand/logo?" + sha256(str(logo).encode()).hexdigest()[:8],
-        None if colour is None else f"/brand/style.css?{colour[1:]}",
-    )
+    return {
+        "name": settings.brand_name,
+        "logo": None if logo is None else "/brand/logo?" + sha256(str(logo).encode()).hexdigest()[:8],
+        "style": None if colour is None else f"/brand/style.css?{colour[1:]}",
+    }
 
 
 def check_brand(settings: Settings) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
@@ -12,18 +11,16 @@ from fastapi import APIRouter, Query, Response
 from dpmarket.campaign import views
 from dpmarket.campaign.acts import Id
 from dpmarket.campaign.consent import consent_versions
-from dpmarket.campaign.rules.rules_file import check_rules, rules_from
+from dpmarket.campaign.rules.rules_file import check_rules
 from dpmarket.campaign.times import moment_of
 from dpmarket.errors import FileProblem, MarketRefusal
-from dpmarket.web.api import CampaignId, plan_of
+from dpmarket.web.api import CampaignId
 from dpmarket.web.pages import rules_form as fields
 from dpmarket.web.pages.forms import Form, Sent
 from dpmarket.web.pages.member import HOME, Visit, Visited
-from dpmarket.web.pages.plan import Planned, planned
-from dpmarket.web.pages.record_form import fields_of_form
-from dpmarket.web.pages.rendering import see
-from dpmarket.web.pages.seller import EMPTY, record_form_of
-from dpmarket.web.pages.statistics import MODEL, NUMBERS, purpose_of, wanted_of
+from dpmarket.web.pages.purchase import MODEL, NUMBERS, Planned, planned, purpose_of, wanted_of
+from dpmarket.web.pages.record_form import fields_of_form, form_of
+from dpmarket.web.pages.rendering import see, texts_of
 from dpmarket.web.pages.texts import FALLBACK, languages, texts_for
 from dpmarket.web.problems import WrongRules
 from dpmarket.web.service import path_of
@@ -40,7 +37,7 @@ def new(visit: Visited, copied: From = None) -> Response:
     times = (visit.service.moment + timedelta(days=days) for days in (0, 7, 9))
     typed = fields.starts() | {name: _written(time) for name, time in zip(_TIMES, times, strict=True)}
     if copied is not None:
-        typed |= fields.typed_of(json.loads(visit.rules(copied)))
+        typed |= fields.typed_of(visit.rules(copied).to_data())
     return _form(visit, typed)
 
 
@@ -55,7 +52,7 @@ def draft(form: Sent, visit: Visited) -> Response:
 def change(campaign: CampaignId, visit: Visited) -> Response:
     """Show the form of a draft as it stands."""
     found = _draft(visit, campaign)
-    typed = fields.starts() | fields.typed_of(json.loads(visit.rules(campaign)))
+    typed = fields.starts() | fields.typed_of(visit.rules(campaign).to_data())
     typed |= {name: _written(moment_of(getattr(found, name))) for name in _TIMES if getattr(found, name)}
     return _form(visit, typed, campaign=campaign)
 
@@ -70,10 +67,10 @@ def edit(campaign: CampaignId, form: Sent, visit: Visited) -> Response:
 @router.get("/campaigns/{campaign}/preview")
 def preview(campaign: CampaignId, visit: Visited) -> Response:
     """Show the questions as sellers will see them."""
-    found, rules = visit.campaign(campaign), rules_from(visit.rules(campaign))
+    found, rules = visit.campaign(campaign), visit.rules(campaign)
     shown = {"campaign": found, "path": path_of(campaign), "purpose": purpose_of(rules)}
     asked = {"wanted": wanted_of(rules), "label": fields_of_form(rules)[-1].wording}
-    return visit.page("preview", {**shown, **asked, **record_form_of(visit.request, rules, EMPTY)})
+    return visit.page("preview", {**shown, **asked, **form_of(rules, texts_of(visit.request).language)})
 
 
 # --- parts -----------------------------------------------------------------------------------------
@@ -90,16 +87,17 @@ def _draft(visit: Visit, campaign: int) -> views.ShownCampaign:
 def _take(visit: Visit, form: Form, campaign: int | None) -> Response:
     typed = form.typed()
     try:
-        data = fields.with_numbers(form, fields.rules_data(form))
+        data = fields.rules_data(form)
         plan = planned(check_rules(data))
         if form.text("act") != "draft":
             return _form(visit, typed, plan=plan, campaign=campaign)
         if plan.problem is not None:
             return _form(visit, typed, [plan.problem], plan=plan, campaign=campaign)
-        made = plan_of(data, **{name: _moment(form, name) for name in _TIMES}, consent=_version(form))
+        times = {name: _moment(form, name) for name in _TIMES}
+        body = {"rules": data, **times, "consent": form.text("consent_version") or None}
         if campaign is None:
-            return see(path_of(visit.run("draft", form.key, plan=made)))
-        visit.run("edit", form.key, campaign=campaign, plan=made)
+            return see(path_of(visit.run("draft", form.key, body)))
+        visit.run("edit", form.key, body, campaign)
     except (FileProblem, WrongRules) as refusal:
         return _form(visit, typed, list(refusal.details), campaign=campaign)
     except MarketRefusal as refusal:
@@ -116,12 +114,8 @@ def _form(
     campaign: int | None = None,
 ) -> Response:
     first, others = fields.keys()
-    consents = visit.service.look(consent_versions)
-    used = [row for row in range(fields.MOST_ROWS) if typed.get(f"feature{row}.name")]
-    places = fields.places_of(typed)
-    by_path = {line.split(":")[0]: line for line in problems if ":" in line}
-    beside = {places.get(path, path): line for path, line in by_path.items()}
-    beside |= fields.beside_lines(Form(typed), problems)
+    form = Form(typed)
+    beside = fields.beside_fields(form, problems)
     translated = [one for one in languages() if one != FALLBACK]
     shown = {
         "action": f"{HOME}/new" if campaign is None else f"{path_of(campaign)}/edit",
@@ -129,13 +123,13 @@ def _form(
         "spoken": [("", ""), *((f"{one}.", texts_for(one)("language")) for one in translated)],
         "first": first,
         "others": others,
-        "rows": min(max(used, default=-1) + 1 + fields.ROWS, fields.MOST_ROWS),
+        "rows": fields.lines_shown(form, "feature"),
         "feature_kinds": fields.FEATURE_KINDS,
         "gaps": fields.GAPS,
-        "consents": consents,
+        "consents": visit.service.look(consent_versions),
         "beside_others": any(key.path in beside for key in others),
         "purpose": NUMBERS if typed.get("purpose") == NUMBERS else MODEL,
-        "lines": fields.lines_shown(typed),
+        "lines": fields.lines_shown(form, "statistic"),
         "kinds": fields.KINDS,
         "typed": typed,
         "problems": problems,
@@ -162,9 +156,3 @@ def _moment(form: Form, name: str) -> datetime:
         return datetime.fromisoformat(form.text(name)).replace(tzinfo=UTC)
     except ValueError:
         raise MarketRefusal("invalid", f"{name}: expected a day and a time.") from None
-
-
-def _version(form: Form) -> int | None:
-    """Return which consent text was chosen; None: the newest."""
-    text = form.text("consent_version")
-    return int(text) if text.isdecimal() and len(text) < 9 else None

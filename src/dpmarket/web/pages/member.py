@@ -20,25 +20,22 @@ from fastapi import APIRouter, Depends, Request, Response
 
 from dpmarket.campaign import views
 from dpmarket.campaign.access import roles_of
-from dpmarket.campaign.acts import ACTS, Caller
+from dpmarket.campaign.acts import Caller
 from dpmarket.campaign.campaigns import ENDED
 from dpmarket.campaign.checks import books
 from dpmarket.campaign.forecasts import forecast_of
 from dpmarket.campaign.oversight import deeds_after
-from dpmarket.campaign.rules.meaning import chance_of, epsilon_shown, guess_percent
-from dpmarket.campaign.rules.rules_file import rules_from
+from dpmarket.campaign.rules.rules_file import Rules, rules_from
 from dpmarket.campaign.times import moment_of
 from dpmarket.campaign.transaction import nothing
 from dpmarket.certificates import verify
 from dpmarket.errors import MarketRefusal
 from dpmarket.files.formulas import csv_text
-from dpmarket.web.api import CampaignId, Confirmed, document_of, links_of, open_arguments
-from dpmarket.web.auth import SignedMember, TheService
+from dpmarket.web.api import CampaignId, document_of, links_of, run_form
 from dpmarket.web.pages.forms import Form, Sent
-from dpmarket.web.pages.plan import error_so_far, planned
+from dpmarket.web.pages.purchase import error_so_far, numbers_of, planned, purpose_of, wanted_of
 from dpmarket.web.pages.rendering import attached, page, see, whole_page
-from dpmarket.web.pages.statistics import numbers_of, purpose_of, wanted_of
-from dpmarket.web.service import Service, path_of
+from dpmarket.web.service import Service, TheService, path_of, session
 
 router = APIRouter(prefix="/m", include_in_schema=False)
 HOME = "/m"
@@ -87,17 +84,20 @@ class Visit:
         """Return a campaign that the member has a role in."""
         return self.look(views.show_campaign, campaign)
 
-    def rules(self, campaign: int) -> str:
-        """Return a campaign's rules as JSON."""
-        return self.look(views.show_rules, campaign)
+    def rules(self, campaign: int) -> Rules:
+        """Return a campaign's rules."""
+        return rules_from(self.look(views.show_rules, campaign))
 
-    def run(self, act: str, key: str, **arguments: Any) -> Any:
+    def run(self, act: str, key: str, typed: Mapping[str, Any], campaign: int | None = None) -> Any:
         """Run an act of the member once for a form's key."""
-        return self.service.run(ACTS[act], self.caller, key, **arguments)
+        return run_form(self.service, self.caller, act, key, typed, campaign)
 
 
-def visit(request: Request, caller: SignedMember, service: TheService) -> Visit:
-    """Return the visit of the member who is signed in."""
+def visit(request: Request, service: TheService) -> Visit:
+    """Return the visit of the member who is signed in; for sellers there is nothing here."""
+    caller = session(request, service)
+    if caller.member is None:
+        raise nothing()
     with service.market.look() as c:
         return Visit(request, caller, service, roles_of(c, caller))
 
@@ -143,7 +143,8 @@ def _sample(form: Form, _: views.ShownCampaign) -> dict[str, Any]:
 
 FORMS: dict[str, Callable[[Form, views.ShownCampaign], dict[str, Any]]] = {
     **dict.fromkeys(("fund", "refund"), _amount),
-    **dict.fromkeys(("cancel", "pay_out", "open"), lambda form, found: {}),
+    **dict.fromkeys(("cancel", "pay_out"), lambda form, found: {}),
+    "open": lambda form, found: {"confirmed": form.text("confirmed") == "yes"},
     **dict.fromkeys(("invite", "reissue_links", "revoke_links", "withdraw_people"), _people),
     "share": lambda form, found: {"subject": form.text("subject")},
     "ask_forecast": _sample,
@@ -165,13 +166,8 @@ def run(campaign: CampaignId, act: str, form: Sent, visit: Visited) -> Response:
         shown = {"campaign": found, "act_name": act, "amount": amount, "people": people}
         own = {"action": visit.request.url.path, "origin": form.text("from"), "typed": form.text("amount")}
         return visit.page("confirm_act", shown | own)
-    if act == "open":
-        body = Confirmed(confirmed=form.text("confirmed") == "yes")
-        arguments = open_arguments(visit.service, visit.caller, campaign, body)
-    if act == "invite":
-        arguments["mailed"] = visit.service.settings.smtp_url is not None
     try:
-        made = visit.run(act, form.key, campaign=campaign, **arguments)
+        made = visit.run(act, form.key, arguments, campaign)
     except MarketRefusal as refusal:
         if refusal.kind != "confirm":
             raise
@@ -205,7 +201,7 @@ def report(campaign: CampaignId, visit: Visited) -> Response:
         content = views.show_document(c, visit.caller, campaign, "certificate")
         made = views.has_report(c, campaign)
     shown = {"campaign": found, "sums": sums, "checks": verify(content).checks, "made": made}
-    return visit.page("campaign_report", shown | _most(found))
+    return visit.page("campaign_report", shown)
 
 
 @router.get("/campaigns/{campaign}/report.html")
@@ -223,7 +219,7 @@ def file(campaign: CampaignId, name: str, visit: Visited) -> Response:
             rows = [asdict(one) for one in EXPORTS[name](c, visit.caller, campaign)]
         return attached(name, csv_text(pl.DataFrame(rows)))
     if name == "rules.json":
-        return attached(name, visit.rules(campaign))
+        return attached(name, visit.look(views.show_rules, campaign))
     if name != "costs.csv" and (kind not in _FILES or ending != "json"):
         raise nothing()
     return attached(name, document_of(visit.service, visit.caller, campaign, kind))
@@ -232,15 +228,8 @@ def file(campaign: CampaignId, name: str, visit: Visited) -> Response:
 # --- parts -----------------------------------------------------------------------------------------
 
 
-def _most(found: views.ShownCampaign) -> dict[str, Any]:
-    """Return the largest epsilon of a campaign as pages write it."""
-    ceiling, delta = found.ceiling or 0.0, found.delta
-    percent = guess_percent(ceiling, delta)
-    return {"ceiling": epsilon_shown(ceiling), "percent": percent, "chance": chance_of(delta or None)}
-
-
 def _dashboard(visit: Visit, campaign: int, warning: str | None = None) -> Response:
-    found, rules = visit.campaign(campaign), rules_from(visit.rules(campaign))
+    found, rules = visit.campaign(campaign), visit.rules(campaign)
     caller, terms = visit.caller, visit.service.market.terms
     with visit.service.market.look() as c:
         sums = _seen(lambda: views.show_sums(c, caller, campaign, terms))
@@ -271,7 +260,7 @@ def _dashboard(visit: Visit, campaign: int, warning: str | None = None) -> Respo
         "ended": found.state in ENDED,
         "panel": _seen(lambda: links_of(visit.service, caller, campaign)),
     }
-    return visit.page("campaign", shown | _most(found), status=200 if warning is None else 409)
+    return visit.page("campaign", shown, status=200 if warning is None else 409)
 
 
 def _seen(show: Any) -> Any:

@@ -35,15 +35,12 @@ def index(visit: Visited) -> Response:
 def lines(payout: PayoutId, visit: Visited) -> Response:
     """Give a payout as a file: payee, amount and reference of every payment that is not confirmed."""
     found, made = lines_of(visit.service, visit.caller, payout)
-    table = pl.DataFrame(
-        {
-            "reference": [line.reference for line in made.lines],
-            "payee": [line.payee for line in made.lines],
-            "amount": [money_text(one.amount, found.minor_units, "").replace(",", "") for one in made.lines],
-            "currency": [found.currency] * len(made.lines),
-        },
-        schema=dict.fromkeys(("reference", "payee", "amount", "currency"), pl.String),
-    )
+    columns = dict.fromkeys(("reference", "payee", "amount", "currency"), pl.String)
+    rows = []
+    for one in made.lines:
+        amount = money_text(one.amount, found.minor_units, "").replace(",", "")
+        rows.append((one.reference, one.payee, amount, found.currency))
+    table = pl.DataFrame(rows, schema=columns, orient="row")
     return attached(f"payout-{made.payout.number}.csv", csv_text(table))
 
 
@@ -52,7 +49,7 @@ def bonus_file(payout: PayoutId, kind: str, visit: Visited) -> Response:
     """Give a payout as a file for a gift-card provider, or for a panel's bonuses."""
     if kind not in FORMATS:
         raise nothing()
-    return attached(f"{kind}.csv", payout_file(visit.service, visit.caller, payout, FORMATS[kind]))
+    return attached(f"{kind}.csv", payout_file(visit.service, visit.caller, payout, kind))
 
 
 @router.post("/payouts/{payout}.xml")
@@ -78,5 +75,5 @@ def settle(payout: PayoutId, act: str, form: Sent, visit: Visited) -> Response:
         raise nothing()
     found, made = lines_of(visit.service, visit.caller, payout)
     listed = form.text("references").split() or [line.reference for line in made.lines]
-    visit.run(act, form.key, campaign=found.id, references=listed)
+    visit.run(act, form.key, {"references": listed}, found.id)
     return see(f"{HOME}/money")

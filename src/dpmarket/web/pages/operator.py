@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import pydantic
 from fastapi import APIRouter, Response
 
 from dpmarket.campaign import mail
 from dpmarket.campaign.access import list_members
-from dpmarket.campaign.acts import ACTS, MEMBER_ROLES
+from dpmarket.campaign.acts import MEMBER_ROLES
 from dpmarket.campaign.consent import last_version
 from dpmarket.campaign.hooks import list_webhooks
 from dpmarket.campaign.oversight import list_deeds, list_failed
@@ -77,11 +76,7 @@ def run(act: str, form: Sent, visit: Visited) -> Response:
     if act == "end_member" and form.text("confirmed") != "yes":
         return _people(visit, ending=form.text("member"))
     try:
-        arguments = ACTS[act].body.model_validate(FORMS[act](form))
-        given = {name: getattr(arguments, name) for name in type(arguments).model_fields}
-        made = visit.run(act, form.key, **given)
-    except pydantic.ValidationError:
-        raise MarketRefusal("invalid", "Expected a form of this service.") from None
+        made = visit.run(act, form.key, FORMS[act](form))
     except MarketRefusal as refusal:
         if refusal.kind != "invalid":
             raise

@@ -12,19 +12,17 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
-from dpmarket.campaign.acts import ACTS
 from dpmarket.campaign.opening import rules_of
 from dpmarket.campaign.panel import PID, digest_of_pid, enter, session_of
 from dpmarket.campaign.rules.screening import Panel
 from dpmarket.campaign.transaction import campaign_of
 from dpmarket.campaign.views import is_person
-from dpmarket.web.api import CampaignId
-from dpmarket.web.auth import SESSION, TheService, session, start_session
+from dpmarket.web.api import CampaignId, run_form
 from dpmarket.web.pages.forms import Sent
 from dpmarket.web.pages.rendering import page, see
 from dpmarket.web.pages.seller import HOME, View, Viewed
 from dpmarket.web.problems import NotSignedIn
-from dpmarket.web.service import Rate
+from dpmarket.web.service import SESSION, Rate, TheService, keep_cookie, session, start_session
 
 router = APIRouter(include_in_schema=False)
 COOKIE = "__Host-panel"
@@ -59,7 +57,7 @@ def join(
     campaign: CampaignId, request: Request, service: TheService, pid: Pid, sig: Signature = None
 ) -> Response:
     """Sign in the seller whom a panel's link names."""
-    service.limit("join", request.client.host if request.client else "", _RATE)
+    service.limit_address(request, "join", _RATE)
     try:
         known = session(request, service).participation
     except NotSignedIn:
@@ -67,8 +65,7 @@ def join(
     lasts = OWN_BROWSER if sig is None else SESSION
     token = service.market.transact(lambda tx: session_of(tx, enter(tx, campaign, pid, sig, known), lasts))
     answer = start_session(token, lasts)
-    seconds = int(OWN_BROWSER.total_seconds())
-    answer.set_cookie(COOKIE, pid, max_age=seconds, path="/", secure=True, httponly=True, samesite="lax")
+    keep_cookie(answer, COOKIE, pid, OWN_BROWSER)
     return answer
 
 
@@ -86,7 +83,7 @@ def screen(form: Sent, view: Viewed) -> Response:
     answers = [form.text(f"q{place}") for place in range(len(view.rules.screening))]
     if not all(answer.isdecimal() and len(answer) < 4 for answer in answers):
         return _screening(view, problem=True)
-    state = view.service.run(ACTS["screen"], view.caller, form.key, answers=[int(one) for one in answers])
+    state = run_form(view.service, view.caller, "screen", form.key, {"answers": answers})
     return see(f"{HOME}/consent" if state == "invited" else HOME)
 
 

@@ -112,14 +112,26 @@ def rows_of(rules: Rules) -> int:
     return min(rules.sellers.rows_per_person, max(_FIELDS // len(fields_of_form(rules)), 1))
 
 
-def rows_shown(rules: Rules, used: int) -> int:
-    """Return how many rows the form shows if so many are filled in."""
-    return min(rows_of(rules), FIRST_ROWS if used < FIRST_ROWS else used + MORE_ROWS)
-
-
 def place_of(row: int, field: str) -> str:
     """Return the name of a field of a row: the first row's fields have their own names."""
     return field if row == 0 else f"r{row}.{field}"
+
+
+def form_of(rules: Rules, language: str, given: Filled | None = None, used: int = 0) -> dict[str, Any]:
+    """Return what the form shows, with at least so many rows as are used."""
+    given = given or Filled([], {}, {}, {})
+    fields, most = fields_of_form(rules, language), rows_of(rules)
+    last = max((row for row in range(most) if place_of(row, fields[-1].id) in given.typed), default=0)
+    used = max(used, last + 1 if last else 0)
+    return {
+        "fields": fields,
+        "rows": min(most, FIRST_ROWS if used < FIRST_ROWS else used + MORE_ROWS),
+        "most": most,
+        "allowed": rules.sellers.rows_per_person,
+        "place_of": place_of,
+        "other": OTHER,
+        "filled": given,
+    }
 
 
 def filled(rules: Rules, form: Form) -> Filled:

@@ -13,6 +13,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from dpmarket.campaign.acts import shown_id
+from dpmarket.campaign.rules import meaning
 from dpmarket.errors import MarketRefusal
 from dpmarket.web.pages.brand import brand_of, static_path
 from dpmarket.web.pages.texts import Texts, languages, other_languages, texts_for
@@ -32,7 +33,13 @@ _environment = Environment(
     auto_reload=False,
 )
 _environment.filters["shown_id"] = shown_id
-_environment.globals["static"] = static_path
+_environment.globals |= {
+    "static": static_path,
+    "chance_of": meaning.chance_of,
+    "epsilon_left": meaning.epsilon_left,
+    "epsilon_shown": meaning.epsilon_shown,
+    "guess_percent": meaning.guess_percent,
+}
 
 
 def texts_of(request: Request) -> Texts:

@@ -8,10 +8,10 @@ from __future__ import annotations
 import contextlib
 import json
 import tomllib
-import types
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import UnionType
 from typing import Any
 
 from pydantic import BaseModel
@@ -20,13 +20,12 @@ from dpmarket.campaign.rules.rules_file import Costs, Label, Money, Objective, S
 from dpmarket.campaign.rules.template import toml_lines
 from dpmarket.errors import FileProblem
 from dpmarket.web.pages.forms import Form, number_in
-from dpmarket.web.pages.statistics import NUMBERS
+from dpmarket.web.pages.purchase import NUMBERS
 from dpmarket.web.pages.texts import FALLBACK, languages
 
-ROWS, MOST_ROWS = 4, 100
 KINDS = ("mean", "share", "histogram", "quantile", "vector_mean")
-LINES, MOST_LINES = 2, 30
-_NUMBERS = ("low", "high", "level", "share", "bound")
+_LINES = {"feature": ("name", 4, 100), "statistic": ("column", 2, 30)}
+"""Lines of the form: the field that says that one is in use, how many free ones are shown, the most lines."""
 _MODEL_ONLY = ("l2", "radius", "numerical_epsilon")
 FEATURE_KINDS = ("number", "date", "choice", "truth")
 """Of features, as the form names them."""
@@ -97,28 +96,29 @@ def rules_data(form: Form) -> dict[str, Any]:
 
     What is not of its key's kind is handed on as it is, so that the rules' own check refuses it.
     """
-    named = {key: form.text(f"campaign.{key}") for key in ("name", "mechanism")}
-    data: dict[str, Any] = {"campaign": named, "features": {}}
-    asked: dict[str, Any] = {}
+    data: dict[str, Any] = {table: {} for table in ("campaign", "costs", "objective")}
+    data["campaign"] = {key: form.text(f"campaign.{key}") for key in ("name", "mechanism")}
+    wants_numbers = form.text("purpose") == NUMBERS
     first, others = keys()
     for key in [*first, *others]:
-        text = form.text(key.path)
+        table, name = key.path.split(".")
+        text = "" if wants_numbers and (table == "label" or name in _MODEL_ONLY) else form.text(key.path)
         if text:
-            table, name = key.path.split(".")
             data.setdefault(table, {})[name] = value_in(key.kind, text)
-    for row in range(MOST_ROWS):
-        name = form.text(f"feature{row}.name")
-        if name:
-            data["features"][name] = _feature(form, f"feature{row}")
-            asked[name] = question_in(form, f"feature{row}")
-    data["label"] = {"column": form.text("label.column"), "values": listed(form.text("label.values"))}
-    asked[form.text("label.column")] = question_in(form, "label")
-    data["questions"] = {name: said for name, said in asked.items() if said}
     if form.text("costs.distribution").startswith("{"):  # a fitted one, copied from another draft
         with contextlib.suppress(ValueError):
             data["costs"]["distribution"] = json.loads(form.text("costs.distribution"))
-    data.setdefault("costs", {})
-    data.setdefault("objective", {})
+    asked: dict[str, str] = {}  # columns, by the place of their question's wording
+    if wants_numbers:
+        data["statistics"] = {name: _question(form, place) for place, name in _names(form).items()}
+        asked = {form.text(f"{place}.column"): place for place in lines_used(form, "statistic")}
+    else:
+        asked = {form.text(f"{place}.name"): place for place in lines_used(form, "feature")}
+        data["features"] = {name: _feature(form, place) for name, place in asked.items()}
+        data["label"] = {"column": form.text("label.column"), "values": listed(form.text("label.values"))}
+        asked[form.text("label.column")] = "label"
+    worded = {column: question_in(form, place) for column, place in asked.items()}
+    data["questions"] = {column: said for column, said in worded.items() if said}
     return {**data, **_tables_in(form.text("tables"))}
 
 
@@ -190,32 +190,50 @@ def _text(value: Any) -> str:
     return f"{value:.15g}" if isinstance(value, float) else str(value)
 
 
-def places_of(typed: Mapping[str, str]) -> dict[str, str]:
-    """Return, for every path of the rules about a feature, the field of the form that it came from."""
-    found = {}
-    for row in range(MOST_ROWS):
-        name, place = typed.get(f"feature{row}.name"), f"feature{row}"
-        if name:
-            fields = {"first": "low", "last": "high", "boolean": "kind", "missing_category": "gap"}
-            found[f"features.{name}"] = f"{place}.name"
-            for key in ("low", "high", "categories", "other", "first", "last", "missing", *fields):
-                found[f"features.{name}.{key}"] = f"{place}.{fields.get(key, key)}"
+def lines_used(form: Form, kind: str) -> list[str]:
+    """Return the places of a form's features or statistics that are in use, such as ``feature0``."""
+    key, _, most = _LINES[kind]
+    return [f"{kind}{line}" for line in range(most) if form.text(f"{kind}{line}.{key}")]
+
+
+def lines_shown(form: Form, kind: str) -> int:
+    """Return how many lines the form shows: those in use, and some more."""
+    _, free, most = _LINES[kind]
+    used = lines_used(form, kind)
+    last = int(used[-1].removeprefix(kind)) + 1 if used else 0
+    return min(last + free, most)
+
+
+def beside_fields(form: Form, problems: Sequence[str]) -> dict[str, str]:
+    """Return problems with the rules by the field of the form that each is about, as far as there is one."""
+    places = {f"features.{form.text(f'{place}.name')}": place for place in lines_used(form, "feature")}
+    places |= {f"statistics.{name}": place for place, name in _names(form).items()}
+    found: dict[str, str] = {}
+    for problem in problems:
+        path = next((path for path in places if problem.startswith((f"{path}.", f"{path}:"))), None)
+        if path is None:
+            field = problem.split(":")[0]
+        else:
+            key = problem.removeprefix(path).split(":")[0].strip(".").split(".")[0]
+            usual = "name" if path.startswith("features.") else "column"
+            field = f"{places[path]}.{_FIELD_OF.get(key, key) or usual}"
+        found.setdefault(field, problem)
     return found
+
+
+_FIELD_OF = {
+    "first": "low", "last": "high", "boolean": "kind", "missing_category": "gap", "columns": "column",
+}  # fmt: skip
+"""Fields of the form that are named otherwise than the rules' keys."""
 
 
 def _feature(form: Form, place: str) -> dict[str, Any]:
     """Return what a form declares about one feature; what contradicts itself is the model's to refuse."""
     kind, gap = form.text(f"{place}.kind"), form.text(f"{place}.gap")
-    ends = ("first", "last") if kind == "date" else ("low", "high")
-    declared: dict[str, Any] = {}
-    for end, text in zip(ends, (form.text(f"{place}.low"), form.text(f"{place}.high")), strict=True):
-        if text:
-            declared[end] = text if kind == "date" else value_in("number", text)
-    categories = listed(form.text(f"{place}.categories"))
-    if categories:
-        declared["categories"] = categories
-    if form.text(f"{place}.other"):
-        declared["other"] = True
+    end = str if kind == "date" else _number
+    declared = _read(form, place, {"low": end, "high": end, "categories": listed, "other": bool})
+    if kind == "date":
+        declared = {{"low": "first", "high": "last"}.get(key, key): value for key, value in declared.items()}
     if kind == "truth":
         declared["boolean"] = True
     missing = form.text(f"{place}.missing")
@@ -229,7 +247,7 @@ def _feature(form: Form, place: str) -> dict[str, Any]:
 def _gap_value(kind: str, text: str, declared: Mapping[str, Any]) -> Any:
     if kind == "truth":
         return {"yes": True, "true": True, "no": False, "false": False}.get(text.lower(), text)
-    return value_in("number", text) if kind in ("", "number") and "categories" not in declared else text
+    return _number(text) if kind in ("", "number") and "categories" not in declared else text
 
 
 def listed(text: str) -> list[str]:
@@ -238,9 +256,10 @@ def listed(text: str) -> list[str]:
 
 
 def _kind(annotation: Any) -> tuple[str, tuple[str, ...]]:
-    parts = [annotation]
-    if isinstance(annotation, types.UnionType) or typing.get_origin(annotation) is typing.Union:
-        parts = [part for part in typing.get_args(annotation) if part is not type(None)]
+    is_union = typing.get_origin(annotation) in (UnionType, typing.Union)
+    parts = (
+        [one for one in typing.get_args(annotation) if one is not type(None)] if is_union else [annotation]
+    )
     if len(parts) > 1:
         return "mixed", ()  # a number or a word
     if typing.get_origin(parts[0]) is typing.Literal:
@@ -258,73 +277,38 @@ def value_in(kind: str, text: str) -> Any:
     return text
 
 
-# --- numbers in place of the model ------------------------------------------------------------------
-
-
-def lines_shown(typed: Mapping[str, str]) -> int:
-    """Return how many lines the form shows: those in use, and some more."""
-    used = [line for line in range(MOST_LINES) if typed.get(f"statistic{line}.column")]
-    return min(max(used, default=-1) + 1 + LINES, MOST_LINES)
-
-
-def with_numbers(form: Form, data: dict[str, Any]) -> dict[str, Any]:
-    """Return the rules' data as the form says it: numbers in place of the model, if they are wanted."""
-    if form.text("purpose") != NUMBERS:
-        return data
-    made = {table: content for table, content in data.items() if table not in ("features", "label")}
-    training = {name: value for name, value in data.get("training", {}).items() if name not in _MODEL_ONLY}
-    if "training" in made:
-        made["training"] = training
-    names = _names(form)
-    asked = {form.text(f"statistic{line}.column"): question_in(form, f"statistic{line}") for line in names}
-    made["questions"] = {column: said for column, said in asked.items() if said}
-    return {**made, "statistics": {name: _question(form, line) for line, name in names.items()}}
-
-
-def beside_lines(form: Form, problems: Sequence[str]) -> dict[str, str]:
-    """Return problems by the field of the form that they are about, as far as they are about one."""
-    found: dict[str, str] = {}
-    for line, name in _names(form).items():
-        for problem in problems:
-            rest = problem.removeprefix(f"statistics.{name}")
-            if rest == problem:
-                continue
-            key = rest.split(":")[0].removeprefix(".") if rest.startswith(".") else "column"
-            key = "column" if key.partition(".")[0] == "columns" else key
-            found.setdefault(f"statistic{line}.{key}", problem)
-    return found
-
-
-def _names(form: Form) -> dict[int, str]:
-    """Return the name of every line in use; names that were not given, or given before, are made."""
-    names: dict[int, str] = {}
-    for line in range(MOST_LINES):
-        column = form.text(f"statistic{line}.column")
-        if not column:
-            continue
-        wanted = form.text(f"statistic{line}.name") or f"{form.text(f'statistic{line}.kind')} of {column}"
-        name, number = wanted, 1
+def _names(form: Form) -> dict[str, str]:
+    """Return the name of every statistic in use; names that were not given, or given before, are made."""
+    names: dict[str, str] = {}
+    for place in lines_used(form, "statistic"):
+        kind, column = form.text(f"{place}.kind"), form.text(f"{place}.column")
+        name = wanted = form.text(f"{place}.name") or f"{kind} of {column}"
+        number = 1
         while name in names.values():
             number += 1
             name = f"{wanted} ({number})"
-        names[line] = name
+        names[place] = name
     return names
 
 
-def _question(form: Form, line: int) -> dict[str, Any]:
-    def typed(key: str) -> str:
-        return form.text(f"statistic{line}.{key}")
+def _question(form: Form, place: str) -> dict[str, Any]:
+    kind, column = form.text(f"{place}.kind"), form.text(f"{place}.column")
+    # Of several columns, which are typed into the same field.
+    columns = {"columns": listed(column)} if kind == "vector_mean" else {"column": column}
+    read: dict[str, Callable[[str], Any]] = {
+        **dict.fromkeys(("low", "high", "level", "share", "bound"), _number),
+        "steps": lambda text: value_in("whole", text),
+        "edges": lambda text: [_number(part) for part in listed(text)],
+        "categories": listed,
+    }
+    return {"kind": kind, **columns, **_read(form, place, read)}
 
-    question: dict[str, Any] = {"kind": typed("kind"), "column": typed("column")}
-    if typed("kind") == "vector_mean":  # of several columns, which are typed into the same field
-        question = {"kind": typed("kind"), "columns": listed(typed("column"))}
-    for key in _NUMBERS:
-        if typed(key):
-            question[key] = value_in("number", typed(key))
-    if typed("steps"):
-        question["steps"] = value_in("whole", typed("steps"))
-    if typed("edges"):
-        question["edges"] = [value_in("number", part) for part in listed(typed("edges"))]
-    if typed("categories"):
-        question["categories"] = listed(typed("categories"))
-    return question
+
+def _read(form: Form, place: str, readers: Mapping[str, Callable[[str], Any]]) -> dict[str, Any]:
+    """Return what stands in the fields of a line that are not empty."""
+    typed = {key: form.text(f"{place}.{key}") for key in readers}
+    return {key: readers[key](text) for key, text in typed.items() if text}
+
+
+def _number(text: str) -> Any:
+    return value_in("number", text)

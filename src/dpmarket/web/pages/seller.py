@@ -9,40 +9,23 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Query, Request, Response
 
 from dpmarket.campaign import schema, views
-from dpmarket.campaign.acts import ACTS, Caller
-from dpmarket.campaign.rules.encoding import encode_record
-from dpmarket.campaign.rules.meaning import (
-    REFERENCE,
-    chance_of,
-    cost_of,
-    epsilon_left,
-    epsilon_shown,
-    guess_percent,
-)
+from dpmarket.campaign.acts import Caller
+from dpmarket.campaign.rules.meaning import REFERENCE, chance_of, cost_of, epsilon_shown, guess_percent
 from dpmarket.campaign.rules.rules_file import Rules, rules_from
 from dpmarket.campaign.transaction import nothing
 from dpmarket.certificates import verify
 from dpmarket.errors import MarketRefusal
-from dpmarket.web.auth import SignedSeller, TheService
+from dpmarket.web.api import run_form
 from dpmarket.web.pages.forms import Form, Sent, number_in
-from dpmarket.web.pages.record_form import (
-    OTHER,
-    Filled,
-    fields_of_form,
-    filled,
-    place_of,
-    rows_of,
-    rows_shown,
-)
+from dpmarket.web.pages.purchase import numbers_of, purpose_of, wanted_of
+from dpmarket.web.pages.record_form import Filled, fields_of_form, filled, form_of
 from dpmarket.web.pages.rendering import attached, page, see, texts_of
 from dpmarket.web.pages.standing import STEPS, Choice, choices_of, situation_of, step_of
-from dpmarket.web.pages.statistics import numbers_of, purpose_of, wanted_of
 from dpmarket.web.pages.texts import Texts
-from dpmarket.web.service import Service
+from dpmarket.web.service import Service, TheService, session
 
 router = APIRouter(prefix="/s", include_in_schema=False)
 HOME = "/s"
-EMPTY = Filled([], {}, {}, {})
 
 
 @dataclass(frozen=True)
@@ -84,8 +67,9 @@ class View:
                 return None
 
 
-def look(request: Request, caller: SignedSeller, service: TheService) -> View:
-    """Return what there is for a seller, in one reading."""
+def look(request: Request, service: TheService) -> View:
+    """Return what there is for the seller who is signed in; for members there is nothing here."""
+    caller = session(request, service)
     with service.market.look() as c:
         me = views.show_participation(c, caller)
         rules = rules_from(views.show_rules(c, caller, me.campaign))
@@ -117,7 +101,6 @@ def consent(view: Viewed) -> Response:
         roles = views.list_roles(c, caller)
         limits = views.show_limits(c, caller)
         found = views.show_campaign(c, caller, view.me.campaign)
-    ceiling = view.me.ceiling or 0.0
     values = {
         "consent": shown,
         "paragraphs": _paragraphs(shown.text),
@@ -125,10 +108,7 @@ def consent(view: Viewed) -> Response:
         "roles": roles,
         "fields": fields_of_form(view.rules, language),
         "wanted": wanted_of(view.rules),
-        "ceiling": epsilon_shown(ceiling),
-        "percent": guess_percent(ceiling, view.rules.objective.delta),
         "limit": limits.limit,
-        "limit_percent": guess_percent(limits.limit or 0.0),
         "contact": view.service.settings.contact,
         "campaign": found,
         "open": view.situation == "invited",
@@ -143,17 +123,13 @@ def history(view: Viewed) -> Response:
         events = [(one.at, one.kind.replace(" ", "_")) for one in views.show_history(c, view.caller)]
         limits = views.show_limits(c, view.caller)
     known = [(at, kind if view.texts.has(f"event.{kind}") else "other") for at, kind in events]
-    return view.page("history", {"events": known, "limits": limits, "shown": epsilon_shown})
+    return view.page("history", {"events": known, "limits": limits})
 
 
 @router.get("/statement")
 def statement(view: Viewed) -> Response:
     """Show what campaigns hold and have used of a seller's limit."""
-    limits = view.service.look(views.show_limits, view.caller)
-    left = None if limits.left is None else epsilon_left(limits.left)
-    percent = None if limits.limit is None else guess_percent(limits.limit)
-    values = {"limits": limits, "shown": epsilon_shown, "left": left, "percent": percent}
-    return view.page("statement", values)
+    return view.page("statement", {"limits": view.service.look(views.show_limits, view.caller)})
 
 
 @router.get("/withdraw")
@@ -179,7 +155,7 @@ def record(view: Viewed) -> Response:
     """Ask for the record."""
     if view.situation != "accepted":
         return see(HOME)
-    return view.page("record", record_form_of(view.request, view.rules, EMPTY))
+    return view.page("record", form_of(view.rules, view.texts.language))
 
 
 @router.get("/receipt")
@@ -205,11 +181,6 @@ def download(kind: str, view: Viewed) -> Response:
 # --- acts ------------------------------------------------------------------------------------------
 
 
-def consent_form(form: Form, view: View) -> dict[str, Any] | Response:
-    """Read which page a seller agrees to."""
-    return {"page": form.text("page"), "language": form.text("language")}
-
-
 def cost_form(form: Form, view: View) -> dict[str, Any] | Response:
     """Read a cost: that of a line of the menu, or what an amount for a known loss of privacy comes to.
 
@@ -232,16 +203,16 @@ def cost_form(form: Form, view: View) -> dict[str, Any] | Response:
     return {"cost": cost_of(amount, view.rules.costs.shape)}
 
 
-def record_form(form: Form, view: View) -> dict[str, Any] | Response:
+def answers_form(form: Form, view: View) -> dict[str, Any] | Response:
     """Read a record; with problems, or for more rows, the form is shown again."""
     given = filled(view.rules, form)
     if form.text("act") == "more" and view.situation == "accepted":
         kept = Filled(given.rows, {}, given.typed, {})
         used = max(len(given.rows), int(form.text("rows")) if form.text("rows").isdecimal() else 0)
-        return view.page("record", record_form_of(view.request, view.rules, kept, used))
+        return view.page("record", form_of(view.rules, view.texts.language, kept, used))
     if given.problems or form.text("confirmed") != given.beyond_text:
-        return view.page("record", record_form_of(view.request, view.rules, given), status=422)
-    return {"record": encode_record(view.rules, given.rows)}
+        return view.page("record", form_of(view.rules, view.texts.language, given), status=422)
+    return {"values": given.rows}
 
 
 def payee_form(form: Form, view: View) -> dict[str, Any] | Response:
@@ -253,10 +224,10 @@ def payee_form(form: Form, view: View) -> dict[str, Any] | Response:
 
 
 FORMS: dict[str, Callable[[Form, View], dict[str, Any] | Response]] = {
-    "consent": consent_form,
+    "consent": lambda form, view: {"page": form.text("page"), "language": form.text("language")},
     "choose": cost_form,
     "report": cost_form,
-    "deliver": record_form,
+    "deliver": answers_form,
     "set_payee": payee_form,
     **dict.fromkeys(
         ("reserve", "accept", "decline", "undo", "withdraw", "end_invitations"), lambda form, view: {}
@@ -279,7 +250,7 @@ def run(act: str, form: Sent, view: Viewed) -> Response:
     if isinstance(arguments, Response):
         return arguments
     try:
-        view.service.run(ACTS[act], view.caller, form.key, **arguments)
+        run_form(view.service, view.caller, act, form.key, arguments)
     except MarketRefusal as refusal:
         if act == "set_payee" and refusal.kind == "invalid":
             return view.page("payee", {"problem": "payee.iban"}, status=422)
@@ -341,18 +312,3 @@ def _choices(view: View) -> tuple[Choice, ...]:
 
 def _nearest(choices: tuple[Choice, ...], number: int) -> Choice:
     return choices[min(max(number, 0), len(choices) - 1)]
-
-
-def record_form_of(request: Request, rules: Rules, given: Filled, used: int = 0) -> dict[str, Any]:
-    """Return what the form of a record shows."""
-    fields, most = fields_of_form(rules, texts_of(request).language), rows_of(rules)
-    last = max((row for row in range(most) if place_of(row, fields[-1].id) in given.typed), default=0)
-    return {
-        "fields": fields,
-        "rows": rows_shown(rules, max(used, last + 1 if last else 0)),
-        "most": most,
-        "allowed": rules.sellers.rows_per_person,
-        "place_of": place_of,
-        "other": OTHER,
-        "filled": given,
-    }

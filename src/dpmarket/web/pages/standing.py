@@ -10,22 +10,18 @@ from dpmarket.campaign.rules.meaning import epsilon_shown, guess_percent
 from dpmarket.campaign.views import MenuLine, MyParticipation
 from dpmarket.web.pages.texts import Texts
 
-SITUATIONS = (
-    "early", "screening", "invited", "consented", "consented_offline", "full", "own_limit", "reserved",
-    "reservation_over",
-    "reported", "quoted", "unpaid", "accepted", "delivered", "closed", "training", "released", "on_its_way",
-    "paid", "failed", "too_late", "declined", "priced_out", "expired", "lapsed", "withdrawn", "screened_out",
-    "group_full", "cancelled",
-)  # fmt: skip
-"""All of them; each has a text in every catalogue."""
-
 STEPS = ("consent", "choose", "record", "payment")
 _STEP = {
     "early": 0, "screening": 0, "invited": 0, "consented": 1, "consented_offline": 1, "full": 1,
-    "own_limit": 1,
-    "reserved": 1, "reservation_over": 1, "reported": 1, "quoted": 1, "unpaid": 1, "accepted": 2,
-    "delivered": 3, "closed": 3, "training": 3, "released": 3, "on_its_way": 3, "failed": 3, "paid": 4,
+    "own_limit": 1, "reserved": 1, "reservation_over": 1, "reported": 1, "quoted": 1, "unpaid": 1,
+    "accepted": 2, "delivered": 3, "closed": 3, "training": 3, "released": 3, "on_its_way": 3, "failed": 3,
+    "paid": 4,
 }  # fmt: skip
+SITUATIONS = (
+    *_STEP, "too_late", "declined", "priced_out", "expired", "lapsed", "withdrawn", "screened_out",
+    "group_full", "cancelled",
+)  # fmt: skip
+"""All of them, the last ones without a way on; each has a text in every catalogue."""
 _COMING = ("invited", "consented", "waiting")
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -17,16 +18,9 @@ from gettext import c2py
 from importlib import resources
 from typing import Any
 
-from babel import Locale, UnknownLocaleError
+from babel import Locale, UnknownLocaleError, numbers
 from babel.dates import format_datetime
 from babel.messages.pofile import read_po
-from babel.numbers import (
-    format_currency,
-    format_decimal,
-    format_scientific,
-    get_decimal_symbol,
-    list_currencies,
-)
 from markupsafe import Markup, escape
 
 FALLBACK = "en"
@@ -52,12 +46,12 @@ class Texts:
     def __init__(
         self, language: str, locale: Locale, messages: Mapping[str, Forms], form_of: Callable[[int], int]
     ) -> None:
-        self.language, self.locale, self._form_of = language, locale, form_of
+        self.language, self.locale, self._form_of, self._purpose = language, locale, form_of, ""
         self._messages = {name: tuple(map(escape, forms)) for name, forms in messages.items()}
 
     def __call__(self, name: str, /, **values: Any) -> Markup:
         """Return a text with values in it, escaped."""
-        forms = self._messages[name]
+        forms = self._messages.get(self._purpose + name) or self._messages[name]
         found = forms[0]
         if len(forms) > 1:
             found = forms[self._form_of(values["n"])]
@@ -67,7 +61,9 @@ class Texts:
 
     def about(self, purpose: str) -> Texts:
         """Return the texts for one purpose: those below it in the catalogue, in place of the usual ones."""
-        return _about(self, purpose)
+        made = copy(self)
+        made._purpose = f"{purpose}."
+        return made
 
     def has(self, name: str) -> bool:
         """Whether there is such a text."""
@@ -86,12 +82,12 @@ class Texts:
     def number(self, value: float | int) -> str:
         """Return a number with at most six decimals; of small ones at least the first four digits."""
         if value == 0 or abs(value) >= _SMALL:
-            return str(format_decimal(value, format="#,##0.######", locale=self.locale))
+            return str(numbers.format_decimal(value, format="#,##0.######", locale=self.locale))
         # Six decimals of a small number would be a smaller number, and an epsilon is never shown too small.
         exact = Decimal(repr(float(value)))
         if exact.adjusted() < -_LAST:
-            return str(format_scientific(exact, format="0.###E0", locale=self.locale))
-        return str(format_decimal(exact, format="0." + "#" * (_LAST + 6), locale=self.locale))
+            return str(numbers.format_scientific(exact, format="0.###E0", locale=self.locale))
+        return str(numbers.format_decimal(exact, format="0." + "#" * (_LAST + 6), locale=self.locale))
 
     def measured(self, value: float) -> str:
         """Return an expected or measured number with its first three digits."""
@@ -105,23 +101,13 @@ class Texts:
             return str(amount // minor_units) if exact else ""
         text = f"{Decimal(amount).scaleb(-digits):f}"
         # A comma before three digits is taken for one between thousands, and refused.
-        return text if digits > 2 else text.replace(".", str(get_decimal_symbol(self.locale)))
+        return text if digits > 2 else text.replace(".", str(numbers.get_decimal_symbol(self.locale)))
 
     def when(self, moment: str) -> Markup:
         """Return a time of the desk, in UTC; the page's script shows it in the reader's own zone."""
         found = datetime.fromisoformat(moment).astimezone(UTC)
         text = format_datetime(found, "d MMM y, HH:mm", tzinfo=UTC, locale=self.locale)
         return Markup('<time datetime="{}">{} UTC</time>').format(found.isoformat(timespec="seconds"), text)
-
-
-@functools.lru_cache(maxsize=16)
-def _about(texts: Texts, purpose: str) -> Texts:
-    instead = {
-        name: texts._messages[f"{purpose}.{name}"]
-        for name in texts._messages
-        if f"{purpose}.{name}" in texts._messages
-    }
-    return Texts(texts.language, texts.locale, {**texts._messages, **instead}, texts._form_of)
 
 
 @functools.cache
@@ -188,7 +174,7 @@ def _locale(language: str, territory: str | None) -> Locale:
 
 @functools.cache
 def _currencies() -> frozenset[str]:
-    return frozenset(list_currencies())
+    return frozenset(numbers.list_currencies())
 
 
 @functools.lru_cache(maxsize=4096)
@@ -196,11 +182,11 @@ def _currency_text(value: Decimal, currency: str, locale: Locale, digits: int) -
     pattern = locale.currency_formats["standard"].pattern
     # The market's own minor units decide about the digits, not the currency's usual ones.
     pattern = re.sub(r"0(\.0+)?(?=[^0]|$)", "0" + ("." + "0" * digits if digits else ""), pattern, count=1)
-    made = format_currency(value, currency, format=pattern, locale=locale, currency_digits=False)
+    made = numbers.format_currency(value, currency, format=pattern, locale=locale, currency_digits=False)
     return str(made)
 
 
 @functools.lru_cache(maxsize=4096)
 def _decimal_text(value: Decimal, locale: Locale, digits: int) -> str:
     pattern = "#,##0" + ("." + "0" * digits if digits else "")
-    return str(format_decimal(value, format=pattern, locale=locale))
+    return str(numbers.format_decimal(value, format=pattern, locale=locale))

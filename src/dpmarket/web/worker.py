@@ -1,0 +1,276 @@
+"""The worker of a service: what it does with campaigns by their rules, lane by lane, and reports apart."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import timedelta
+from multiprocessing import get_context
+from multiprocessing.context import SpawnProcess
+from pathlib import Path
+from typing import Any
+
+from dpmarket.campaign import forecasts, hooks
+from dpmarket.campaign.acts import WORKER
+from dpmarket.campaign.certificate import decide_of
+from dpmarket.campaign.database import Market
+from dpmarket.campaign.documents import certify_live, document_of, enter_report, reported_costs
+from dpmarket.campaign.jobs import Job
+from dpmarket.campaign.mail import enter_mails, handlers
+from dpmarket.campaign.opening import rules_of
+from dpmarket.campaign.release import release_for
+from dpmarket.campaign.rules.encoding import decode_records
+from dpmarket.campaign.training import RecordSource, Release, SealedRecords
+from dpmarket.campaign.transaction import Campaign, campaign_of
+from dpmarket.campaign.views import job_counts
+from dpmarket.campaign.worker import Methods, forget, tidy, work
+from dpmarket.certificates import Certificate, sign
+from dpmarket.errors import DpmarketError, Infeasible, InvalidInput, NotCertifiable, NotConverged
+from dpmarket.web.folder import SIGNING_KEY, held_open, opened
+from dpmarket.web.logs import log_event, log_to
+from dpmarket.web.settings import Settings
+from dpmarket.web.smtp import check_smtp, sender_of
+from dpmarket.web.webhooks import send_hooks
+
+_PAUSE = 1.0  # seconds between a worker's rounds
+_NOW_PAUSE = 0.1
+_WORK, _LONG = ("certify",), ("report", "forecast")  # nobody's certificate waits for the second
+_OPEN = ("waiting", "running")  # of jobs, the second perhaps by a worker that died
+_LONG_SECONDS = 20.0
+_HOUR, _MAILS = 3600.0, 20.0
+WORKER_SECONDS = 60.0
+"""For a worker that is asked to stop, and may be training."""
+_MOST_LINES = 10
+
+
+# --- processes and threads -------------------------------------------------------------------------
+
+
+def run_worker_process(settings: Settings, beside: int | None) -> None:
+    """Work until a signal says to stop, or the process that this one was started beside is gone."""
+    stopped = _asked_to_stop(beside)
+    _spare_memory(settings)
+    check_smtp(settings)
+    with opened(settings) as market, held_open(market):
+        log_event("working")
+        thread = start_thread("long", _keep_long, market, settings, stopped)
+        run_worker(market, settings, stopped)
+        thread.join(WORKER_SECONDS)
+
+
+@contextmanager
+def working(market: Market, settings: Settings, pause: float = 0.05) -> Iterator[None]:
+    """Have a worker in threads of this process; for a ``with`` block."""
+    stopped = threading.Event()
+    long_jobs = (_work, market, methods_of(settings), "work", _LONG)
+    threads = [
+        start_thread("worker", run_worker, market, settings, stopped.is_set, pause),
+        start_thread("long", _repeat, stopped.is_set, pause, *long_jobs),
+    ]
+    try:
+        yield
+    finally:
+        stopped.set()
+        for thread in threads:
+            thread.join(120.0)
+
+
+def run_worker(
+    market: Market, settings: Settings, stopped: Callable[[], bool], pause: float = _PAUSE
+) -> None:
+    """Do what is due but reports and forecasts, again and again; a job that was begun is ended first.
+
+    Each lane has a thread: a person waits for a key or a document however long a training takes, and a slow
+    mail server holds no job up.
+    """
+    methods = methods_of(settings)
+    mails = tuple(name for name in methods.others if name not in (*_WORK, *_LONG))
+    threads = [
+        start_thread(lane, _repeat, stopped, seconds, _work, market, methods, lane, kinds)
+        for lane, kinds, seconds in (
+            ("now", ("key", "unseal"), min(pause, _NOW_PAUSE)),
+            ("mail", mails, pause),
+            ("hook", (hooks.KIND,), pause),
+        )
+    ]
+    short = replace(methods, others={name: methods.others[name] for name in _WORK})
+    tidied = mailed = -_HOUR
+
+    def work_and_tidy() -> None:
+        nonlocal tidied, mailed
+        _work(market, short, "work")
+        hooks.enter_hooks(market)
+        if settings.smtp_url is not None and time.monotonic() - mailed > _MAILS:
+            mailed = time.monotonic()
+            enter_mails(market, timedelta(hours=settings.reminder_hours))
+        if time.monotonic() - tidied > _HOUR:
+            tidied = time.monotonic()
+            tidy(market)
+            forget(market, _days(settings.keep_sellers_days), _days(settings.keep_acts_days))
+
+    _repeat(stopped, pause, work_and_tidy)
+    for thread in threads:
+        thread.join(40.0)
+
+
+def start_thread(name: str, target: Callable[..., Any], *args: Any) -> threading.Thread:
+    """Start a thread that does not keep its process alive."""
+    thread = threading.Thread(target=target, args=args, name=f"dpmarket-{name}", daemon=True)
+    thread.start()
+    return thread
+
+
+def _spare_memory(settings: Settings) -> None:
+    """Do without pandas, 65 MB with its own imports: scikit-learn loads it wherever it is installed."""
+    if not settings.torch_factories:  # an operator's code may use it
+        sys.modules.setdefault("pandas", None)  # type: ignore[arg-type]
+
+
+def _asked_to_stop(beside: int | None) -> Callable[[], bool]:
+    asked = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: asked.set())
+    return lambda: asked.is_set() or (beside is not None and os.getppid() != beside)
+
+
+def _keep_long(market: Market, settings: Settings, stopped: Callable[[], bool]) -> None:
+    """Have a process for reports and forecasts while some wait: a worker has no need of figures."""
+    child: SpawnProcess | None = None
+
+    def start_if_needed() -> None:
+        nonlocal child
+        if child is not None and child.is_alive():
+            return
+        with market.look() as c:
+            waiting = [kind for kind, state in job_counts(c) if kind in _LONG and state in _OPEN]
+        if waiting:
+            child = get_context("spawn").Process(target=_run_long, args=(settings, os.getpid()))
+            child.start()
+
+    _repeat(stopped, _PAUSE, start_if_needed)
+    if child is not None:
+        child.terminate()
+        child.join()
+
+
+def _run_long(settings: Settings, beside: int) -> None:
+    """Make reports and forecasts until none has come for a while: the memory is given back."""
+    log_to()
+    _spare_memory(settings)
+    asked, methods, last = _asked_to_stop(beside), methods_of(settings), time.monotonic()
+
+    def work_long() -> None:
+        nonlocal last
+        if _work(market, methods, "work", _LONG):
+            last = time.monotonic()
+
+    with opened(settings) as market:
+        _repeat(lambda: asked() or time.monotonic() - last > _LONG_SECONDS, _PAUSE, work_long)
+
+
+def _repeat(stopped: Callable[[], bool], pause: float, step: Callable[..., object], *args: Any) -> None:
+    """Do something again and again, and log what stops it for a while: a full disk, a job that breaks.
+
+    A job that broke is due again when its lease has ended.
+    """
+    while not stopped():
+        try:
+            step(*args)
+        except Exception as problem:  # its text may hold anything; its kind does not
+            log_event("worker failed", error=type(problem).__name__)
+        end = time.monotonic() + pause
+        while not stopped() and time.monotonic() < end:
+            time.sleep(min(0.1, pause))
+
+
+def _work(market: Market, methods: Methods, lane: str, kinds: tuple[str, ...] | None = None) -> int:
+    done = work(market, methods, (lane,), kinds)
+    for job in done:
+        log_event("job", kind=job.kind, attempts=job.attempts)
+    return len(done)
+
+
+def _days(number: float | None) -> timedelta | None:
+    return None if number is None else timedelta(days=number)
+
+
+# --- what is done with a campaign ------------------------------------------------------------------
+
+
+def methods_of(settings: Settings) -> Methods:
+    """Return what a worker of a service does with campaigns and further jobs."""
+    key = settings.folder / SIGNING_KEY
+
+    def signed(certificate: Certificate) -> bytes:
+        return sign(certificate, key)
+
+    def certify(market: Market, job: Job) -> None:
+        if document_of(market, job.subject, "released") is not None:  # one that failed has none
+            certify_live(market, job.subject, signed if key.exists() else None)
+
+    def hook(market: Market, job: Job) -> None:
+        send_hooks(market, job, settings)
+
+    def forecast(market: Market, job: Job) -> bytes:
+        return _forecast(market, job, settings)
+
+    own = {"certify": certify, "report": _report, forecasts.KIND: forecast, hooks.KIND: hook}
+    others = {**own, **handlers(sender_of(settings))}
+
+    def release(found: Campaign) -> Release:
+        rules = rules_of(found)
+        settings.refuse_unlisted(rules.training.model)
+        return release_for(rules)
+
+    return Methods(decide_of, _records, release, others)
+
+
+def _records(market: Market, found: Campaign) -> RecordSource:
+    rules = rules_of(found)
+    return SealedRecords(market, found.id, lambda contents: decode_records(rules, contents))
+
+
+def _report(market: Market, job: Job) -> None:
+    """Make a campaign's report; of fewer than ten people there is none."""
+    from dpmarket.report.from_market import summarise_campaign  # takes seconds to load
+    from dpmarket.report.page import render_page
+
+    costs = reported_costs(market, job.subject)
+    certificate = document_of(market, job.subject, "certificate")
+    try:
+        page = render_page(summarise_campaign(market, job.subject, costs=costs, certificate=certificate))
+    except (InvalidInput, Infeasible, NotConverged, NotCertifiable):
+        page = ""
+    market.run(enter_report, WORKER, job.subject, page.encode())
+
+
+def _forecast(market: Market, job: Job, settings: Settings) -> bytes:
+    """Simulate a draft's campaign on the public table that its buyer sent; return what a page shows."""
+    from dpmarket.mechanisms.forecasts import PERSONAL
+    from dpmarket.report.forecast import forecast_rules  # takes seconds to load
+
+    with market.look() as c:
+        found = campaign_of(c, job.subject)
+    with tempfile.TemporaryDirectory() as folder:
+        sample = Path(folder, "sample.csv")
+        sample.write_bytes(job.body or b"")
+        said: dict[str, object]
+        try:
+            rules = rules_of(found)
+            settings.refuse_unlisted(rules.training.model)
+            made = forecast_rules(rules, sample)
+        except DpmarketError as problem:
+            lines = [str(problem), *getattr(problem, "details", ())][:_MOST_LINES]
+            said = {"problems": [line.replace(f"{folder}/", "") for line in lines]}
+        else:
+            own = [vars(one) for one in made.predictions if one.rule == PERSONAL]
+            said = made.to_dict() | {"predictions": own}
+    return json.dumps({"rules": found.rules_digest, **said}).encode()
