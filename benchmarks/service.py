@@ -134,13 +134,18 @@ class Command:
 
 
 class Installed(Service):
-    """A service of commands, each with empty caches of compiled files."""
+    """A service of commands, each with empty caches of compiled files, and without pandas.
+
+    The extra ``service`` does not install pandas, which scikit-learn loads wherever it is there.
+    """
 
     def launch(self, *arguments, **options):
         """Start a command."""
         empty = tempfile.mkdtemp(dir=self.folder.parent)
         caches = {"PYTHONPYCACHEPREFIX": empty, "NUMBA_CACHE_DIR": empty, "PYTHONDONTWRITEBYTECODE": ""}
         environment = {**self.environment(), **caches}
+        (Path(empty) / "pandas.py").write_text("raise ImportError")
+        environment["PYTHONPATH"] = os.pathsep.join([empty, environment["PYTHONPATH"]])
         return Command(*arguments, cwd=self.folder.parent, environment=environment, **options)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import sys
 import tempfile
 import threading
 import time
@@ -57,7 +56,6 @@ _MOST_LINES = 10
 def run_worker_process(settings: Settings, beside: int | None) -> None:
     """Work until a signal says to stop, or the process that this one was started beside is gone."""
     stopped = _asked_to_stop(beside)
-    _spare_memory(settings)
     check_smtp(settings)
     with opened(settings) as market, held_open(market):
         log_event("working")
@@ -128,12 +126,6 @@ def start_thread(name: str, target: Callable[..., Any], *args: Any) -> threading
     return thread
 
 
-def _spare_memory(settings: Settings) -> None:
-    """Do without pandas, 65 MB with its own imports: scikit-learn loads it wherever it is installed."""
-    if not settings.torch_factories:  # an operator's code may use it
-        sys.modules.setdefault("pandas", None)  # type: ignore[arg-type]
-
-
 def _asked_to_stop(beside: int | None) -> Callable[[], bool]:
     asked = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -164,7 +156,6 @@ def _keep_long(market: Market, settings: Settings, stopped: Callable[[], bool]) 
 def _run_long(settings: Settings, beside: int) -> None:
     """Make reports and forecasts until none has come for a while: the memory is given back."""
     log_to()
-    _spare_memory(settings)
     asked, methods, last = _asked_to_stop(beside), methods_of(settings), time.monotonic()
 
     def work_long() -> None:
