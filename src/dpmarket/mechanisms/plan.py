@@ -32,7 +32,7 @@ from dpmarket.errors import Infeasible, InvalidInput
 from dpmarket.mechanisms.cross_pricing import SPENT, weight_for_budget
 from dpmarket.mechanisms.epsilon_cost import EpsilonCost
 from dpmarket.mechanisms.exact import OfflineMechanism
-from dpmarket.mechanisms.forecasts import BUDGETS, CAMPAIGNS, Forecast, forecast_plans
+from dpmarket.mechanisms.forecasts import BUDGETS, CAMPAIGNS, Forecast, forecast, is_number
 from dpmarket.mechanisms.groups import Coverage, Group, check_coverage, check_groups, weight_caps
 from dpmarket.mechanisms.objective import AnyObjective
 from dpmarket.mechanisms.price_schedule import CostBins, PriceSchedule, posted_price, price_market, quote_each
@@ -131,30 +131,15 @@ class Plan:
         return self.objective.payment_weight
 
     def forecast(
-        self,
-        public: Any,
-        outcome: str,
-        *,
-        budgets: Sequence[float] | None = None,
-        campaigns: int = CAMPAIGNS,
-        rng: np.random.Generator | None = None,
-    ) -> Forecast:
+        self, public: Any, outcome: str, *, budgets: Sequence[float] | None = None,
+        campaigns: int = CAMPAIGNS, rng: np.random.Generator | None = None,
+    ) -> Forecast:  # fmt: skip
         """Simulate campaigns on a public table; return the accuracy, or the R squared, that money will buy.
 
-        Parameters
-        ----------
-        public
-            A data frame of public records of the same kind as the sellers', or of a pilot whose people
-            agreed: never private records. Features are encoded as by
-            :meth:`~dpmarket.learning.PublicEncoder.from_public`.
-        outcome
-            The column that is predicted: labels, or fractions with more than 20 values.
-        budgets
-            None: a quarter of the plan's to four times as much.
-        campaigns
-            How many are simulated for each budget.
-        rng
-            Draws people and costs.
+        ``public`` is a data frame of public records of the same kind as the sellers', or of a pilot whose
+        people agreed, never of private records; :meth:`~dpmarket.learning.PublicEncoder.from_public` encodes
+        its features. ``outcome`` is the column that is predicted: labels, or fractions with more than 20
+        values. Without ``budgets`` they are a quarter of the plan's to four times as much.
 
         Examples
         --------
@@ -167,12 +152,32 @@ class Plan:
         >>> [one.rule for one in shown.predictions], shown.measure
         (['personal prices', 'posted price', 'one epsilon for all'], 'accuracy')
         """
+        from sklearn import linear_model  # type: ignore[import-untyped]
+
+        from dpmarket.learning import PrivateLinearRegression, PrivateLogisticRegression, PublicEncoder
+
         if self.costs is None:
             raise InvalidInput("expected a plan without groups: a table does not say who is in which.")
+        columns = list(getattr(public, "columns", ()))
+        if outcome not in columns or len(columns) < 2:
+            raise InvalidInput(f"expected a data frame with a column {outcome!r} and others.")
+        encoder = PublicEncoder.from_public(public[[name for name in columns if name != outcome]])
+        X, y = encoder.fit_transform(public).toarray(), np.asarray(public[outcome])
+        y = y if y.dtype.kind in "fiub" else y.astype(str)
+        norm = encoder.noise_norm()
+        if is_number(y):
+            center, scale = float(y.mean()), float(y.std())
+            model: Any = PrivateLinearRegression(center=center, scale=scale, noise_norm=norm)
+            ordinary = linear_model.LinearRegression()
+        else:
+            model = PrivateLogisticRegression(classes=np.unique(y).tolist(), noise_norm=norm)
+            ordinary = linear_model.LogisticRegression(C=100.0, max_iter=1_000)
         budgets = [self.budget * factor for factor in BUDGETS] if budgets is None else budgets
         tables: Any = {"epsilon_cost": self.epsilon_cost, "probability": self.probability}
         plans = [plan(self.costs, self.objective, self.sellers, budget, **tables) for budget in budgets]
-        return forecast_plans(plans, self.costs, public, outcome, campaigns=campaigns, rng=rng)
+        return forecast(
+            plans, self.costs, model, X, y, without_privacy=ordinary, campaigns=campaigns, rng=rng
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return all figures as plain data."""
