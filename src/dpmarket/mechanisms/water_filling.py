@@ -31,10 +31,9 @@ Intervals of the menu are halved, and cut off by the objective's lower bound of 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 
 import numpy as np
 
@@ -295,7 +294,7 @@ class Entry:
     entry: float
     inner: float
     value: float
-    levels: tuple[float, ...]
+    levels: Sequence[float]
 
 
 class Market:
@@ -322,7 +321,6 @@ class Market:
         if self.menu.size < 2:
             raise Infeasible("expected bounds on epsilon that leave room for a purchase.")
         self._found: dict[int, Entry] = {}
-        self._leaves: list[tuple[int, int]] = []
 
     @property
     def is_soft(self) -> bool:
@@ -430,43 +428,31 @@ class Market:
     def _best_index(self) -> int:
         if not self._found:
             marks = [*range(0, self.menu.size - 1, _COARSE), self.menu.size - 1]
-            self._evaluate(marks, [None] * len(marks))
-            self._leaves = list(pairwise(marks))
+            self._found.update(zip(marks, self._solve(self.menu[marks]), strict=True))
             self._halve(0.0)
         return min(self._found, key=lambda index: (self._found[index].value, index))
 
     def _halve(self, more: float) -> None:
         """Split intervals of the menu until none can hold an entry within ``more`` of the best."""
         while True:
-            limit = min(entry.value for entry in self._found.values()) + more
-            # What cannot hold such an entry now may do so for a later, larger ``more``: it stays a leaf.
-            leaves = [leaf for leaf in self._leaves if leaf[1] - leaf[0] > 1]
-            low, high = ([self._found[leaf[end]] for leaf in leaves] for end in (0, 1))
-            inner = (np.array([e.inner for e in low]), np.array([e.inner for e in high]))
-            ends = (np.array([e.entry for e in low]), np.array([e.entry for e in high]))
-            bounds = self.objective.bound(*ends, inner)
-            split = {leaf for leaf, bound in zip(leaves, bounds, strict=True) if bound <= limit}
-            if not split:
+            marks = sorted(self._found)
+            found = [self._found[mark] for mark in marks]
+            entries, inner = np.array([(e.entry, e.inner) for e in found]).T
+            bounds = self.objective.bound(entries[:-1], entries[1:], (inner[:-1], inner[1:]))
+            wide, limit = np.diff(marks) > 1, min(e.value for e in found) + more
+            split = np.flatnonzero(wide & (bounds <= limit))
+            if not split.size:
                 return
-            middles = {leaf: sum(leaf) // 2 for leaf in split}
-            self._evaluate(list(middles.values()), [self._found[first] for first, _ in middles])
-            self._leaves = [leaf for leaf in self._leaves if leaf not in split]
-            for (first, last), middle in middles.items():
-                self._leaves += [(first, middle), (middle, last)]
+            middles = [(marks[k] + marks[k + 1]) // 2 for k in split]
+            solved = self._solve(self.menu[middles], [found[k] for k in split])
+            self._found.update(zip(middles, solved, strict=True))
 
-    def _evaluate(self, indices: Sequence[int], guesses: Sequence[Entry | None]) -> None:
-        self._found.update(zip(indices, self._solve(self.menu[list(indices)], guesses), strict=True))
-
-    def _solve(self, entries: FloatArray, guesses: Sequence[Entry | None]) -> list[Entry]:
-        known = [guess.levels for guess in guesses if guess is not None]
-        start = list(np.array(known).T) if len(known) == entries.size else None
+    def _solve(self, entries: FloatArray, guesses: Sequence[Entry] = ()) -> list[Entry]:
+        start = list(np.array([guess.levels for guess in guesses]).T) if guesses else None
         levels, inner = self.settle(entries, start)
         values = self.objective.value(entries, inner, self.most)
-        rows: Iterable[tuple[float, ...]] = zip(*(found.tolist() for found in levels), strict=True)
-        return [
-            Entry(float(entry), float(k), float(value), row)
-            for entry, k, value, row in zip(entries, inner, values, rows, strict=True)
-        ]
+        columns = entries.tolist(), inner.tolist(), values.tolist(), np.array(levels).T.tolist()
+        return [Entry(*row) for row in zip(*columns, strict=True)]
 
 
 def check_terms(objective: object, epsilon_cost: EpsilonCost | None) -> EpsilonCost:
