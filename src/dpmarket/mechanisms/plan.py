@@ -26,14 +26,13 @@ import numpy as np
 from dpmarket import checks
 from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.costs.distribution import CostDistribution
-from dpmarket.costs.virtual_cost import VirtualCost
 from dpmarket.display import html_table, short_repr
 from dpmarket.errors import Infeasible, InvalidInput
 from dpmarket.mechanisms.cross_pricing import SPENT, weight_for_budget
 from dpmarket.mechanisms.epsilon_cost import EpsilonCost
 from dpmarket.mechanisms.exact import OfflineMechanism
 from dpmarket.mechanisms.forecasts import BUDGETS, CAMPAIGNS, Forecast, forecast, is_number
-from dpmarket.mechanisms.groups import Coverage, Group, check_coverage, check_groups, weight_caps
+from dpmarket.mechanisms.groups import Coverage, Group, check_coverage, groups_of, weight_caps
 from dpmarket.mechanisms.objective import AnyObjective
 from dpmarket.mechanisms.price_schedule import CostBins, PriceSchedule, posted_price, price_market, quote_each
 from dpmarket.mechanisms.water_filling import check_terms
@@ -276,10 +275,9 @@ def plan(
     if probability is not None:
         probability = checks.strictly_between("probability", probability, 0.0, 1.0)
     people, strictness = _people(costs, sellers, groups), check_coverage(coverage)
+    judged = strictness if math.isfinite(strictness) else 0.0
     if group_difference is not None:
         judged = checks.non_negative("group_difference", group_difference)
-    else:
-        judged = strictness if math.isfinite(strictness) else 0.0
     typical = Markets.typical(people, tables, unit, judged)
     markets, count = typical, sum(size for _, _, size in people)
     base = typical.for_budget(objective, budget, None if count < SMALL_MARKET else probability, strictness)
@@ -290,14 +288,13 @@ def plan(
         base = markets.for_budget(base, budget, probability, strictness)
     prospect = markets.optimum("optimal prices", base, strictness)
     money = prospect.expected_payment
-    alternatives = _alternatives(markets, base, money)
     priced = price_market(typical.bins, base, tables, strictness)
-    found = Plan(
-        base, priced.schedules, prospect, alternatives, changes, count, budget, probability,
-        costs=people[0][1], epsilon_cost=tables,
-    )  # fmt: skip
+    alternatives = _alternatives(markets, base, money)
     if len(people) == 1:
-        return found
+        return Plan(
+            base, priced.schedules, prospect, alternatives, changes, count, budget, probability,
+            costs=people[0][1], epsilon_cost=tables,
+        )  # fmt: skip
     others = {"without quotas": 0.0}
     if math.isfinite(strictness):
         others["hard quotas"] = math.inf
@@ -307,10 +304,10 @@ def plan(
         markets.optimum(name, markets.for_budget(base, money, None, other), other)
         for name, other in others.items()
     ]
-    return replace(
-        found, alternatives=(*same_money, *alternatives), coverage=strictness, costs=None,
-        group_difference=judged if group_difference is not None or judged > 0.0 else None,
-        share_deviations=priced.share_deviations,
+    return Plan(
+        base, priced.schedules, prospect, (*same_money, *alternatives), changes, count, budget, probability,
+        strictness, judged if group_difference is not None or judged > 0.0 else None, priced.share_deviations,
+        epsilon_cost=tables,
     )  # fmt: skip
 
 
@@ -372,13 +369,13 @@ def _people(costs: object, sellers: object, groups: Sequence[Group] | None) -> _
     if groups is None:
         if not isinstance(costs, CostDistribution):
             raise InvalidInput(f"expected a cost distribution, got {type(costs).__name__}.")
-        size = checks.whole("sellers", sellers, minimum=2)
-        return [(Group("all", 1.0, VirtualCost.of(costs)), costs, size)]
-    found = check_groups(groups)
-    if not isinstance(costs, Sequence) or not isinstance(sellers, Sequence):
+        found, costs, sellers = groups_of(costs, None), [costs], [sellers]
+    elif not isinstance(costs, Sequence) or not isinstance(sellers, Sequence):
         raise InvalidInput("expected a distribution and a number of sellers for each group.")
-    checks.same_length("costs", costs, "groups", found)
-    checks.same_length("sellers", sellers, "groups", found)
+    else:
+        found = groups_of(None, groups)
+        checks.same_length("costs", costs, "groups", found)
+        checks.same_length("sellers", sellers, "groups", found)
     sizes = [checks.whole("sellers", size, minimum=2) for size in sellers]
     return list(zip(found, costs, sizes, strict=True))
 
@@ -427,33 +424,27 @@ class Markets:
         schedules: tuple[PriceSchedule, ...] = (),
     ) -> Prospect:  # fmt: skip
         """Return what a rule brings on average, from each market's sales."""
-        rows, count = [], len(self.groups)
+        rows, wanted = [], np.array([group.share for group in self.groups])
         for epsilons, _, money in sales:
             shares = self.tables.share(epsilons)
             total = float(self.counts @ shares)
             weights = shares / max(total, 1e-300)
-            sums = np.bincount(self.membership, self.counts * weights, count).astype(np.float64)
-            errors = self._errors(objective, float(self.counts @ weights**2), total, sums)
+            squared_norm = float(self.counts @ weights**2)
+            sums = np.bincount(self.membership, self.counts * weights, wanted.size).astype(np.float64)
+            sampling, noise = objective.errors(squared_norm, total)
+            gaps = objective.relative_coverage(self.difference) * float((sums - wanted) @ (sums - wanted))
+            biased = objective.errors(squared_norm + gaps, total)[0] - sampling if total > 0.0 else 0.0
             bought = self.counts[epsilons > 0.0].sum()
-            rows.append([self.counts @ money, *errors, bought, self.counts @ epsilons, *sums])
-        paid, sampling, noise, gaps, bought, epsilon, *sums = np.mean(rows, axis=0).tolist()
+            rows.append([self.counts @ money, sampling, noise, biased, bought, self.counts @ epsilons, *sums])
+        paid, sampling, noise, biased, bought, epsilon, *sums = np.mean(rows, axis=0).tolist()
         largest = [max(float(column.max()) for column in columns) for columns in zip(*sales, strict=True)]
         if schedules:
             largest = [max(s.largest_epsilon for s in schedules), max(s.largest_payment for s in schedules)]
         sellers = float(self.counts.sum())
         return Prospect(
             name, paid, sampling, noise, bought / sellers, epsilon / sellers, largest[0], largest[1],
-            gaps, tuple(sums), schedules,
+            biased, tuple(sums), schedules,
         )  # fmt: skip
-
-    def _errors(
-        self, objective: AnyObjective, squared_norm: float, total: float, sums: FloatArray
-    ) -> tuple[float, float, float]:
-        """Return the expected error from sampling, noise, and groups' sums of weights that are off."""
-        sampling, noise = objective.errors(squared_norm, total)
-        gaps = sums - np.array([group.share for group in self.groups])
-        biased = squared_norm + objective.relative_coverage(self.difference) * float(gaps @ gaps)
-        return sampling, noise, objective.errors(biased, total)[0] - sampling if total > 0.0 else 0.0
 
     def quoted(self, name: str, objective: AnyObjective, schedules: Sequence[PriceSchedule]) -> Prospect:
         """Return what price schedules bring, one per group."""
@@ -463,9 +454,8 @@ class Markets:
 
     def decide(self, objective: AnyObjective, coverage: float) -> list[Sale]:
         """Return what the exact mechanism buys in drawn markets."""
-        given: Coverage = coverage if math.isfinite(coverage) else "hard"
         mechanism = OfflineMechanism(
-            None, objective, epsilon_cost=self.tables, groups=self.groups, coverage=given
+            None, objective, epsilon_cost=self.tables, groups=self.groups, coverage=coverage
         )
         outcomes = [mechanism.run(costs, self.membership) for costs in self.costs]
         return [(o.epsilons, o.payments, o.rounded_payments(self.unit)) for o in outcomes]

@@ -38,8 +38,10 @@ from functools import cached_property
 import numpy as np
 
 from dpmarket.arrays import FloatArray, IntArray
+from dpmarket.costs.virtual_cost import VirtualCost
 from dpmarket.errors import Infeasible, InvalidInput
 from dpmarket.mechanisms.epsilon_cost import EpsilonCost
+from dpmarket.mechanisms.groups import Group, quotas, weight_caps
 from dpmarket.mechanisms.objective import MENU, AnyObjective, PaperObjective
 
 Move = tuple[float, float]
@@ -58,26 +60,28 @@ _ZOOM_END = 1e-8  # relative width at which a refinement ends: the objective is 
 class Stratum:
     """The virtual costs of one group in rising order, with their running sums."""
 
+    table: VirtualCost
+    quota: float  # sum of the group's weights
+    cap: float  # of one weight
     lowest: float
     excess: FloatArray  # above the lowest, rising, shape (n,)
     counts: FloatArray  # running sums of sellers, of the excess and of its square, shape (n + 1,)
     sums: FloatArray
     squares: FloatArray
-    quota: float  # sum of the group's weights
-    cap: float  # of one weight
 
     @classmethod
     def of(
-        cls, virtual_costs: FloatArray, quota: float, cap: float, counts: FloatArray | None = None
+        cls, table: VirtualCost, costs: FloatArray, quota: float, cap: float, counts: FloatArray | None = None
     ) -> Stratum:
-        """Make a stratum of rising virtual costs; with ``counts`` each stands for that many sellers."""
-        running = np.arange(virtual_costs.size + 1.0) if counts is None else _running_sums(counts)
+        """Make a stratum of rising costs; with ``counts`` each stands for that many sellers."""
+        virtual_costs = table(costs)
+        running = np.arange(costs.size + 1.0) if counts is None else _running_sums(counts)
         lowest = float(virtual_costs[0])
         excess = virtual_costs - lowest
         weighted = excess if counts is None else excess * counts
         sums = _running_sums(weighted)
         squares = _running_sums(weighted * excess)
-        return cls(lowest, excess, running, sums, squares, quota, cap)
+        return cls(table, quota, cap, lowest, excess, running, sums, squares)
 
     @property
     def size(self) -> float:
@@ -298,24 +302,36 @@ class Entry:
 
 
 class Market:
-    """The allocation problem: strata that have sellers, an objective, the table of a share's cost.
+    """The allocation problem: groups that have sellers, an objective, the table of a share's cost.
 
-    Quotas add up to 1; ``coverage`` is D, what a squared gap to a quota costs; infinite: there is none.
+    Each group comes with rising costs up to its reserve price, and how many sellers each of them stands for
+    (None: one); groups without a cost leave their shares to the others, those ``present``. ``coverage`` is D,
+    what a squared gap to a quota costs; infinite: there is none.
     """
 
     def __init__(
-        self, strata: Sequence[Stratum], objective: AnyObjective, table: EpsilonCost,
-        coverage: float = math.inf,
+        self, groups: Sequence[tuple[Group, FloatArray, FloatArray | None]], objective: AnyObjective,
+        table: EpsilonCost, coverage: float = math.inf,
     ) -> None:  # fmt: skip
         check_terms(objective, table)
-        self.elasticity = objective.relative_coverage(coverage if len(strata) > 1 else math.inf)
-        self.strata, self.objective, self.table = tuple(strata), objective, table
-        self.sellers = math.fsum(stratum.size for stratum in strata)
+        sizes = [float(costs.size if counts is None else counts.sum()) for _, costs, counts in groups]
+        shares = quotas([group for group, _, _ in groups], sizes)
+        caps = weight_caps(shares, sizes, objective.weight_cap, coverage)
+        self.present = [g for g, size in enumerate(sizes) if size]
+        if not self.present:
+            raise Infeasible("expected a report up to the reserve price.")
+        self.strata = tuple(
+            Stratum.of(groups[g][0].virtual_cost, groups[g][1], shares[g], caps[g], groups[g][2])
+            for g in self.present
+        )
+        self.objective, self.table = objective, table
+        self.elasticity = objective.relative_coverage(coverage if len(self.strata) > 1 else math.inf)
+        self.sellers = math.fsum(sizes)
         bound = objective.max_mean_epsilon
         self.most = math.inf if bound is None else self.sellers * bound
         capacity = table.max_share * self.sellers
         if not self.is_soft:
-            capacity = table.max_share * min(stratum.size / stratum.quota for stratum in strata)
+            capacity = table.max_share * min(stratum.size / stratum.quota for stratum in self.strata)
         last = objective.largest_entry(self.most, capacity)
         self.menu = np.append(MENU[last > MENU], last) if last < MENU[-1] else MENU
         if self.menu.size < 2:
