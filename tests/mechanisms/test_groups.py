@@ -185,15 +185,6 @@ def test_a_plan_says_what_representativeness_costs_and_what_it_gains():
     assert "without quotas" in repr(gaining)
 
 
-@pytest.mark.slow
-def test_small_markets_are_planned_with_and_without_quotas():
-    costs = (Uniform(1, 2), Uniform(2.5, 5))
-    groups = [Group(name, 0.5, VirtualCost.of(each)) for name, each in zip("ab", costs, strict=True)]
-    found = plan(costs, Objective.for_model(3), (6, 6), 40.0, groups=groups, group_difference=0.4)
-    assert found.prospect.group_shares == pytest.approx((0.5, 0.5), abs=1e-9)
-    assert found.quota_effect < 0.0
-
-
 def test_coverages_that_mean_nothing_are_refused():
     for wrong in ("soft", -1.0, math.nan, None):
         with pytest.raises(InvalidInput, match="coverage"):
