@@ -13,7 +13,7 @@ from dpmarket.mechanisms.epsilon_cost import EpsilonCost
 from dpmarket.mechanisms.exact import OfflineMechanism
 from dpmarket.mechanisms.groups import Group
 from dpmarket.mechanisms.objective import Objective, PaperObjective
-from support.announced import AnnouncedProblem, integral, menu
+from support.announced import AnnouncedProblem, menu
 
 UNIFORM = Uniform(1, 5)
 IRREGULAR = Mixture([Uniform(1, 2), Uniform(1, 5), Uniform(3.5, 4)], [0.5, 0.2, 0.3])
@@ -123,45 +123,13 @@ def reachable(market, costs, i):
     return announced(market, costs.size, min(low for low, _ in ends), max(high for _, high in ends))
 
 
-FAST = ("plain", "quadratic, few chords")
-FEW_PIECES = [name for name, (_, _, table) in TERMS.items() if table.shares.size < 5]
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name in FAST else pytest.mark.slow) for name in FEW_PIECES]
-)
-def test_payments_are_the_payment_identity_integrated_independently(name):
-    market = mechanism(name)
-    costs = sample(name, 6 if "chords" in name else 12, seed=11)
-    outcome = market.run(costs)
-    table = market.groups[0].virtual_cost
-    i = int(np.argsort(costs)[1])
-    problem = reachable(market, costs, i)
-
-    def given(reports):
-        psi = np.tile(np.asarray(table(costs)), (reports.size, 1))
-        psi[:, i] = np.asarray(table(reports))
-        _, total, weights = problem.solve(psi)
-        return amounts(market, market.epsilon_cost.epsilon(weights[:, i] * total))
-
-    for z in (costs[i], 0.7 * costs[i] + 0.3 * table.reserve_price):
-        amount = amounts(market, market.respond(costs, i, z)[0])
-        assert amount == pytest.approx(given(np.array([z]))[0], abs=1e-9)
-    expected = costs[i] * given(costs[i : i + 1])[0] + integral(given, costs[i], table.reserve_price)
-    assert outcome.epsilons[i] > 0.0
-    assert outcome.payments[i] == pytest.approx(expected, rel=1e-9)
-    assert market.respond(costs, i, costs[i]) == (
-        outcome.epsilons[i],
-        pytest.approx(outcome.payments[i], rel=1e-12),
-    )
-
-
-@pytest.mark.parametrize("name", [name for name in TERMS if name not in FAST])
+@pytest.mark.parametrize("name", TERMS)
 def test_payments_are_differences_of_optima_of_another_solver(name):
     market = mechanism(name)
     costs = sample(name, 8, seed=5)
     outcome = market.run(costs)
     i = int(np.argsort(costs)[2])
+    assert outcome.epsilons[i] > 0.0
     expected = brute_payment(market, costs, i, reachable(market, costs, i))
     assert outcome.payments[i] == pytest.approx(expected, rel=1e-9)
 
@@ -184,13 +152,14 @@ def brute_payment(market, costs, i, problem):
 
 def gains(market, costs, i, reports, membership=None):
     """What each report gains seller ``i`` over the true one, as a share of the money in play."""
+
+    def utility(epsilon, payment):
+        return payment - costs[i] * amounts(market, epsilon)
+
     outcome = market.run(costs, membership)
-    truth = outcome.payments[i] - costs[i] * amounts(market, outcome.epsilons[i : i + 1])[0]
+    truth = utility(outcome.epsilons[i], outcome.payments[i])
     assert truth >= -1e-9 * outcome.total_payment
-    found = []
-    for report in reports:
-        epsilon, payment = market.respond(costs, i, report, membership)
-        found.append(payment - costs[i] * amounts(market, [epsilon])[0] - truth)
+    found = [utility(*market.respond(costs, i, report, membership)) - truth for report in reports]
     return np.array(found) / max(outcome.total_payment, 1e-12)
 
 
@@ -308,7 +277,6 @@ def test_reports_outside_the_table_count_as_its_first_knot_or_sell_nothing():
     market = mechanism("plain")
     inside, outside = market.run([1.0, 2.0, 3.0]), market.run([0.2, 2.0, 3.0])
     assert outside.payments.tolist() == inside.payments.tolist()
-    assert market.run([1.0, 2.0, 5.5]).epsilons[2] == 0.0
     assert market.run([6.0, 7.0]).total_payment == 0.0
     assert market.respond([1.0, 2.0], 0, 5.01) == (0.0, 0.0)
 
@@ -330,14 +298,6 @@ def test_a_weight_cap_that_few_sellers_cannot_meet_is_raised_by_a_published_rule
     assert outcome.weights.max() <= 1.5 / 9 * (1.0 + 1e-12)
     prices = outcome.payments[outcome.epsilons > 0.0] / outcome.epsilons[outcome.epsilons > 0.0]
     assert prices.max() < 4.0  # not the reserve price, as if everybody were indispensable
-
-
-def test_rounding_payments_up_never_underpays():
-    outcome = mechanism("plain").run([1.5, 2.0, 4.0])
-    rounded = outcome.rounded_payments(0.01)
-    assert (rounded >= outcome.payments - 1e-9).all()
-    assert (rounded < outcome.payments + 0.01).all()
-    assert (rounded[outcome.payments == 0.0] == 0.0).all()
 
 
 def test_terms_that_do_not_fit_are_refused():

@@ -7,10 +7,9 @@ probability.
 
 The typical market, quantile bins with counts, stands for any number of sellers. With fewer than
 :data:`SMALL_MARKET` one seller's report moves everybody's prices, so the exact mechanism is run on simulated
-markets instead. Simpler rules that cost the same are judged on the same markets, so every plan says what
-personal prices buy. With groups it also has the same figures without quotas and with a posted price for each:
-quotas cost sampling error and noise, and gain the squared bias of an unrepresentative purchase, D times the
-squared gaps of the groups' shares (D: :func:`~dpmarket.statistics.group_difference` of a public pilot).
+markets. Simpler rules that cost the same are judged on the same markets. With groups a plan also has the
+figures without quotas and with a posted price for each: quotas cost sampling error and noise, and gain the
+squared bias of an unrepresentative purchase, D times the squared gaps of the groups' shares.
 """
 
 from __future__ import annotations
@@ -53,11 +52,10 @@ _CLOSE = 5e-3  # relative: how closely simulated payments meet a budget, whose o
 
 @dataclass(frozen=True)
 class Prospect:
-    """What to expect of a rule for buying: money with rounding, error in two parts, and what sellers sell.
+    """What to expect of a rule for buying: money with rounding, error in parts, and what sellers sell.
 
-    ``share_bought`` counts sellers who sell something, ``mean_epsilon`` is over all sellers. ``group_shares``
-    are the groups' sums of weights, ``coverage_error`` what their gaps add to the error, if it is known how
-    much groups differ, and ``schedules`` the rule's prices, one per group; from 100 sellers on.
+    ``mean_epsilon`` is over all sellers. ``group_shares`` are the groups' sums of weights, ``coverage_error``
+    what their gaps add to the error, ``schedules`` the rule's prices, one per group; from 100 sellers on.
     """
 
     name: str
@@ -239,8 +237,8 @@ def plan(
     budget
         Money, above 0.
     probability
-        With which payments shall stay below the budget, above 0 and below 1; None: they meet it on average.
-        From 100 sellers on it is that of sellers who are quoted by the typical market's schedule.
+        With which payments (from 100 sellers on: by the typical market's schedule) shall stay below the
+        budget; None: they meet it on average.
     minor_unit
         Payments are rounded up to it.
     epsilon_cost
@@ -250,10 +248,10 @@ def plan(
     coverage
         How binding quotas are: ``"hard"``, or the weight D of soft ones.
     group_difference
-        How much groups differ (:func:`~dpmarket.statistics.group_difference`), to say what quotas
-        gain; None: the coverage, if quotas are soft, else only what they cost is said.
+        How much groups differ (:func:`~dpmarket.statistics.group_difference` of a public pilot), to say what
+        quotas gain; None: the coverage of soft quotas, nothing for hard ones.
     fewer_features
-        The objective with half of the features, to say what that would do; None: it is not said.
+        The objective with half of the features, to say what that would do.
     rng
         For simulated markets; None: the same ones each time.
 
