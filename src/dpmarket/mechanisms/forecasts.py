@@ -1,7 +1,7 @@
 """Forecasts: what a plan will probably buy, by simulated campaigns on public rows of the same kind.
 
-People are drawn from two thirds of the rows, each with a cost from the announced distribution; a plan's prices
-quote them; what is bought is released with real noise, and scored on the other third. Costs are drawn
+People are drawn from two thirds of the rows, each with a cost from the announced distribution; a plan's
+prices quote them; what is bought is released with real noise, and scored on the other third. Costs are drawn
 independently of the records: if they go together, the true campaign buys other records than these. The rows
 must be public, or a pilot's whose people agreed: private records are never an argument here.
 """
