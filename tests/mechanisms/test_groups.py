@@ -85,17 +85,6 @@ def test_a_large_weight_makes_soft_quotas_hard(objective):
     np.testing.assert_allclose(soft.payments, hard.payments, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("terms", TERMS)
-def test_a_weight_of_zero_is_a_market_without_groups(terms):
-    objective, table = TERMS[terms]
-    groups = [Group("one", 0.9, VirtualCost.of(COSTS[0])), Group("other", 0.1, VirtualCost.of(COSTS[0]))]
-    soft = OfflineMechanism(None, objective, epsilon_cost=table, groups=groups, coverage=0.0)
-    alone = OfflineMechanism(COSTS[0], objective, epsilon_cost=table).run(REPORTS)
-    outcome = soft.run(REPORTS, MEMBERSHIP % 2)
-    np.testing.assert_allclose(outcome.weights, alone.weights, atol=1e-10)
-    np.testing.assert_allclose(outcome.payments, alone.payments, rtol=1e-8, atol=1e-9)
-
-
 def test_soft_payments_are_the_payment_identity():
     mechanism = OfflineMechanism(None, CAPPED, groups=GROUPS, coverage=0.3)
     i, top = 3, GROUPS[1].virtual_cost.reserve_price
@@ -105,21 +94,6 @@ def test_soft_payments_are_the_payment_identity():
     expected = REPORTS[i] * given[0] + np.trapezoid(given, reports)
     assert given[0] == outcome.epsilons[i] > 0.0
     assert outcome.payments[i] == pytest.approx(expected, rel=1e-2)
-
-
-def test_large_markets_with_soft_quotas_pay_by_a_curve_what_each_seller_is_paid_alone():
-    rng = np.random.default_rng(0)
-    members = rng.integers(0, 3, 20_000)
-    costs = np.choose(members, [each.sample(20_000, rng) for each in COSTS])
-    mechanism = OfflineMechanism(None, Objective(0.2, 40.0, 1e-9), groups=GROUPS, coverage=1e-4)
-    outcome = mechanism.run(costs, members)
-    assert outcome.weights.sum() == pytest.approx(1.0, rel=1e-10)
-    sold = np.flatnonzero(outcome.epsilons)
-    assert sold.size > 5000
-    for i in rng.choice(sold, 2):
-        epsilon, payment = mechanism.respond(costs, int(i), costs[i], members)
-        assert outcome.epsilons[i] == pytest.approx(epsilon, rel=1e-9)
-        assert outcome.payments[i] == pytest.approx(payment, rel=1e-9)
 
 
 @pytest.mark.parametrize("coverage", ["hard", pytest.param(0.008, marks=pytest.mark.slow)])

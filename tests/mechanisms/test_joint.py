@@ -50,16 +50,10 @@ def instance(name, m, seed=0):
     return mechanism.with_records(X, y), np.random.default_rng(seed + 10).uniform(low, high, m)
 
 
-def inner_problem(X, y, mu, l2, cap=1.0, pull=0.0, price=0.1, seed=0):
-    rng = np.random.default_rng(seed)
-    direction = rng.standard_normal(X.shape[1])
-    prices = price * rng.uniform(1.0, 9.0, len(y))
-    return Inner(y[:, None] * X, prices, pull * direction / np.linalg.norm(direction), l2, mu, cap)
-
-
 def test_the_minimum_is_that_of_a_general_solver():
     X, y = synthetic(12, 2)
-    inner = inner_problem(X, y, mu=8.0, l2=1.0, cap=0.15, pull=2.0)
+    rng = np.random.default_rng(0)
+    inner = Inner(y[:, None] * X, 0.1 * rng.uniform(1.0, 9.0, 12), rng.standard_normal(2), 1.0, 8.0, 0.15)
     found = solve_newton(inner, np.zeros(2))
     other = minimize(
         lambda v: inner.value(v[:2], v[2:]),
@@ -72,17 +66,15 @@ def test_the_minimum_is_that_of_a_general_solver():
     assert found.value == pytest.approx(other.fun, abs=1e-8)
 
 
-@pytest.mark.parametrize("seed", [4, 11])
-def test_a_solution_whose_value_no_longer_falls_is_taken(seed):
+def test_a_solution_whose_value_no_longer_falls_is_taken():
     # A gradient of about 1e-7 cannot be lowered there: a step changes the value by less than its rounding.
     X, y = cancer(341)
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(4)
     psi, noise = rng.uniform(0.018, 0.16, y.size), rng.standard_normal(X.shape[1])
     for total in 341.0 * np.geomspace(0.05, 30.0, 12)[:4]:
         inner = Inner(y[:, None] * X, 1e-3 * total * psi, 10.0 * noise / total, 1.0, 100.0, 1.0)
         found = solve_newton(inner, np.zeros(X.shape[1]))
-        gradient = inner.gradient(found.coefficients, found.weights)
-        assert np.linalg.norm(gradient) <= 1e-6 * inner.scale
+        assert np.linalg.norm(inner.gradient(found.coefficients, found.weights)) <= 1e-6 * inner.scale
 
 
 def test_the_projection_is_the_nearest_point_of_the_capped_simplex():

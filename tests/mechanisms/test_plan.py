@@ -4,11 +4,9 @@ import numpy as np
 import pytest
 
 from dpmarket.costs import Uniform
-from dpmarket.costs.virtual_cost import VirtualCost
-from dpmarket.errors import Infeasible, InvalidInput
+from dpmarket.errors import Infeasible
 from dpmarket.mechanisms.epsilon_cost import EpsilonCost
 from dpmarket.mechanisms.exact import OfflineMechanism
-from dpmarket.mechanisms.groups import Group
 from dpmarket.mechanisms.objective import Objective, PaperObjective
 from dpmarket.mechanisms.plan import budget_for_error, plan
 
@@ -57,13 +55,6 @@ def test_small_markets_meet_the_budget_on_average_and_no_simpler_rule_is_better(
         assert rule.expected_payment == pytest.approx(found.prospect.expected_payment, rel=1e-6)
 
 
-@pytest.mark.slow
-def test_in_a_small_market_a_budget_is_kept_with_its_probability_in_the_plans_own_markets():
-    found = plan(COSTS, Objective.for_model(10), sellers=30, budget=50.0, probability=0.9)
-    assert found.prospect.expected_payment < 50.0
-    assert all(rule.error > found.prospect.error for rule in found.alternatives)
-
-
 def test_a_budget_with_a_probability_is_kept_that_often():
     found = plan(COSTS, Objective.for_model(10, weight_cap=3.0), sellers=400, budget=200.0, probability=0.9)
     rng = np.random.default_rng(1)
@@ -89,15 +80,6 @@ def test_bounds_on_epsilon_may_leave_money_unspent():
     table = EpsilonCost.identity(0.5)
     found = plan(COSTS, Objective.for_model(10), sellers=200, budget=1e6, epsilon_cost=table)
     assert found.prospect.expected_payment == pytest.approx(200 * 0.5 * 5.0 + 200 * 0.005, rel=1e-3)
-
-
-def test_groups_are_planned_together():
-    groups = [Group("one", 0.5, VirtualCost.of(COSTS)), Group("other", 0.5, VirtualCost.of(Uniform(2, 4)))]
-    found = plan([COSTS, Uniform(2, 4)], Objective.for_model(10), [500, 100], 300.0, groups=groups)
-    assert len(found.schedules) == 2
-    assert found.prospect.expected_payment == pytest.approx(300.0, rel=1e-4)
-    with pytest.raises(InvalidInput, match="each group"):
-        plan(COSTS, Objective.for_model(10), 600, 300.0, groups=groups)
 
 
 def test_a_plan_says_what_money_people_and_fewer_features_would_do():

@@ -40,20 +40,13 @@ def log_densities(threshold, records):
     The others, half of the weight in one row, pull the noise along the direction in which the last person's
     row and its replacement differ, at outputs for which both are fitted badly: there a record costs most.
     """
-    lean = 0.03
-    up = np.array([lean, np.sqrt(1.0 - lean**2)])
+    up = np.array([0.03, np.sqrt(1.0 - 0.03**2)])
     outputs = np.concatenate([-np.logspace(0.0, 4.0, 200), np.linspace(-1.0, 1.0, 21)])
-    outputs = np.column_stack([outputs, np.zeros(len(outputs))])
-    l2 = default_l2(logistic_loss(), NoiseNorm.euclidean(2), PEOPLE * threshold)
-    return [
-        log_density(
-            Release(logistic_loss(), NoiseNorm.euclidean(2), l2),
-            PEOPLE * threshold,
-            outputs[:, None, :],
-            Group(np.stack([up, np.asarray(record) * up]), np.ones(2), np.array([0.5, 1.0 / PEOPLE])),
-        )
-        for record in records
-    ]
+    outputs = np.column_stack([outputs, np.zeros(len(outputs))])[:, None, :]
+    norm, rate, weights = NoiseNorm.euclidean(2), PEOPLE * threshold, np.array([0.5, 1.0 / PEOPLE])
+    release = Release(logistic_loss(), norm, default_l2(logistic_loss(), norm, rate))
+    groups = [Group(np.stack([up, np.asarray(record) * up]), np.ones(2), weights) for record in records]
+    return [log_density(release, rate, outputs, group) for group in groups]
 
 
 @pytest.mark.parametrize(("share", "threshold"), [(0.05, 4.0), (0.4, 0.2), (0.9, 1.0), (0.9, 4.0)])

@@ -72,12 +72,10 @@ def test_algorithm_2_as_printed_is_above_the_optimum_by_its_grid_alone():
 
 
 def test_algorithm_3_is_the_packages_schedule():
-    objective = PaperObjective(1.0, 1.0, 1e-3)
-    schedule = paper_schedule(VirtualCost.of(Uniform(0, 1)), objective, 5000, 0.5)
+    schedule = paper_schedule(VirtualCost.of(Uniform(0, 1)), PaperObjective(1.0, 1.0, 1e-3), 5000, 0.5)
     costs = np.linspace(0.0, 1.0, 50)
-    assert printed.algorithm3(2.0 * costs, 1.0, 1.0, 1e-3, 5000, 0.5) == pytest.approx(
-        schedule.quote(costs)[0], abs=1e-9
-    )
+    printed_epsilons = printed.algorithm3(2.0 * costs, 1.0, 1.0, 1e-3, 5000, 0.5)
+    assert printed_epsilons == pytest.approx(schedule.quote(costs)[0], abs=1e-9)
 
 
 def test_with_the_noise_drawn_the_objective_falls_without_bound_and_a_ball_ends_that():
@@ -131,10 +129,8 @@ def test_constants_of_the_error_bound():
 def test_the_greedy_choice_for_the_naive_buyer_is_the_best_corner():
     rows, signs, rng = records(7)
     inner = Inner(signs[:, None] * rows, 0.1 * rng.uniform(1.0, 9.0, 7), np.zeros(3), 0.2, 0.0, 1 / 3)
-    corners = []
-    for chosen in itertools.combinations(range(7), 3):
-        weights = np.zeros(7)
-        weights[list(chosen)] = 1 / 3
-        corners.append(solve_newton(inner, np.zeros(3), weights).value)
-    found = [printed.solve_greedy(inner, 4 * rng.standard_normal(3)) for _ in range(20)]
-    assert min(one.value for one in found) == pytest.approx(min(corners), abs=1e-12)
+    chosen = np.array(list(itertools.combinations(range(7), 3)))
+    corners = (np.arange(7) == chosen[:, :, None]).sum(axis=1) / 3
+    least = min(solve_newton(inner, np.zeros(3), weights).value for weights in corners)
+    found = [printed.solve_greedy(inner, 4 * rng.standard_normal(3)).value for _ in range(20)]
+    assert min(found) == pytest.approx(least, abs=1e-12)
