@@ -119,8 +119,3 @@ def test_the_empirical_distribution_approaches_the_true_one():
         dist = Empirical(rng().exponential(size=n))
         costs = np.linspace(0.01, 5, 400)
         assert np.abs(dist.cdf(costs) - (1 - np.exp(-costs))).max() < 2.5 / np.sqrt(n) + 0.5 / n ** (2 / 3)
-
-
-def test_half_of_the_pilot_reporting_one_round_number_is_no_problem():
-    dist = Empirical(np.r_[np.full(50, 10.0), np.linspace(1, 30, 50)])
-    assert 0.3 < dist.cdf(12.0) - dist.cdf(8.0) < 0.8

@@ -10,7 +10,6 @@ from dpmarket.costs import Mixture, Uniform
 from dpmarket.costs.virtual_cost import VirtualCost
 from dpmarket.errors import InvalidInput
 from dpmarket.mechanisms.epsilon_cost import EpsilonCost
-from dpmarket.mechanisms.exact import OfflineMechanism
 from dpmarket.mechanisms.objective import Objective, PaperObjective
 from dpmarket.mechanisms.price_schedule import (
     PriceSchedule,
@@ -79,15 +78,6 @@ def test_where_the_density_jumps_chords_keep_their_knots_and_truth_stays_best(ta
         assert (others - utilities[:, None]).max() <= 1e-9 * payments.max()
         np.testing.assert_allclose(table.cost_of_epsilon(epsilons), schedule.amount(reports), rtol=1e-9)
     assert jumps  # the case is the one that is meant
-
-
-def test_a_population_schedule_buys_nearly_what_the_exact_mechanism_buys():
-    objective = Objective.for_model(10, 1e-5)
-    costs = UNIFORM.quantile((np.arange(2000) + 0.5) / 2000)
-    exact = OfflineMechanism(UNIFORM, objective).run(costs)
-    epsilons, payments = population_schedule(UNIFORM, objective, 2000).quote(costs)
-    assert payments.sum() == pytest.approx(exact.total_payment, rel=5e-3)
-    assert epsilons.sum() == pytest.approx(exact.total_epsilon, rel=5e-3)
 
 
 def test_a_menu_offers_what_reports_get_and_schedules_survive_plain_data():

@@ -19,10 +19,9 @@ LEARNERS = {
     "sampling": lambda noise: PersonalisedSampling(0.5, CLASSES, noise, np.random.default_rng().bytes),
     "output perturbation": lambda noise: OutputPerturbation(CLASSES, noise),
 }
-every_learner = pytest.mark.parametrize("make", LEARNERS.values(), ids=LEARNERS)
 
 
-@every_learner
+@pytest.mark.parametrize("make", LEARNERS.values(), ids=LEARNERS)
 def test_a_learner_spends_no_more_than_each_epsilon_and_learns(make):
     rng = np.random.default_rng(0)
     x = rng.uniform(-1, 1, (2_000, 3)) / 3**0.5
