@@ -53,7 +53,7 @@ def instance(name, m, seed=0):
 def test_the_minimum_is_that_of_a_general_solver():
     X, y = synthetic(12, 2)
     rng = np.random.default_rng(0)
-    inner = Inner(y[:, None] * X, 0.1 * rng.uniform(1.0, 9.0, 12), rng.standard_normal(2), 1.0, 8.0, 0.15)
+    inner = Inner(y[:, None] * X, 0.1 * rng.uniform(1.0, 9.0, 12), rng.standard_normal(2), 1.0, 2.0, 0.15)
     found = solve_newton(inner, np.zeros(2))
     other = minimize(
         lambda v: inner.value(v[:2], v[2:]),
@@ -64,6 +64,7 @@ def test_the_minimum_is_that_of_a_general_solver():
         options={"ftol": 1e-14, "maxiter": 500},
     )
     assert found.value == pytest.approx(other.fun, abs=1e-8)
+    assert found.weights.max() == 0.15  # the cap binds
 
 
 def test_a_solution_whose_value_no_longer_falls_is_taken():
