@@ -137,17 +137,6 @@ class Plan:
         people agreed, never of private records; :meth:`~dpmarket.learning.PublicEncoder.from_public` encodes
         its features. ``outcome`` is the column that is predicted: labels, or fractions with more than 20
         values. Without ``budgets`` they are a quarter of the plan's to four times as much.
-
-        Examples
-        --------
-        >>> import polars as pl
-        >>> import dpmarket as dpm
-        >>> data = dpm.datasets.breast_cancer()
-        >>> public = pl.DataFrame(data.features).with_columns(label=pl.Series(data.labels))
-        >>> found = dpm.plan(dpm.Uniform(1, 5), dpm.Objective.for_model(31), sellers=400, budget=500.0)
-        >>> shown = found.forecast(public, "label", budgets=[500.0], campaigns=2)
-        >>> [one.rule for one in shown.predictions], shown.measure
-        (['personal prices', 'posted price', 'one epsilon for all'], 'accuracy')
         """
         from sklearn import linear_model  # type: ignore[import-untyped]
 

@@ -103,10 +103,10 @@ class Ramps:
     base: float  # e_1 times the lowest virtual cost
 
     @classmethod
-    def of(cls, stratum: Stratum, table: EpsilonCost, pull: FloatArray, totals: FloatArray | None) -> Ramps:
-        """Return the ramps at entries with these u and totals; None: the table knows no knots."""
+    def of(cls, stratum: Stratum, table: EpsilonCost, pull: FloatArray, totals: FloatArray) -> Ramps:
+        """Return the ramps at entries with these u and totals."""
         steepness = table.slopes
-        if totals is None:
+        if table.is_identity:
             knots = np.tile([0.0, stratum.cap], (pull.size, 1))
         else:
             knots = np.minimum(table.shares[None, :] / totals[:, None], stratum.cap)
@@ -371,8 +371,7 @@ class Market:
 
     def ramps(self, stratum: Stratum, entries: FloatArray) -> Ramps:
         """Return the ramps of a stratum at some entries."""
-        totals = None if self.table.is_identity else entries
-        return Ramps.of(stratum, self.table, self.objective.slope(entries), totals)
+        return Ramps.of(stratum, self.table, self.objective.slope(entries), entries)
 
     def total(self, entry: Entry) -> float:
         """Return the total that belongs to an entry."""
