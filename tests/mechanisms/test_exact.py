@@ -174,7 +174,7 @@ def misreports(rng, costs, table):
     [(50, 1.0), *(pytest.param(20_000, grouped, marks=pytest.mark.slow) for grouped in (0.0, 1.0))],
 )
 def test_no_misreport_gains(pairs, grouped):
-    """All kinds of terms, with two or three groups; without groups: tests/outside/test_incentives.py, too."""
+    """All kinds of terms, with two or three groups; tests/outside/test_incentives.py has none."""
     rng = np.random.default_rng(1)
     for _ in range(pairs // 5):
         name = str(rng.choice(list(TERMS)))

@@ -67,8 +67,6 @@ def test_algorithm_2_as_printed_is_above_the_optimum_by_its_grid_alone():
     fine = printed.algorithm2(psi, *TERMS, np.geomspace(1.0, 30.0, 60))
     assert loss <= fine.values.min() <= loss * 1.002
     assert fine.weights.sum() == pytest.approx(1.0)
-    coarse = printed.algorithm2(psi, *TERMS, np.array([1.0, 30.0]))
-    assert coarse.values.min() > loss * 1.01
 
 
 def test_algorithm_3_is_the_packages_schedule():
@@ -104,15 +102,13 @@ def test_one_table_of_prices_serves_every_payment_weight():
         assert value <= grid.min() + 1e-9
 
 
-def test_projecting_onto_the_sum_alone_lets_weights_become_negative_and_a_naive_buyer_takes_low_scores():
+def test_projecting_onto_the_sum_alone_lets_weights_become_negative():
     rows, signs, rng = records()
     psi = rng.uniform(1, 9, 40)
     inner = Inner(signs[:, None] * rows, 0.5 * psi, np.zeros(3), 1.0, 5.0, 1.0)
     a = printed.pseudocode_descent(inner, np.zeros(3), 0.05, 300)[1]
     assert a.sum() == pytest.approx(1.0)
     assert a.min() < 0.0
-    weights, _ = printed.naive_weights(signs[:, None] * rows, rng.uniform(0, 1, 40), 1.0, 0.1)
-    assert np.sort(weights)[-10:] == pytest.approx(np.full(10, 0.1))
 
 
 def test_constants_of_the_error_bound():
