@@ -85,6 +85,15 @@ def test_a_large_weight_makes_soft_quotas_hard(objective):
     np.testing.assert_allclose(soft.payments, hard.payments, rtol=1e-4, atol=1e-5)
 
 
+def test_a_weight_of_zero_is_a_market_without_groups():
+    groups = [Group("one", 0.9, VirtualCost.of(COSTS[0])), Group("other", 0.1, VirtualCost.of(COSTS[0]))]
+    soft = OfflineMechanism(None, CAPPED, epsilon_cost=FEW_CHORDS, groups=groups, coverage=0.0)
+    alone = OfflineMechanism(COSTS[0], CAPPED, epsilon_cost=FEW_CHORDS).run(REPORTS)
+    outcome = soft.run(REPORTS, MEMBERSHIP % 2)
+    np.testing.assert_allclose(outcome.weights, alone.weights, atol=1e-10)
+    np.testing.assert_allclose(outcome.payments, alone.payments, rtol=1e-8, atol=1e-9)
+
+
 def test_soft_payments_are_the_payment_identity():
     mechanism = OfflineMechanism(None, CAPPED, groups=GROUPS, coverage=0.3)
     i, top = 3, GROUPS[1].virtual_cost.reserve_price
