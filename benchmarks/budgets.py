@@ -18,7 +18,7 @@ from dpmarket.costs import Uniform
 from dpmarket.mechanisms import CrossPricedMechanism, Objective, OfflineMechanism
 from dpmarket.mechanisms.cross_pricing import price_for_budget
 from dpmarket.mechanisms.epsilon_cost import EpsilonCost
-from dpmarket.mechanisms.exact import groups_of
+from dpmarket.mechanisms.groups import groups_of
 from dpmarket.mechanisms.plan import plan
 from dpmarket.mechanisms.price_schedule import CostBins
 

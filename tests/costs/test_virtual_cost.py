@@ -57,16 +57,6 @@ def test_the_table_is_the_ironed_virtual_cost_within_its_tolerance(name):
 
 
 @pytest.mark.parametrize("name", DISTRIBUTIONS)
-def test_buying_up_to_a_price_costs_that_price_in_virtual_costs(name):
-    # The integral of psi dF up to c is c F(c); ironing keeps it at the ends of flat pieces.
-    dist = DISTRIBUTIONS[name]
-    psi = VirtualCost.of(dist, tolerance=1e-5)
-    share = float(dist.cdf(psi.reserve_price))
-    costs = dist.quantile((np.arange(200_000) + 0.5) / 200_000 * share)
-    assert psi(costs).mean() * share == pytest.approx(psi.reserve_price * share, rel=2e-3)
-
-
-@pytest.mark.parametrize("name", DISTRIBUTIONS)
 def test_the_inverse_is_the_highest_cost_of_a_virtual_cost(name):
     psi = VirtualCost.of(DISTRIBUTIONS[name])
     values = np.linspace(psi.values[0], psi.values[-1], 300)
@@ -75,12 +65,6 @@ def test_the_inverse_is_the_highest_cost_of_a_virtual_cost(name):
     above = np.minimum(costs * (1 + 1e-6) + 1e-9, psi.reserve_price)
     assert ((psi(above) > values) | (above <= costs * (1 + 1e-12))).all()
     assert np.isnan(psi.inverse(psi.values[0] - 1.0))
-
-
-def test_reports_outside_count_as_the_first_knot_or_buy_nothing():
-    psi = VirtualCost.of(Uniform(1, 5), reserve_price=4.0)
-    assert psi.reserve_price == 4.0
-    assert psi([0.0, 1.0, 4.0, 4.0001]).tolist() == [1.0, 1.0, 7.0, np.inf]
 
 
 class Contradictory:
@@ -104,11 +88,6 @@ def test_a_density_that_contradicts_its_cdf_is_refused():
 def test_tables_survive_plain_data_and_refuse_what_is_no_table():
     psi = VirtualCost.of(DISTRIBUTIONS["irregular"])
     assert VirtualCost.from_dict(psi.to_dict()) == psi
-    for knots, values in (
-        ([1.0], [1.0]),
-        ([1.0, 1.0], [1.0, 2.0]),
-        ([1.0, 2.0], [2.0, 1.0]),
-        ([-1.0, 2.0], [0, 1]),
-    ):
+    for knots, values in (([1], [1]), ([1, 1], [1, 2]), ([1, 2], [2, 1]), ([-1, 2], [0, 1])):
         with pytest.raises(InvalidInput):
             VirtualCost(knots, values)

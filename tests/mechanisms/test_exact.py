@@ -2,7 +2,6 @@
 
 import math
 
-import cvxpy as cp
 import numpy as np
 import pytest
 from scipy import stats
@@ -14,18 +13,14 @@ from dpmarket.mechanisms.epsilon_cost import EpsilonCost
 from dpmarket.mechanisms.exact import OfflineMechanism
 from dpmarket.mechanisms.groups import Group
 from dpmarket.mechanisms.objective import Objective, PaperObjective
-from support.announced import AnnouncedProblem, integral, menu
+from support.announced import AnnouncedProblem, menu
 
 UNIFORM = Uniform(1, 5)
 IRREGULAR = Mixture([Uniform(1, 2), Uniform(1, 5), Uniform(3.5, 4)], [0.5, 0.2, 0.3])
 BETA = CostDistribution(stats.beta(2, 3, loc=1, scale=4))
 BOUNDED = Objective(0.2, 40.0, 0.02, weight_cap=2.0)
 IDENTITY = EpsilonCost.identity()
-FEW_CHORDS = EpsilonCost([0, 0.7, 1.5, 3], [0, 0.7, 1.5, 3], [0, 0.49, 2.25, 9], "quadratic")
 DELTA = EpsilonCost.of_delta(1e-5, 6.0)
-FEW_CHORDS_OF_DELTA = EpsilonCost(
-    *(table[[0, -20, -8, -1]] for table in (DELTA.shares, DELTA.epsilons, DELTA.costs))
-)
 TERMS = {
     "plain": (UNIFORM, Objective(0.2, 40.0, 0.02), IDENTITY),
     "paper": (UNIFORM, PaperObjective(1.0, 1.0, 0.05), IDENTITY),
@@ -34,9 +29,7 @@ TERMS = {
     "mean cap": (BETA, Objective(0.2, 40.0, 0.002, max_mean_epsilon=2.0), IDENTITY),
     "irregular": (IRREGULAR, Objective(0.2, 40.0, 0.02), IDENTITY),
     "quadratic": (UNIFORM, BOUNDED, EpsilonCost.identity(2.0, "quadratic")),
-    "quadratic, few chords": (UNIFORM, BOUNDED, FEW_CHORDS),
     "delta": (BETA, Objective.for_descent(5, 0.01, weight_cap=2.0), DELTA),
-    "delta, few chords": (UNIFORM, Objective.for_descent(5, 0.01), FEW_CHORDS_OF_DELTA),
     "quadratic delta": (
         IRREGULAR,
         Objective.for_descent(5, 0.01),
@@ -76,11 +69,9 @@ def announced(market, m, low, high):
         cap = min(1.0, max(objective.weight_cap / m, 1.5 / (m - 1)))
     bounds = []
     if isinstance(objective, Objective):
-        limits = [table.max_share * m, math.inf]
-        if objective.max_mean_epsilon is not None:
-            limits.append(objective.max_mean_epsilon * m)
-        bounds = [min(limits)] if math.isfinite(min(limits)) and low <= min(limits) <= high * 1.01 else []
-        high = min(high, min(limits))
+        limit = m * min(table.max_share, objective.max_mean_epsilon or math.inf)
+        bounds = [limit] if low <= limit <= high * 1.01 else []
+        high = min(high, limit)
     zeros = np.zeros(m, dtype=int)
     return AnnouncedProblem(objective, table, np.ones(m), np.full(m, cap), zeros, menu(low, high, *bounds))
 
@@ -98,71 +89,22 @@ def amounts(market, epsilons):
 
 
 @pytest.mark.parametrize("name", TERMS)
-@pytest.mark.parametrize("m", [1, 2, 7])
-def test_the_purchase_is_the_global_optimum_of_the_announced_problem(name, m):
+def test_the_purchase_is_the_global_optimum_of_the_announced_problem(name):
     market = mechanism(name)
-    costs = sample(name, m, seed=m)
-    outcome = market.run(costs)
-    psi = np.asarray(market.groups[0].virtual_cost(costs))
-    problem = announced(market, m, *around(market, outcome, 8.0))
-    value, total, weights = (each[0] for each in problem.solve(psi))
-    assert outcome.weights.sum() == pytest.approx(1.0, rel=1e-12)
-    if isinstance(market.objective, Objective):
-        assert outcome.total == pytest.approx(total, rel=1e-12)
-        money = market.objective.payment_weight * float(psi @ amounts(market, outcome.epsilons))
-        assert outcome.sampling_error + outcome.noise_error + money == pytest.approx(value, rel=1e-9)
-    assert outcome.total == pytest.approx(total, rel=1e-9)
-    np.testing.assert_allclose(outcome.weights, weights, atol=1e-9)
-    np.testing.assert_allclose(
-        outcome.epsilons, market.epsilon_cost.epsilon(weights * total), rtol=1e-9, atol=1e-9
-    )
-
-
-def test_the_weights_at_the_chosen_total_agree_with_a_general_convex_solver():
-    for name in ("cap and largest epsilon", "quadratic", "delta"):
-        market = mechanism(name)
-        costs = sample(name, 6, seed=3)
+    for m in (1, 2, 7):
+        costs = sample(name, m, seed=m)
         outcome = market.run(costs)
-        psi, table = np.asarray(market.groups[0].virtual_cost(costs)), market.epsilon_cost
-        a, h = cp.Variable(6, nonneg=True), cp.Variable(6)
-        slopes = np.diff(table.costs) / np.diff(table.shares)
-        chords = [
-            h >= table.costs[k] + slopes[k] * (a * outcome.total - table.shares[k])
-            for k in range(slopes.size)
-        ]
-        bounds = [cp.sum(a) == 1, a <= max(2.0 / 6, 1.5 / 5), a * outcome.total <= table.max_share]
-        objective = market.objective.sampling_error * cp.sum_squares(a) + market.objective.payment_weight * (
-            psi @ h
+        psi = np.asarray(market.groups[0].virtual_cost(costs))
+        value, total, weights = (
+            each[0] for each in announced(market, m, *around(market, outcome, 8.0)).solve(psi)
         )
-        cp.Problem(cp.Minimize(objective), chords + bounds).solve(
-            solver=cp.CLARABEL, tol_gap_abs=1e-12, tol_gap_rel=1e-12, tol_feas=1e-12
-        )
-        np.testing.assert_allclose(outcome.weights, a.value, atol=2e-6)
-
-
-def test_the_papers_objective_is_reached_within_the_menus_step():
-    market = mechanism("paper")
-    costs = sample("paper", 6, seed=1)
-    outcome = market.run(costs)
-    psi = 2.0 * costs - 1.0
-
-    def objective(a, eta):
-        return math.sqrt(a @ a) + 1.0 / eta + 0.05 * eta * float(a @ psi)
-
-    best = math.inf
-    for eta in np.geomspace(outcome.total / 3, outcome.total * 3, 400):
-        a = cp.Variable(6, nonneg=True)
-        if eta == pytest.approx(outcome.total, rel=0.1):
-            cp.Problem(cp.Minimize(cp.norm(a) + 0.05 * eta * (psi @ a)), [cp.sum(a) == 1]).solve(cp.CLARABEL)
-            best = min(best, objective(a.value, eta))
-    assert objective(outcome.weights, outcome.total) <= best * (1.0 + 1.0 / 256**2)
-
-
-FEW_PIECES = [name for name, (_, _, table) in TERMS.items() if table.shares.size < 5]
-
-
-def name_of(market):
-    return market.objective.to_dict()["kind"]
+        assert outcome.total == pytest.approx(total, rel=1e-9)
+        np.testing.assert_allclose(outcome.weights, weights, atol=1e-9)
+        epsilons = market.epsilon_cost.epsilon(weights * total)
+        np.testing.assert_allclose(outcome.epsilons, epsilons, rtol=1e-9, atol=1e-9)
+        if isinstance(market.objective, Objective):
+            money = market.objective.payment_weight * float(psi @ amounts(market, outcome.epsilons))
+            assert outcome.sampling_error + outcome.noise_error + money == pytest.approx(value, rel=1e-9)
 
 
 def reachable(market, costs, i):
@@ -171,47 +113,19 @@ def reachable(market, costs, i):
     ends = []
     for report in (table.knots[0], costs[i], table.reserve_price):
         outcome = market.run(np.where(np.arange(costs.size) == i, report, costs))
-        ends.append(around(market, outcome, 1.15 if name_of(market) == "paper" else 1.05))
+        ends.append(around(market, outcome, 1.15 if isinstance(market.objective, PaperObjective) else 1.05))
     return announced(market, costs.size, min(low for low, _ in ends), max(high for _, high in ends))
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow if "paper" in name else ()) for name in FEW_PIECES]
-)
-def test_payments_are_the_payment_identity_integrated_independently(name):
-    market = mechanism(name)
-    costs = sample(name, 6 if "chords" in name else 12, seed=11)
-    outcome = market.run(costs)
-    table = market.groups[0].virtual_cost
-    i = int(np.argsort(costs)[1])
-    problem = reachable(market, costs, i)
-
-    def given(reports):
-        psi = np.tile(np.asarray(table(costs)), (reports.size, 1))
-        psi[:, i] = np.asarray(table(reports))
-        _, total, weights = problem.solve(psi)
-        return amounts(market, market.epsilon_cost.epsilon(weights[:, i] * total))
-
-    for z in (costs[i], 0.7 * costs[i] + 0.3 * table.reserve_price):
-        amount = amounts(market, market.respond(costs, i, z)[0])
-        assert amount == pytest.approx(given(np.array([z]))[0], abs=1e-9)
-    expected = costs[i] * given(costs[i : i + 1])[0] + integral(given, costs[i], table.reserve_price)
-    assert outcome.epsilons[i] > 0.0
-    assert outcome.payments[i] == pytest.approx(expected, rel=1e-9)
-    assert market.respond(costs, i, costs[i]) == (
-        outcome.epsilons[i],
-        pytest.approx(outcome.payments[i], rel=1e-12),
-    )
-
-
-@pytest.mark.parametrize("name", [name for name in TERMS if name not in FEW_PIECES or "paper" in name])
+@pytest.mark.parametrize("name", TERMS)
 def test_payments_are_differences_of_optima_of_another_solver(name):
     market = mechanism(name)
     costs = sample(name, 8, seed=5)
     outcome = market.run(costs)
-    for i in np.argsort(costs)[[1, 3]]:
-        expected = brute_payment(market, costs, int(i), reachable(market, costs, int(i)))
-        assert outcome.payments[i] == pytest.approx(expected, rel=1e-9)
+    i = int(np.argsort(costs)[2])
+    assert outcome.epsilons[i] > 0.0
+    expected = brute_payment(market, costs, i, reachable(market, costs, i))
+    assert outcome.payments[i] == pytest.approx(expected, rel=1e-9)
 
 
 def brute_payment(market, costs, i, problem):
@@ -232,13 +146,14 @@ def brute_payment(market, costs, i, problem):
 
 def gains(market, costs, i, reports, membership=None):
     """What each report gains seller ``i`` over the true one, as a share of the money in play."""
+
+    def utility(epsilon, payment):
+        return payment - costs[i] * amounts(market, epsilon)
+
     outcome = market.run(costs, membership)
-    truth = outcome.payments[i] - costs[i] * amounts(market, outcome.epsilons[i : i + 1])[0]
+    truth = utility(outcome.epsilons[i], outcome.payments[i])
     assert truth >= -1e-9 * outcome.total_payment
-    found = []
-    for report in reports:
-        epsilon, payment = market.respond(costs, i, report, membership)
-        found.append(payment - costs[i] * amounts(market, [epsilon])[0] - truth)
+    found = [utility(*market.respond(costs, i, report, membership)) - truth for report in reports]
     return np.array(found) / max(outcome.total_payment, 1e-12)
 
 
@@ -254,61 +169,38 @@ def misreports(rng, costs, table):
     ]
 
 
-def check_pairs(pairs, seed, grouped=0.5):
-    """Misreports over all kinds of terms, with two or three groups in a part of the markets."""
-    rng = np.random.default_rng(seed)
-    done = 0
-    while done < pairs:
+@pytest.mark.parametrize(
+    ("pairs", "grouped"),
+    [(50, 1.0), *(pytest.param(20_000, grouped, marks=pytest.mark.slow) for grouped in (0.0, 1.0))],
+)
+def test_no_misreport_gains(pairs, grouped):
+    """All kinds of terms, with two or three groups; tests/outside/test_incentives.py has none."""
+    rng = np.random.default_rng(1)
+    for _ in range(pairs // 5):
         name = str(rng.choice(list(TERMS)))
         m = int(rng.integers(1, 9))
         costs = sample(name, m, int(rng.integers(1 << 30)))
         market, membership = mechanism(name), None
-        if rng.random() < grouped:
+        if grouped:
             _, objective, table = TERMS[name]
             groups = GROUPS if rng.random() < 0.5 else THREE_GROUPS
             coverage = COVERAGES[int(rng.integers(len(COVERAGES)))]
             market = OfflineMechanism(None, objective, epsilon_cost=table, groups=groups, coverage=coverage)
             membership = rng.integers(0, len(groups), m)
         i = int(rng.integers(m))
-        g = 0 if membership is None else int(membership[i])
-        table = market.groups[g].virtual_cost
+        table = market.groups[0 if membership is None else membership[i]].virtual_cost
         costs[i] = min(costs[i], table.reserve_price)
-        reports = misreports(rng, costs, table)
-        assert gains(market, costs, i, reports, membership).max() <= 1e-9, (name, costs, i, membership)
-        done += len(reports)
+        found = gains(market, costs, i, misreports(rng, costs, table), membership)
+        assert found.max() <= 1e-9, (name, costs, i, membership)
 
 
-def test_no_misreport_gains():
-    check_pairs(200, seed=1)
-
-
-@pytest.mark.slow
-def test_no_misreport_gains_in_twenty_thousand_pairs():
-    check_pairs(20_000, seed=2, grouped=0.0)
-
-
-@pytest.mark.slow
-def test_no_misreport_gains_in_twenty_thousand_pairs_with_quotas():
-    check_pairs(20_000, seed=3, grouped=1.0)
-
-
-@pytest.mark.parametrize(
-    ("objective", "table"),
-    [
-        (BOUNDED, IDENTITY),
-        (Objective.for_descent(5, 0.01, weight_cap=2.0), EpsilonCost.of_delta(1e-5, 6.0)),
-        (BOUNDED, EpsilonCost.identity(2.0, "quadratic")),
-    ],
-    ids=["pure", "delta", "quadratic"],
-)
-def test_groups_meet_their_quotas_and_pay_by_the_identity_of_their_own_market(objective, table):
+def test_groups_meet_their_quotas_and_pay_by_the_identity_of_their_own_market():
+    objective, table = Objective.for_descent(5, 0.01, weight_cap=2.0), DELTA
     market = OfflineMechanism(None, objective, epsilon_cost=table, groups=GROUPS)
     costs, membership = np.array([1.2, 2.0, 3.5, 2.1, 2.4, 3.9]), np.array([0, 0, 0, 1, 1, 1])
     outcome = market.run(costs, membership)
     assert outcome.weights[:3].sum() == pytest.approx(0.6, rel=1e-12)
-    psi = np.concatenate(
-        [np.asarray(group.virtual_cost(c)) for group, c in zip(GROUPS, (costs[:3], costs[3:]), strict=True)]
-    )
+    psi = np.concatenate([GROUPS[g].virtual_cost(costs[membership == g]) for g in (0, 1)])
     caps = np.where(membership == 0, max(2 / 6, 1.5 * 0.6 / 2), max(2 / 6, 1.5 * 0.4 / 2))
     quotas = np.where(membership == 0, 0.6, 0.4)
     entries = menu(outcome.total / 4, outcome.total * 4)
@@ -327,10 +219,8 @@ def test_groups_meet_their_quotas_and_pay_by_the_identity_of_their_own_market(ob
 def test_an_empty_group_leaves_its_quota_to_the_others():
     market = OfflineMechanism(None, Objective(0.2, 40.0, 0.02), groups=GROUPS)
     alone = OfflineMechanism(UNIFORM, Objective(0.2, 40.0, 0.02))
-    costs = [1.2, 2.0, 3.5, 4.5]  # the last is above the reserve price of the other group
-    outcome = market.run(costs, [0, 0, 0, 1])
-    np.testing.assert_allclose(outcome.payments[:3], alone.run(costs[:3]).payments, rtol=1e-12)
-    assert outcome.payments[3] == 0.0
+    outcome = market.run([1.2, 2.0, 3.5, 4.5], [0, 0, 0, 1])  # the last is above its group's reserve price
+    np.testing.assert_allclose(outcome.payments, [*alone.run([1.2, 2.0, 3.5]).payments, 0.0], rtol=1e-12)
 
 
 def test_five_sellers_near_capacity_with_vanishing_density_are_paid_what_another_solver_says():
@@ -340,7 +230,7 @@ def test_five_sellers_near_capacity_with_vanishing_density_are_paid_what_another
     costs = dist.sample(5, np.random.default_rng(0))
     outcome = market.run(costs)
     assert 100.0 < outcome.total_payment < 200.0
-    for i in range(5):
+    for i in np.argsort(costs)[[0, 3]].tolist():
         expected = brute_payment(market, costs, i, reachable(market, costs, i))
         assert outcome.payments[i] == pytest.approx(expected, rel=1e-9)
 
@@ -348,30 +238,22 @@ def test_five_sellers_near_capacity_with_vanishing_density_are_paid_what_another
 def test_a_hundred_sellers_with_a_delta_are_paid_within_seconds_and_within_reason():
     table = EpsilonCost.of_delta(1e-5, 8.0)
     market = OfflineMechanism(BETA, Objective.for_descent(5, 1e-3, weight_cap=3.0), epsilon_cost=table)
-    costs = np.minimum(
-        BETA.sample(100, np.random.default_rng(1)), market.groups[0].virtual_cost.reserve_price
-    )
+    reserve = market.groups[0].virtual_cost.reserve_price
+    costs = np.minimum(BETA.sample(100, np.random.default_rng(1)), reserve)
     outcome = market.run(costs)
-    sold = outcome.epsilons > 0.0
-    assert (outcome.payments[sold] >= (costs * outcome.epsilons)[sold]).all()
-    assert (outcome.payments <= market.groups[0].virtual_cost.reserve_price * outcome.epsilons + 1e-9).all()
-    i = int(np.argmin(costs))
-    low, high = outcome.total * 0.97, outcome.total * 1.03
-    problem = announced(market, 100, low, high)
-    psi = np.asarray(market.groups[0].virtual_cost(costs))
-    assert problem.solve(psi)[1][0] == pytest.approx(outcome.total, rel=1e-12)
-    assert market.respond(costs, i, costs[i])[1] == pytest.approx(outcome.payments[i], rel=1e-9)
+    assert (outcome.payments >= costs * outcome.epsilons).all()
+    assert (outcome.payments <= reserve * outcome.epsilons + 1e-9).all()
 
 
 def test_large_markets_pay_by_a_curve_what_each_seller_is_paid_alone():
-    for name in ("plain", "paper, caps", "irregular"):
+    for name in ("paper, caps", "irregular"):
         market = mechanism(name)
         market = OfflineMechanism(market.groups[0].virtual_cost, market.objective.with_payment_weight(1e-9))
         costs = TERMS[name][0].sample(30_000, np.random.default_rng(0))
         outcome = market.run(costs)
         sold = np.flatnonzero(outcome.epsilons)
         assert sold.size > 5000
-        for i in np.random.default_rng(1).choice(sold, 5):
+        for i in np.random.default_rng(1).choice(sold, 4):
             epsilon, payment = market.respond(costs, int(i), costs[i])
             assert outcome.epsilons[i] == epsilon
             assert outcome.payments[i] == pytest.approx(payment, rel=1e-9)
@@ -382,7 +264,6 @@ def test_reports_outside_the_table_count_as_its_first_knot_or_sell_nothing():
     market = mechanism("plain")
     inside, outside = market.run([1.0, 2.0, 3.0]), market.run([0.2, 2.0, 3.0])
     assert outside.payments.tolist() == inside.payments.tolist()
-    assert market.run([1.0, 2.0, 5.5]).epsilons[2] == 0.0
     assert market.run([6.0, 7.0]).total_payment == 0.0
     assert market.respond([1.0, 2.0], 0, 5.01) == (0.0, 0.0)
 
@@ -392,9 +273,8 @@ def test_costs_of_nothing_are_bought_up_to_a_bound():
     outcome = OfflineMechanism(Uniform(0, 1), bounded).run([0.0, 0.0, 0.0])
     assert outcome.total == 9.0
     assert outcome.epsilons.tolist() == pytest.approx([3.0] * 3)
-    assert np.isfinite(
-        OfflineMechanism(Uniform(0, 1), Objective(0.2, 40.0, 0.02)).run([0.0, 0.5]).payments
-    ).all()
+    unbounded = OfflineMechanism(Uniform(0, 1), Objective(0.2, 40.0, 0.02))
+    assert np.isfinite(unbounded.run([0.0, 0.5]).payments).all()
 
 
 def test_a_weight_cap_that_few_sellers_cannot_meet_is_raised_by_a_published_rule():
@@ -404,14 +284,6 @@ def test_a_weight_cap_that_few_sellers_cannot_meet_is_raised_by_a_published_rule
     assert outcome.weights.max() <= 1.5 / 9 * (1.0 + 1e-12)
     prices = outcome.payments[outcome.epsilons > 0.0] / outcome.epsilons[outcome.epsilons > 0.0]
     assert prices.max() < 4.0  # not the reserve price, as if everybody were indispensable
-
-
-def test_rounding_payments_up_never_underpays():
-    outcome = mechanism("plain").run([1.5, 2.0, 4.0])
-    rounded = outcome.rounded_payments(0.01)
-    assert (rounded >= outcome.payments - 1e-9).all()
-    assert (rounded < outcome.payments + 0.01).all()
-    assert (rounded[outcome.payments == 0.0] == 0.0).all()
 
 
 def test_terms_that_do_not_fit_are_refused():

@@ -18,7 +18,6 @@ from dpmarket.mechanisms import (
     OfflineMechanism,
     PaperObjective,
 )
-from dpmarket.mechanisms.cross_pricing import split
 from dpmarket.mechanisms.plan import plan
 from dpmarket.statistics import rebalanced
 
@@ -27,6 +26,7 @@ GROUPS = tuple(
     Group(name, share, VirtualCost.of(costs))
     for name, share, costs in zip(("one", "other", "third"), (0.5, 0.3, 0.2), COSTS, strict=True)
 )
+TWO = (Group("one", 0.6, GROUPS[0].virtual_cost), Group("other", 0.4, GROUPS[1].virtual_cost))
 PLAIN, CAPPED = Objective(0.2, 40.0, 0.02), Objective(0.2, 40.0, 0.02, weight_cap=2.0)
 FEW_CHORDS = EpsilonCost([0, 0.7, 1.5, 3], [0, 0.7, 1.5, 3], [0, 0.49, 2.25, 9], "quadratic")
 TERMS = {"plain": (PLAIN, None), "capped": (CAPPED, None), "quadratic": (CAPPED, FEW_CHORDS)}
@@ -61,14 +61,14 @@ def convex(objective, table, total, coverage):
 
 
 @pytest.mark.parametrize("terms", TERMS)
-@pytest.mark.parametrize("coverage", [0.0, 0.02, 0.5, 50.0])
+@pytest.mark.parametrize("coverage", [0.0, 0.02, 0.5])
 def test_soft_quotas_are_solved_as_by_a_convex_solver(terms, coverage):
     objective, table = TERMS[terms]
     mechanism = OfflineMechanism(None, objective, epsilon_cost=table, groups=GROUPS, coverage=coverage)
     outcome = mechanism.run(REPORTS, MEMBERSHIP)
     value, weights = convex(objective, table, outcome.total, coverage)
     np.testing.assert_allclose(outcome.weights, weights, atol=1e-7)
-    for other in (0.9, 0.99, 1.01, 1.1):
+    for other in (0.99, 1.01):
         if table is None or other * outcome.total < 3.0 * REPORTS.size:
             assert convex(objective, table, other * outcome.total, coverage)[0] > value * (1.0 - 1e-9)
 
@@ -85,69 +85,36 @@ def test_a_large_weight_makes_soft_quotas_hard(objective):
     np.testing.assert_allclose(soft.payments, hard.payments, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("terms", TERMS)
-def test_a_weight_of_zero_is_a_market_without_groups(terms):
-    objective, table = TERMS[terms]
+def test_a_weight_of_zero_is_a_market_without_groups():
     groups = [Group("one", 0.9, VirtualCost.of(COSTS[0])), Group("other", 0.1, VirtualCost.of(COSTS[0]))]
-    soft = OfflineMechanism(None, objective, epsilon_cost=table, groups=groups, coverage=0.0)
-    alone = OfflineMechanism(COSTS[0], objective, epsilon_cost=table).run(REPORTS)
+    soft = OfflineMechanism(None, CAPPED, epsilon_cost=FEW_CHORDS, groups=groups, coverage=0.0)
+    alone = OfflineMechanism(COSTS[0], CAPPED, epsilon_cost=FEW_CHORDS).run(REPORTS)
     outcome = soft.run(REPORTS, MEMBERSHIP % 2)
     np.testing.assert_allclose(outcome.weights, alone.weights, atol=1e-10)
     np.testing.assert_allclose(outcome.payments, alone.payments, rtol=1e-8, atol=1e-9)
 
 
-def test_hard_shares_are_met_exactly_by_the_offline_mechanism():
-    rng = np.random.default_rng(3)
-    for objective, table in TERMS.values():
-        members = np.concatenate((np.arange(3), rng.integers(0, 3, 60)))
-        costs = np.array([COSTS[g].sample(1, rng)[0] for g in members])
-        mechanism = OfflineMechanism(None, objective, epsilon_cost=table, groups=GROUPS)
-        weights = mechanism.run(costs, members).weights
-        np.testing.assert_allclose(np.bincount(members, weights), [0.5, 0.3, 0.2], rtol=0, atol=1e-9)
-
-
 def test_soft_payments_are_the_payment_identity():
     mechanism = OfflineMechanism(None, CAPPED, groups=GROUPS, coverage=0.3)
     i, top = 3, GROUPS[1].virtual_cost.reserve_price
-    reports = np.linspace(REPORTS[i], top, 25)
+    reports = np.linspace(REPORTS[i], top, 17)
     given = [mechanism.respond(REPORTS, i, report, MEMBERSHIP)[0] for report in reports]
     outcome = mechanism.run(REPORTS, MEMBERSHIP)
     expected = REPORTS[i] * given[0] + np.trapezoid(given, reports)
-    assert given[0] > 0.0
+    assert given[0] == outcome.epsilons[i] > 0.0
     assert outcome.payments[i] == pytest.approx(expected, rel=1e-2)
-    assert mechanism.respond(REPORTS, i, REPORTS[i], MEMBERSHIP) == (
-        outcome.epsilons[i],
-        pytest.approx(outcome.payments[i], rel=1e-12),
-    )
 
 
-def test_large_markets_with_soft_quotas_pay_by_a_curve_what_each_seller_is_paid_alone():
-    rng = np.random.default_rng(0)
-    members = rng.integers(0, 3, 20_000)
-    costs = np.choose(members, [each.sample(20_000, rng) for each in COSTS])
-    mechanism = OfflineMechanism(None, Objective(0.2, 40.0, 1e-9), groups=GROUPS, coverage=1e-4)
-    outcome = mechanism.run(costs, members)
-    assert outcome.weights.sum() == pytest.approx(1.0, rel=1e-10)
-    sold = np.flatnonzero(outcome.epsilons)
-    assert sold.size > 5000
-    for i in rng.choice(sold, 4):
-        epsilon, payment = mechanism.respond(costs, int(i), costs[i], members)
-        assert outcome.epsilons[i] == pytest.approx(epsilon, rel=1e-9)
-        assert outcome.payments[i] == pytest.approx(payment, rel=1e-9)
-
-
-@pytest.mark.parametrize("coverage", ["hard", 0.002])
+@pytest.mark.parametrize("coverage", ["hard", pytest.param(0.008, marks=pytest.mark.slow)])
 def test_cross_priced_shares_are_met_within_the_stated_deviation_and_exactly_once_rebalanced(coverage):
     rng = np.random.default_rng(0)
-    members = rng.integers(0, 2, 1200)
-    costs = np.choose(members, [each.sample(1200, rng) for each in COSTS[:2]])
-    groups = [Group("one", 0.6, GROUPS[0].virtual_cost), Group("other", 0.4, GROUPS[1].virtual_cost)]
-    objective = Objective.for_model(10)
-    mechanism = CrossPricedMechanism(None, objective, 900.0, groups=groups, coverage=coverage)
-    outcome, prices = mechanism.run(range(1200), costs, members, salt=bytes(16))
-    assert outcome.total_payment == pytest.approx(900.0, rel=0.02)
+    members = rng.integers(0, 2, 300)
+    costs = np.choose(members, [each.sample(300, rng) for each in COSTS[:2]])
+    mechanism = CrossPricedMechanism(None, Objective.for_model(10), 225.0, groups=TWO, coverage=coverage)
+    outcome, prices = mechanism.run(range(300), costs, members, salt=bytes(16))
+    assert outcome.total_payment == pytest.approx(225.0, rel=0.04)
     found = np.bincount(members, outcome.weights)
-    assert 0.0 < prices.share_deviations[0] < 0.05
+    assert 0.0 < prices.share_deviations[0] < 0.1
     if coverage == "hard":
         assert abs(found[0] - 0.6) < 6.0 * prices.share_deviations[0]
     else:
@@ -157,23 +124,9 @@ def test_cross_priced_shares_are_met_within_the_stated_deviation_and_exactly_onc
     np.testing.assert_allclose(np.bincount(members, used) / used.sum(), [0.6, 0.4], rtol=0, atol=1e-9)
 
 
-@pytest.mark.slow  # without quotas: test_cross_pricing.py
-def test_no_report_moves_its_own_prices_when_quotas_are_soft():
-    rng = np.random.default_rng(4)
-    members, costs = rng.integers(0, 2, 60), rng.uniform(2, 4, 60)
-    groups = [Group("one", 0.6, GROUPS[0].virtual_cost), Group("other", 0.4, GROUPS[1].virtual_cost)]
-    mechanism = CrossPricedMechanism(None, Objective.for_model(3), 300.0, groups=groups, coverage=0.1)
-    part = split([str(i) for i in range(60)], bytes(16))[7]
-    changed = np.where(np.arange(60) == 7, 1.2 * costs[7], costs)
-    first, second = (mechanism.run(range(60), each, members, salt=bytes(16))[1] for each in (costs, changed))
-    assert second.schedules[part] == first.schedules[part]
-    assert second.schedules != first.schedules
-
-
 def test_schedules_meet_hard_shares_on_average_and_within_what_the_plan_states():
-    costs, sizes, groups = COSTS[:2], (400, 800), GROUPS[:2]
-    groups = [Group("one", 0.6, groups[0].virtual_cost), Group("other", 0.4, groups[1].virtual_cost)]
-    found = plan(costs, Objective.for_model(10), sizes, 900.0, groups=groups)
+    costs, sizes = COSTS[:2], (400, 800)
+    found = plan(costs, Objective.for_model(10), sizes, 900.0, groups=TWO)
     rng, shares = np.random.default_rng(1), []
     for _ in range(200):
         sums = [
@@ -199,7 +152,6 @@ def test_a_plan_says_what_representativeness_costs_and_what_it_gains():
     costly, gaining, soft = planned("hard"), planned("hard", 0.3), planned(0.3)
     assert costly.quota_effect > 0.0  # nothing is known of a gain
     assert gaining.quota_effect < 0.0
-    assert planned("hard", 1e-4).quota_effect > 0.0
     assert soft.prospect.error < gaining.prospect.error  # the optimum of the same objective
     assert 0.5 < soft.prospect.group_shares[0] < 1.0
     rules = {rule.name: rule for rule in soft.alternatives}
@@ -212,22 +164,8 @@ def test_a_plan_says_what_representativeness_costs_and_what_it_gains():
     assert rules["hard quotas"].error == pytest.approx(gaining.prospect.error, rel=1e-4)
     assert rules["without quotas"].coverage_error == pytest.approx(0.3 * 0.5, rel=1e-6)
     assert rules["posted price per group"].error < 1.05 * gaining.prospect.error
-    spent = sum(
-        float(schedule.quote(each.sample(250, np.random.default_rng(0)))[1].sum())
-        for schedule, each in zip(rules["posted price per group"].schedules, costs, strict=True)
-    )
-    assert spent == pytest.approx(500.0, rel=0.5)  # 24 sellers are expected to accept
     assert json.loads(json.dumps(gaining.to_dict()))["coverage"] == "hard"
     assert "without quotas" in repr(gaining)
-
-
-@pytest.mark.slow
-def test_small_markets_are_planned_with_and_without_quotas():
-    costs = (Uniform(1, 2), Uniform(2.5, 5))
-    groups = [Group(name, 0.5, VirtualCost.of(each)) for name, each in zip("ab", costs, strict=True)]
-    found = plan(costs, Objective.for_model(3), (6, 6), 40.0, groups=groups, group_difference=0.4)
-    assert found.prospect.group_shares == pytest.approx((0.5, 0.5), abs=1e-9)
-    assert found.quota_effect < 0.0
 
 
 def test_coverages_that_mean_nothing_are_refused():

@@ -41,7 +41,6 @@ MARKETS = {
         BASE, gamma=0.1, costs=VirtualCost.of(Mixture([Uniform(0.5, 1), Uniform(2, 3)], [0.5, 0.5]))
     ),
 }
-each = pytest.mark.parametrize("name", MARKETS)
 
 
 def instance(name, m, seed=0):
@@ -51,16 +50,10 @@ def instance(name, m, seed=0):
     return mechanism.with_records(X, y), np.random.default_rng(seed + 10).uniform(low, high, m)
 
 
-def inner_problem(X, y, mu, l2, cap=1.0, pull=0.0, price=0.1, seed=0):
-    rng = np.random.default_rng(seed)
-    direction = rng.standard_normal(X.shape[1])
-    prices = price * rng.uniform(1.0, 9.0, len(y))
-    return Inner(y[:, None] * X, prices, pull * direction / np.linalg.norm(direction), l2, mu, cap)
-
-
 def test_the_minimum_is_that_of_a_general_solver():
     X, y = synthetic(12, 2)
-    inner = inner_problem(X, y, mu=8.0, l2=1.0, cap=0.15, pull=2.0)
+    rng = np.random.default_rng(0)
+    inner = Inner(y[:, None] * X, 0.1 * rng.uniform(1.0, 9.0, 12), rng.standard_normal(2), 1.0, 2.0, 0.15)
     found = solve_newton(inner, np.zeros(2))
     other = minimize(
         lambda v: inner.value(v[:2], v[2:]),
@@ -71,24 +64,23 @@ def test_the_minimum_is_that_of_a_general_solver():
         options={"ftol": 1e-14, "maxiter": 500},
     )
     assert found.value == pytest.approx(other.fun, abs=1e-8)
+    assert found.weights.max() == 0.15  # the cap binds
 
 
-@pytest.mark.parametrize("seed", [4, 9, 11])
-def test_a_solution_whose_value_no_longer_falls_is_taken(seed):
+def test_a_solution_whose_value_no_longer_falls_is_taken():
     # A gradient of about 1e-7 cannot be lowered there: a step changes the value by less than its rounding.
     X, y = cancer(341)
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(4)
     psi, noise = rng.uniform(0.018, 0.16, y.size), rng.standard_normal(X.shape[1])
     for total in 341.0 * np.geomspace(0.05, 30.0, 12)[:4]:
         inner = Inner(y[:, None] * X, 1e-3 * total * psi, 10.0 * noise / total, 1.0, 100.0, 1.0)
         found = solve_newton(inner, np.zeros(X.shape[1]))
-        gradient = inner.gradient(found.coefficients, found.weights)
-        assert np.linalg.norm(gradient) <= 1e-6 * inner.scale
+        assert np.linalg.norm(inner.gradient(found.coefficients, found.weights)) <= 1e-6 * inner.scale
 
 
 def test_the_projection_is_the_nearest_point_of_the_capped_simplex():
     rng = np.random.default_rng(0)
-    for _ in range(50):
+    for _ in range(10):
         point, cap = rng.standard_normal(8), rng.choice([0.13, 0.3, 1.0])
         found = project_to_capped_simplex(point, cap)
         assert found.sum() == pytest.approx(1.0, abs=1e-12)
@@ -98,13 +90,13 @@ def test_the_projection_is_the_nearest_point_of_the_capped_simplex():
             assert (point - found) @ (other - found) <= 1e-12
 
 
-@pytest.mark.parametrize("name", ["convex", "capped", "total bounded", "not convex"])
+@pytest.mark.parametrize("name", ["total bounded", "not convex"])
 def test_no_other_total_is_better(name):
     market, costs = instance(name, 9, seed=3)
     outcome = market.run(costs)
     m = market.mechanism
     top = np.inf if m.max_mean_epsilon is None else 9 * m.max_mean_epsilon
-    for factor in (*np.geomspace(0.05, 20, 31), 0.99, 0.999, 1.001, 1.01):
+    for factor in (*np.geomspace(0.05, 20, 13), 0.99, 0.999, 1.001, 1.01):
         total = min(factor * outcome.total, top)
         prices, cap = m.gamma * total * np.asarray(m.costs(costs)), weight_cap(1.0, 9, 9, m.weight_cap)
         at = solve_newton(Inner(market.rows, prices, np.zeros(2), m.l2, m.mu, cap), outcome.coefficients)
@@ -127,56 +119,29 @@ def test_the_noise_moves_coefficients_and_neither_epsilons_nor_payments():
     np.testing.assert_allclose(needed, drawn, rtol=1e-8, atol=1e-10)
 
 
-@each
-def test_no_misreport_gains(name):
+@pytest.mark.parametrize("name", MARKETS)
+def test_no_misreport_gains_nobody_loses_and_a_higher_report_never_gets_more_epsilon(name):
     market, costs = instance(name, 5)
-    outcome = market.run(costs)
-    low, high = market.mechanism.costs.knots[0], market.mechanism.costs.reserve_price
-    for i in (0, 2):
-        truth = outcome.payments[i] - costs[i] * outcome.epsilons[i]
-        near = costs[i] * np.array([0.9, 0.99, 1.01, 1.1])
-        for report in (*np.linspace(low, high, 7), *near, 0.5 * low, 1.2 * high):
-            epsilon, payment = market.respond(costs, i, report)
-            assert payment - costs[i] * epsilon <= truth + 1e-9 * (1 + payment)
-
-
-@each
-def test_nobody_loses_and_a_higher_report_never_gets_more_epsilon(name):
-    market, costs = instance(name, 7, seed=2)
     outcome = market.run(costs)
     assert (outcome.payments >= costs * outcome.epsilons - 1e-12).all()
     low, high = market.mechanism.costs.knots[0], market.mechanism.costs.reserve_price
-    epsilons = [market.respond(costs, 0, z)[0] for z in np.linspace(low, high, 9)]
-    assert (np.diff(epsilons) <= 1e-8).all()
+    for i in (0, 2):
+        truth = outcome.payments[i] - costs[i] * outcome.epsilons[i]
+        reports = np.sort([*np.linspace(0.5 * low, 1.2 * high, 6), 0.9 * costs[i], 1.01 * costs[i]])
+        epsilons, payments = np.array([market.respond(costs, i, report) for report in reports]).T
+        assert (payments - costs[i] * epsilons <= truth + 1e-9 * (1 + payments)).all()
+        assert (np.diff(epsilons) <= 1e-8).all()
     answer = market.respond(costs, 3, costs[3])
     np.testing.assert_allclose(answer, (outcome.epsilons[3], outcome.payments[3]), rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", ["convex", "capped"])
-def test_the_rent_is_the_integral_of_epsilon(name):
-    market, costs = instance(name, 4, seed=5)
+def test_the_rent_is_the_integral_of_epsilon():
+    market, costs = instance("capped", 4, seed=5)
     outcome = market.run(costs)
     i = int(outcome.epsilons.argmax())
     top = market.mechanism.costs.reserve_price
-    area = quad(lambda z: market.respond(costs, i, z)[0], costs[i], top, epsrel=1e-3, limit=8, full_output=1)
+    area = quad(lambda z: market.respond(costs, i, z)[0], costs[i], top, epsrel=1e-3, limit=4, full_output=1)
     assert outcome.payments[i] == pytest.approx(costs[i] * outcome.epsilons[i] + area[0], rel=5e-3)
-
-
-def test_exact_payments_equal_virtual_ones_on_average():
-    # Lemma `mech design`. Over 60 markets the mean difference is within 5 standard errors: by the normal
-    # limit a false alarm has probability 6e-7. Payments without their rents are lower.
-    X, y = synthetic(5, 2, 6)
-    market, rng = BASE.with_records(X, y), np.random.default_rng(0)
-    over, under = [], []
-    for _ in range(60):
-        costs = rng.uniform(1, 5, 5)
-        outcome = market.run(costs)
-        expected = outcome.epsilons @ np.asarray(UNIFORM(costs))
-        over.append(outcome.payments.sum() - expected)
-        under.append(outcome.epsilons @ costs - expected)
-    error = np.std(over, ddof=1) / np.sqrt(60)
-    assert abs(np.mean(over)) < 5 * error
-    assert abs(np.mean(under)) > 10 * error
 
 
 # Eleven people, one feature; the last one's label decides which side has the majority.
@@ -215,18 +180,13 @@ def test_convexity_is_reported_and_stationary_points_are_counted():
     assert "not private" in repr(sure)
 
 
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"costs": Uniform(1, 5)}, "VirtualCost"), ({"mu": 0.0}, "mu"), ({"gamma": 0.0}, "gamma"),
-        ({"l2": 0.0}, "l2"),
-        ({"sigma": 0.0}, "sigma"), ({"max_mean_epsilon": -1.0}, "max_mean_epsilon"),
-        ({"weight_cap": 0.5}, "weight_cap"), ({"starts": -1}, "starts"),
-    ],
-)  # fmt: skip
-def test_settings_out_of_range_are_refused(changes, words):
-    with pytest.raises(InvalidInput, match=words):
-        dataclasses.replace(BASE, **changes)
+def test_settings_out_of_range_are_refused():
+    for name, wrong in {
+        "costs": Uniform(1, 5), "mu": 0.0, "gamma": 0.0, "l2": 0.0, "sigma": 0.0, "max_mean_epsilon": -1.0,
+        "weight_cap": 0.5, "starts": -1,
+    }.items():  # fmt: skip
+        with pytest.raises(InvalidInput, match="VirtualCost" if name == "costs" else name):
+            dataclasses.replace(BASE, **{name: wrong})
 
 
 @pytest.mark.parametrize(

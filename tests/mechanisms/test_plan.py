@@ -4,11 +4,9 @@ import numpy as np
 import pytest
 
 from dpmarket.costs import Uniform
-from dpmarket.costs.virtual_cost import VirtualCost
-from dpmarket.errors import Infeasible, InvalidInput
+from dpmarket.errors import Infeasible
 from dpmarket.mechanisms.epsilon_cost import EpsilonCost
 from dpmarket.mechanisms.exact import OfflineMechanism
-from dpmarket.mechanisms.groups import Group
 from dpmarket.mechanisms.objective import Objective, PaperObjective
 from dpmarket.mechanisms.plan import budget_for_error, plan
 
@@ -19,12 +17,11 @@ QUADRATIC = EpsilonCost.identity(5.0, "quadratic")
 @pytest.mark.parametrize(
     ("objective", "table"),
     [
-        (Objective.for_model(10, weight_cap=3.0), None),
         (Objective.for_model(10), QUADRATIC),
         (PaperObjective(1.0, 1.0, 1.0), None),
         (Objective.for_descent(10, weight_cap=3.0), EpsilonCost.of_delta(1e-5, 5.0)),
     ],
-    ids=["cap", "quadratic", "paper", "delta"],
+    ids=["quadratic", "paper", "delta"],
 )
 def test_markets_drawn_from_the_costs_pay_the_budget_and_err_as_planned(objective, table):
     found = plan(COSTS, objective, sellers=1000, budget=200.0, epsilon_cost=table)
@@ -43,14 +40,19 @@ def test_markets_drawn_from_the_costs_pay_the_budget_and_err_as_planned(objectiv
     )
 
 
-def test_small_markets_are_simulated_and_meet_the_budget_on_average():
+def test_small_markets_meet_the_budget_on_average_and_no_simpler_rule_is_better():
     found = plan(COSTS, Objective.for_model(10), sellers=8, budget=100.0)
     mechanism = OfflineMechanism(COSTS, found.objective)
     rng = np.random.default_rng(5)
-    paid = np.array([mechanism.run(COSTS.sample(8, rng)).total_payment for _ in range(150)])
+    paid = np.array([mechanism.run(COSTS.sample(8, rng)).total_payment for _ in range(100)])
     # Both the plan's markets and these are samples: five standard errors.
-    error = paid.std() * np.sqrt(1 / 150 + 1 / 40)
+    error = paid.std() * np.sqrt(1 / 100 + 1 / 40)
     assert abs(paid.mean() - 100.0) < 5 * error + 0.5
+    # All rules face the same simulated markets and cost the same there.
+    assert len(found.alternatives) == 3
+    for rule in found.alternatives:
+        assert rule.error > found.prospect.error
+        assert rule.expected_payment == pytest.approx(found.prospect.expected_payment, rel=1e-6)
 
 
 def test_a_budget_with_a_probability_is_kept_that_often():
@@ -74,36 +76,10 @@ def test_simpler_rules_cost_the_same_and_buy_less():
     assert found.alternatives[0].error > 1.2 * found.prospect.error
 
 
-def test_more_money_or_more_people_never_hurt():
-    errors = [plan(COSTS, Objective.for_model(10), 1000, budget).prospect.error for budget in (50, 100, 400)]
-    assert errors == sorted(errors, reverse=True)
-    errors = [plan(COSTS, Objective.for_model(10), n, 100.0).prospect.error for n in (200, 1000, 1_000_000)]
-    assert errors == sorted(errors, reverse=True)
-
-
 def test_bounds_on_epsilon_may_leave_money_unspent():
     table = EpsilonCost.identity(0.5)
     found = plan(COSTS, Objective.for_model(10), sellers=200, budget=1e6, epsilon_cost=table)
     assert found.prospect.expected_payment == pytest.approx(200 * 0.5 * 5.0 + 200 * 0.005, rel=1e-3)
-
-
-def test_groups_are_planned_together():
-    groups = [Group("one", 0.5, VirtualCost.of(COSTS)), Group("other", 0.5, VirtualCost.of(Uniform(2, 4)))]
-    found = plan([COSTS, Uniform(2, 4)], Objective.for_model(10), [500, 100], 300.0, groups=groups)
-    assert len(found.schedules) == 2
-    assert found.prospect.expected_payment == pytest.approx(300.0, rel=1e-4)
-    with pytest.raises(InvalidInput, match="each group"):
-        plan(COSTS, Objective.for_model(10), 600, 300.0, groups=groups)
-
-
-@pytest.mark.parametrize("sellers", [8, pytest.param(30, marks=pytest.mark.slow)])
-def test_in_small_markets_no_simpler_rule_looks_better_than_the_optimum(sellers):
-    # All rules face the same simulated markets and cost the same there.
-    found = plan(COSTS, Objective.for_model(10), sellers=sellers, budget=50.0, probability=0.9)
-    assert len(found.alternatives) == 3
-    for rule in found.alternatives:
-        assert rule.error > found.prospect.error
-        assert rule.expected_payment == pytest.approx(found.prospect.expected_payment, rel=1e-6)
 
 
 def test_a_plan_says_what_money_people_and_fewer_features_would_do():
@@ -120,19 +96,22 @@ def test_a_plan_says_what_money_people_and_fewer_features_would_do():
     assert found.to_dict()["changes"] == factors
 
 
-@pytest.mark.parametrize("sellers", [12, 1000])
+@pytest.mark.parametrize("sellers", [pytest.param(12, marks=pytest.mark.slow), 1000])
 def test_the_budget_for_an_error_is_the_plan_the_other_way_round(sellers):
     objective = Objective.for_model(10)
     budget = budget_for_error(COSTS, objective, sellers, 0.1)
     assert plan(COSTS, objective, sellers, budget).prospect.error == pytest.approx(0.1, rel=0.02)
 
 
-def test_an_error_that_no_money_reaches_is_refused():
-    with pytest.raises(Infeasible, match="more people"):
-        budget_for_error(COSTS, Objective.for_model(10), 500, 1e-4, epsilon_cost=EpsilonCost.identity(1.0))
-
-
-def test_an_error_that_only_endless_money_comes_close_to_is_refused():
-    # Sampling alone leaves mu / sqrt(m), however little noise there is.
-    with pytest.raises(Infeasible, match="any money"):
-        budget_for_error(COSTS, PaperObjective(1.0, 1.0, 1.0), 400, 1.0 / np.sqrt(400))
+@pytest.mark.parametrize(
+    ("objective", "target", "table"),
+    [
+        (Objective.for_model(10), 1e-4, EpsilonCost.identity(1.0)),
+        # Sampling alone leaves mu / sqrt(m), however little noise there is.
+        (PaperObjective(1.0, 1.0, 1.0), 1.0 / np.sqrt(400), None),
+    ],
+    ids=["out of reach", "only endless money comes close"],
+)
+def test_an_error_that_no_money_reaches_is_refused(objective, target, table):
+    with pytest.raises(Infeasible, match=r"any money, .*more people"):
+        budget_for_error(COSTS, objective, 400, target, epsilon_cost=table)

@@ -7,12 +7,7 @@ from descent import descend, lipschitz
 from dpmarket.mechanisms.joint import Inner, solve_newton
 from support.joint import cancer
 
-SETTINGS = {
-    "plain": {},
-    "capped": {"cap": 0.02},
-    "noise": {"pull": 3.0},
-    "capped, noise": {"cap": 0.015, "pull": 2.0},
-}
+SETTINGS = {"plain": {}, "capped, noise": {"cap": 0.015, "pull": 2.0}}
 
 
 def problem(spread, cap=1.0, pull=0.0):

@@ -5,10 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpmarket.audit import audit_privacy
 from dpmarket.audit.density import Group, log_density
 from dpmarket.learning import LocalSums, PrivateLogisticRegression, Rows, minimise
-from dpmarket.privacy import NoiseNorm, Release, SecureNoise, SeededNoise, default_l2, logistic_loss
+from dpmarket.privacy import NoiseNorm, Release, SeededNoise, default_l2, logistic_loss
 from learners import LargeEpsilonsOnly, OutputPerturbation, PersonalisedSampling, keep_probabilities
 
 PEOPLE = 100_000
@@ -20,10 +19,9 @@ LEARNERS = {
     "sampling": lambda noise: PersonalisedSampling(0.5, CLASSES, noise, np.random.default_rng().bytes),
     "output perturbation": lambda noise: OutputPerturbation(CLASSES, noise),
 }
-every_learner = pytest.mark.parametrize("make", LEARNERS.values(), ids=LEARNERS)
 
 
-@every_learner
+@pytest.mark.parametrize("make", LEARNERS.values(), ids=LEARNERS)
 def test_a_learner_spends_no_more_than_each_epsilon_and_learns(make):
     rng = np.random.default_rng(0)
     x = rng.uniform(-1, 1, (2_000, 3)) / 3**0.5
@@ -35,66 +33,35 @@ def test_a_learner_spends_no_more_than_each_epsilon_and_learns(make):
     assert (learner.predict(x) == np.array(CLASSES)[(learner.predict_proba(x)[:, 1] > 0.5).astype(int)]).all()
 
 
-@pytest.mark.parametrize("name", ["sampling", "output perturbation"])
-def test_an_audit_by_samples_passes_learners_with_noise_of_their_own(name):
-    class Numbered:
-        def fit(self, X, y, epsilons):
-            return LEARNERS[name](SecureNoise()).fit(X, np.array(CLASSES)[y], epsilons)
-
-    assert audit_privacy(Numbered(), [1.0, 4.0, 3.0], people=[1], fits=400).passed
-
-
 def log_densities(threshold, records):
     """Exact log densities at many outputs if the last person's signed row is each of ``records``.
 
     The others, half of the weight in one row, pull the noise along the direction in which the last person's
     row and its replacement differ, at outputs for which both are fitted badly: there a record costs most.
     """
-    lean = 0.03
-    up = np.array([lean, np.sqrt(1.0 - lean**2)])
+    up = np.array([0.03, np.sqrt(1.0 - 0.03**2)])
     outputs = np.concatenate([-np.logspace(0.0, 4.0, 200), np.linspace(-1.0, 1.0, 21)])
-    outputs = np.column_stack([outputs, np.zeros(len(outputs))])
-    l2 = default_l2(logistic_loss(), NoiseNorm.euclidean(2), PEOPLE * threshold)
-    return [
-        log_density(
-            Release(logistic_loss(), NoiseNorm.euclidean(2), l2),
-            PEOPLE * threshold,
-            outputs[:, None, :],
-            Group(np.stack([up, np.asarray(record) * up]), np.ones(2), np.array([0.5, 1.0 / PEOPLE])),
-        )
-        for record in records
-    ]
+    outputs = np.column_stack([outputs, np.zeros(len(outputs))])[:, None, :]
+    norm, rate, weights = NoiseNorm.euclidean(2), PEOPLE * threshold, np.array([0.5, 1.0 / PEOPLE])
+    release = Release(logistic_loss(), norm, default_l2(logistic_loss(), norm, rate))
+    groups = [Group(np.stack([up, np.asarray(record) * up]), np.ones(2), weights) for record in records]
+    return [log_density(release, rate, outputs, group) for group in groups]
 
 
-UP, DOWN, LEFT_OUT = (1.0, 1.0), (1.0, -1.0), (0.0, 0.0)
-
-
-@pytest.mark.parametrize("threshold", [0.2, 1.0, 4.0])
-@pytest.mark.parametrize("share", [0.05, 0.4, 0.9])
+@pytest.mark.parametrize(("share", "threshold"), [(0.05, 4.0), (0.4, 0.2), (0.9, 1.0), (0.9, 4.0)])
 def test_a_sampled_record_costs_no_more_than_its_promise_and_nearly_all_of_it(threshold, share):
     epsilon = share * threshold
     kept = keep_probabilities([epsilon], threshold)[0]
-    up, down, none = log_densities(threshold, (UP, DOWN, LEFT_OUT))
+    up, down, none = log_densities(threshold, ((1.0, 1.0), (1.0, -1.0), (0.0, 0.0)))
     mixed = [np.logaddexp(np.log1p(-kept) + none, np.log(kept) + one) for one in (up, down)]
     worst = float(np.abs(mixed[0] - mixed[1]).max())
     assert 0.95 * epsilon <= worst <= epsilon  # a larger probability would break the promise
+    # Leaving a record out costs half of replacing it; so the probability is above the published one.
+    assert 0.475 * threshold <= np.abs(up - none).max() <= 0.5 * threshold
+    assert np.expm1(epsilon) / np.expm1(threshold) <= kept <= 1.0
 
 
-def test_leaving_a_record_out_costs_half_of_replacing_it():
-    up, down, none = log_densities(2.0, (UP, DOWN, LEFT_OUT))
-    assert 1.95 <= np.abs(up - down).max() <= 2.0
-    for one in (up, down):
-        assert 0.95 <= np.abs(one - none).max() <= 1.0
-
-
-@given(st.floats(0.001, 1.0), st.floats(0.1, 20.0))
-def test_a_replacement_allows_at_least_the_published_probability(share, threshold):
-    kept = keep_probabilities([share * threshold], threshold)[0]
-    published = np.expm1(share * threshold) / np.expm1(threshold)
-    assert published * (1.0 - 1e-5) <= kept <= 1.0
-
-
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(st.integers(0, 2**32 - 1), st.floats(0.01, 2.0), st.sampled_from([0.1, 1.0, 20.0]))
 def test_a_weighted_minimiser_moves_no_further_than_the_noise_was_made_for(seed, l2, strength):
     """The rate of the noise times the distance between neighbours' minimisers is at most the promise."""
@@ -122,19 +89,13 @@ def test_the_noise_of_output_perturbation_has_the_rate_that_its_account_says():
 
     A rate of 2/3 or 3/2 of it is caught: the mean square would be off by 2.25.
     """
-    rng = np.random.default_rng(0)
-    x = rng.uniform(-1, 1, (40, 1))
-    y = (x[:, 0] > 0).astype(int)
-    promises = np.full(40, 0.5)
-    runs = 400
-    released = []
+    x = np.random.default_rng(0).uniform(-1, 1, (40, 1))
+    y, promises, runs = (x[:, 0] > 0).astype(int), np.full(40, 0.5), 400
+    points = np.empty((runs, 2))
     for seed in range(runs):
         learner = OutputPerturbation((0, 1), SeededNoise(seed), 1.0).fit(x, y, promises)
-        released.append([learner.coef_[0, 0], learner.intercept_[0]])
-    points = np.array(released)
+        points[seed] = learner.coef_[0, 0], learner.intercept_[0]
     rate = 1.0 * 20.0 / (2.0 * 2.0**0.5)
     square = ((points - points.mean(axis=0)) ** 2).sum(axis=1).mean() * runs / (runs - 1)
-    expected = 2.0 * 3.0 / rate**2
-    # |b|^2 for |b| ~ Gamma(2) has mean 6 and variance 120 - 36; five standard errors.
-    assert abs(square / expected - 1.0) < 5.0 * np.sqrt(84.0 / 36.0 / runs)
-    assert 5.0 * np.sqrt(84.0 / 36.0 / runs) < 0.5
+    # |b|^2 for |b| ~ Gamma(2) has mean 6 and variance 120 - 36; five standard errors, below 0.5.
+    assert abs(square * rate**2 / 6.0 - 1.0) < 5.0 * np.sqrt(84.0 / 36.0 / runs)

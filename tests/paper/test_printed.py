@@ -24,43 +24,22 @@ def records(count=40, seed=0):
 
 def test_training_ends_where_a_general_solver_does():
     rows, signs, rng = records()
-    weights = rng.dirichlet(np.ones(40))
-    weights[:5] = 0.0
-    weights /= weights.sum()
-    pulls = np.array([np.zeros(3), rng.standard_normal(3), 50.0 * rng.standard_normal(3)])
+    weights, pull = rng.dirichlet(np.ones(40)), rng.standard_normal(3)
 
-    def value(w, pull):
+    def value(w):
         return weights @ np.logaddexp(0.0, -signs * (rows @ w)) + pull @ w + 0.05 * (w @ w)
 
-    for w, pull in zip(printed.train(rows, signs, weights, pulls, 0.1), pulls, strict=True):
-        other = minimize(value, np.zeros(3), args=(pull,), method="BFGS", options={"gtol": 1e-9})
-        assert value(w, pull) <= other.fun + 1e-9
-        assert w == pytest.approx(other.x, abs=1e-3)
-
-
-def test_training_in_a_ball_stays_in_it_and_no_point_of_it_is_better():
-    rows, signs, rng = records()
-    weights, pull = np.full(40, 1 / 40), rng.standard_normal(3)
-    w = printed.train_in_ball(rows, signs, weights, pull, 2.0)
-    assert np.linalg.norm(w) == pytest.approx(2.0, rel=1e-6)
-    others = rng.standard_normal((2000, 3))
-    others *= 2.0 / np.linalg.norm(others, axis=1)[:, None]
-    losses = [weights @ np.logaddexp(0.0, -signs * (rows @ v)) + pull @ v for v in (w, *others)]
-    assert losses[0] <= min(losses) + 1e-9
-
-
-def test_the_noise_has_the_length_of_a_gamma_law():
-    rng = np.random.default_rng(0)
-    lengths = [np.linalg.norm(printed.draw_noise(4, rng)) for _ in range(4000)]
-    assert np.mean(lengths) == pytest.approx(4.0, abs=5 * 2.0 / math.sqrt(4000))
+    (w,) = printed.train(rows, signs, weights, pull[None, :], 0.1)
+    other = minimize(value, np.zeros(3), method="BFGS", options={"gtol": 1e-9})
+    assert value(w) <= other.fun + 1e-9
+    assert w == pytest.approx(other.x, abs=1e-3)
 
 
 @pytest.mark.parametrize(
     ("psi", "terms"),
     [
         (np.sort(np.random.default_rng(0).uniform(1, 9, 30)), TERMS),
-        (np.sort(np.random.default_rng(1).uniform(0, 2, 200)), (1.0, 1.0, 1e-3)),
-        (np.array([0.81056, 0.15, 528.535])[[1, 0, 2]], (1.10505, 1.37927, 0.524756)),  # two minima nearby
+        (np.array([0.15, 0.81056, 528.535]), (1.10505, 1.37927, 0.524756)),  # two minima nearby
         (np.array([2.0, 2.0, 2.0]), TERMS),
     ],
 )
@@ -71,13 +50,7 @@ def test_the_equation_of_the_cut_off_price_gives_the_least_proxy_loss(psi, terms
     rng = np.random.default_rng(2)
     near = np.maximum(epsilons * np.exp(0.1 * rng.standard_normal((300, psi.size))), 0.0)
     far = rng.exponential(epsilons.max(), (300, psi.size))
-    least = min(printed.proxy_loss(other, psi, *terms) for other in (*near, *far))
-    assert loss <= least + 1e-12
-    left = np.maximum(level - terms[2] * psi, 0.0)
-    square = left @ left
-    assert level - terms[1] / terms[0] ** 2 * square - square / left.sum() == pytest.approx(
-        0.0, abs=1e-9 * level
-    )
+    assert loss <= min(printed.proxy_loss(other, psi, *terms) for other in (*near, *far)) + 1e-12
 
 
 def test_the_package_buys_the_same_up_to_the_step_of_its_menu():
@@ -94,29 +67,13 @@ def test_algorithm_2_as_printed_is_above_the_optimum_by_its_grid_alone():
     fine = printed.algorithm2(psi, *TERMS, np.geomspace(1.0, 30.0, 60))
     assert loss <= fine.values.min() <= loss * 1.002
     assert fine.weights.sum() == pytest.approx(1.0)
-    coarse = printed.algorithm2(psi, *TERMS, np.array([1.0, 30.0]))
-    assert coarse.values.min() > loss * 1.01
 
 
 def test_algorithm_3_is_the_packages_schedule():
-    objective = PaperObjective(1.0, 1.0, 1e-3)
-    schedule = paper_schedule(VirtualCost.of(Uniform(0, 1)), objective, 5000, 0.5)
+    schedule = paper_schedule(VirtualCost.of(Uniform(0, 1)), PaperObjective(1.0, 1.0, 1e-3), 5000, 0.5)
     costs = np.linspace(0.0, 1.0, 50)
-    assert printed.algorithm3(2.0 * costs, 1.0, 1.0, 1e-3, 5000, 0.5) == pytest.approx(
-        schedule.quote(costs)[0], abs=1e-9
-    )
-
-
-def test_algorithm_4_finds_the_least_objective_of_its_grid():
-    rows, signs, rng = records()
-    psi, noise, totals = rng.uniform(1, 9, 40), rng.standard_normal(3), np.array([5.0, 20.0, 80.0])
-    inner = Inner(signs[:, None] * rows, psi, noise, 1.0, 30.0, 1.0)
-    total, solution, values = printed.algorithm4(inner, psi, 10.0, 0.01, totals, noise)
-    assert total == totals[values.argmin()]
-    a, w = solution.weights, solution.coefficients
-    by_hand = a @ np.logaddexp(0.0, -signs * (rows @ w)) + 2.0 / total * noise @ w + 0.5 * w @ w
-    by_hand += 30.0 * a @ a + 10.0 / total + 0.01 * total * a @ psi
-    assert values.min() == pytest.approx(by_hand)
+    printed_epsilons = printed.algorithm3(2.0 * costs, 1.0, 1.0, 1e-3, 5000, 0.5)
+    assert printed_epsilons == pytest.approx(schedule.quote(costs)[0], abs=1e-9)
 
 
 def test_with_the_noise_drawn_the_objective_falls_without_bound_and_a_ball_ends_that():
@@ -154,52 +111,22 @@ def test_projecting_onto_the_sum_alone_lets_weights_become_negative():
     assert a.min() < 0.0
 
 
-def test_the_naive_buyer_takes_the_lowest_scores_up_to_the_cap():
-    rows, signs, rng = records()
-    weights, _ = printed.naive_weights(signs[:, None] * rows, rng.uniform(0, 1, 40), 1.0, 0.1)
-    assert np.sort(weights)[-10:] == pytest.approx(np.full(10, 0.1))
-
-
 def test_constants_of_the_error_bound():
     assert printed.printed_constants(1.0, 0.05, 0.05, 3, math.e)[0] == pytest.approx(9.788, abs=1e-3)
     assert printed.printed_constants(1.0, 0.05, 0.05, 3, 2.0)[0] == pytest.approx(13.483, abs=1e-3)
     assert gammaincc(3, printed.noise_quantile(0.05, 3) / 2.0) == pytest.approx(0.05)
     for beta in np.geomspace(1e-3, 1e3, 13):  # to base 2 they are at least those of the proofs
-        for delta in (1e-6, 0.01, 0.11):
-            mu, sigma = printed.printed_constants(beta, delta, 0.1, 3, 2.0)
-            assert mu >= printed.short_constants(beta, delta, 0.1, 3)[0]
-            assert mu >= printed.repaired_constants(beta, delta, 0.1, 3)[0]
-            assert sigma >= printed.short_constants(beta, delta, 0.1, 3)[1]
-
-
-def test_with_natural_logarithms_the_bound_on_an_error_of_1_is_below_1():
-    mu, sigma = printed.printed_constants(0.01, 0.1, 0.1, 1, math.e)
-    assert math.log1p(math.exp(0.01)) + mu / 100.0 + sigma / 10_000 < 1.0
-
-
-def test_the_third_term_of_the_online_bound_has_one_over_the_root_of_three():
-    gamma, mu, sigma, m, density = 0.01, 1.3, 0.7, 1e9, 0.5  # of virtual costs, constant near 0
-    level = math.sqrt(mu**2 * gamma / (sigma * m * density))
-    psi = (np.arange(200_000) + 0.5) / 200_000 * level / gamma
-    bought = printed.algorithm3(psi, mu, sigma, gamma, m, density)
-    paid = gamma * m * density * level / gamma * float((psi * bought).mean())
-    right = mu * gamma**0.5 / math.sqrt(3.0) * density / (density**1.5 * m**0.5 * level**0.5)
-    assert paid == pytest.approx(right, rel=1e-6)
-
-
-def test_the_leading_term_is_what_the_optimum_tends_to():
-    psi = 2.0 * (np.arange(100_000) + 0.5) / 100_000
-    loss = printed.optimal_epsilons(psi, 1.0, 1.0, 1e-3)[0]
-    assert loss == pytest.approx(printed.leading_term(1.0, 1.0, 1e-3, 0.5, 1e5), rel=2e-3)
+        mu, sigma = printed.printed_constants(beta, 0.01, 0.1, 3, 2.0)
+        assert mu >= printed.short_constants(beta, 0.01, 0.1, 3)[0]
+        assert mu >= printed.repaired_constants(beta, 0.01, 0.1, 3)[0]
+        assert sigma >= printed.short_constants(beta, 0.01, 0.1, 3)[1]
 
 
 def test_the_greedy_choice_for_the_naive_buyer_is_the_best_corner():
     rows, signs, rng = records(7)
     inner = Inner(signs[:, None] * rows, 0.1 * rng.uniform(1.0, 9.0, 7), np.zeros(3), 0.2, 0.0, 1 / 3)
-    corners = []
-    for chosen in itertools.combinations(range(7), 3):
-        weights = np.zeros(7)
-        weights[list(chosen)] = 1 / 3
-        corners.append(solve_newton(inner, np.zeros(3), weights).value)
-    found = [printed.solve_greedy(inner, 4 * rng.standard_normal(3)) for _ in range(20)]
-    assert min(one.value for one in found) == pytest.approx(min(corners), abs=1e-12)
+    chosen = np.array(list(itertools.combinations(range(7), 3)))
+    corners = (np.arange(7) == chosen[:, :, None]).sum(axis=1) / 3
+    least = min(solve_newton(inner, np.zeros(3), weights).value for weights in corners)
+    found = [printed.solve_greedy(inner, 4 * rng.standard_normal(3)).value for _ in range(20)]
+    assert min(found) == pytest.approx(least, abs=1e-12)

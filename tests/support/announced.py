@@ -80,29 +80,3 @@ def menu(low, high, *bounds):
     k = np.arange(np.floor(np.log(low) / STEP), np.ceil(np.log(high) / STEP) + 1)
     entries = np.exp(STEP * k)
     return np.concatenate((entries[entries < min((high, *bounds))], bounds))
-
-
-def integral(function, low, high, tolerance=1e-10, least=1e-11):
-    """Integrate a piecewise-smooth function with jumps: halve intervals on which it is no polynomial.
-
-    ``function`` takes and returns vectors. A polynomial through the nodes of a Gauss rule must also describe
-    other points, those at the ends included; an interval with a jump is halved until it is tiny.
-    """
-    edges = np.linspace(low, high, 9)
-    starts, ends = edges[:-1], edges[1:]
-    nodes, weights = np.polynomial.legendre.leggauss(5)
-    others = np.array([-1.0 + 1e-9, -0.7, -0.2, 0.25, 0.72, 1.0 - 1e-9])
-    predict = np.vander(others, 5) @ np.linalg.inv(np.vander(nodes, 5))
-    total, scale = 0.0, float(function(np.array([low]))[0])
-    while starts.size:
-        half, middle = 0.5 * (ends - starts), 0.5 * (starts + ends)
-        at = middle + np.concatenate((nodes, others))[:, None] * half
-        values = function(at.ravel()).reshape(at.shape)
-        off = np.abs(predict @ values[:5] - values[5:]).max(axis=0)
-        sound = (off <= tolerance * scale) | (half <= least * (high - low))
-        total += float((weights @ values[:5] * half)[sound].sum())
-        starts, ends = (
-            np.concatenate((starts[~sound], middle[~sound])),
-            np.concatenate((middle[~sound], ends[~sound])),
-        )
-    return total

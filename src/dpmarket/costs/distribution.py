@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, wraps
 from typing import Any, TypeVar
 
 import numpy as np
@@ -24,6 +24,23 @@ Costs = TypeVar("Costs", float, FloatArray)
 """A scalar or an array; a function of one returns the same kind."""
 _LEAST_SHARE = 1e-6  # of a law's probability within its support: with less, rounding spoils the cdf
 _BISECTIONS = 60
+
+
+def pointwise(
+    name: str, check: Callable[[str, object], FloatArray]
+) -> Callable[[Callable[[Any, FloatArray], FloatArray]], Callable[[Any, Costs], Costs]]:
+    """Let a method of vectors take a scalar, or an array of any shape, that passes a check."""
+
+    def decorated(method: Callable[[Any, FloatArray], FloatArray]) -> Any:
+        @wraps(method)
+        def checked(self: Any, values: object) -> Any:
+            array = check(name, values)
+            found = np.asarray(method(self, array.reshape(-1)))
+            return float(found[0]) if array.ndim == 0 else found.reshape(array.shape)
+
+        return checked
+
+    return decorated
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -86,33 +103,26 @@ class CostDistribution:
     def _share(self) -> float:
         return float(self.law.cdf(self.support[1])) - self._below
 
-    def pdf(self, costs: Costs) -> Costs:
+    @pointwise("costs", checks.numbers)
+    def pdf(self, costs: FloatArray) -> FloatArray:
         """Return the density, 0 outside the support."""
         low, high = self.support
+        inside = (costs >= low) & (costs <= high)
+        return np.where(inside, np.asarray(self.law.pdf(costs)) / self._share, 0.0)
 
-        def density(c: FloatArray) -> FloatArray:
-            return np.where((c >= low) & (c <= high), np.asarray(self.law.pdf(c)) / self._share, 0.0)
-
-        return pointwise(density, checks.numbers, "costs", costs)
-
-    def cdf(self, costs: Costs) -> Costs:
+    @pointwise("costs", checks.numbers)
+    def cdf(self, costs: FloatArray) -> FloatArray:
         """Return the probability of a cost of at most this."""
+        mass = np.asarray(self.law.cdf(np.clip(costs, *self.support))) - self._below
+        return np.clip(mass / self._share, 0.0, 1.0)
 
-        def cumulative(c: FloatArray) -> FloatArray:
-            mass = np.asarray(self.law.cdf(np.clip(c, *self.support))) - self._below
-            return np.clip(mass / self._share, 0.0, 1.0)
-
-        return pointwise(cumulative, checks.numbers, "costs", costs)
-
-    def quantile(self, probabilities: Costs) -> Costs:
+    @pointwise("probabilities", checks.probabilities)
+    def quantile(self, probabilities: FloatArray) -> FloatArray:
         """Return the lowest cost whose cdf is at least this."""
         low, high = self.support
-
-        def lowest(u: FloatArray) -> FloatArray:
-            costs = np.clip(self.law.ppf(np.minimum(self._below + u * self._share, 1.0)), low, high)
-            return np.where(u == 0.0, low, np.where(u == 1.0, high, costs))
-
-        return pointwise(lowest, checks.probabilities, "probabilities", probabilities)
+        below = np.minimum(self._below + probabilities * self._share, 1.0)
+        costs = np.clip(self.law.ppf(below), low, high)
+        return np.where(probabilities == 0.0, low, np.where(probabilities == 1.0, high, costs))
 
     def sample(self, size: int, rng: np.random.Generator) -> FloatArray:
         """Draw independent costs."""
@@ -140,18 +150,6 @@ class CostDistribution:
 
     def __repr__(self) -> str:
         return f"CostDistribution({', '.join(f'{name}={value}' for name, value in self.to_dict().items())})"
-
-
-def pointwise(
-    function: Callable[[FloatArray], FloatArray],
-    check: Callable[[str, object], FloatArray],
-    name: str,
-    values: Costs,
-) -> Costs:
-    """Check ``values`` and apply ``function``, which maps a vector to one of its length."""
-    array = check(name, values)
-    found = np.asarray(function(array.reshape(-1)))
-    return float(found[0]) if array.ndim == 0 else found.reshape(array.shape)  # type: ignore[return-value]
 
 
 @dataclass(frozen=True)

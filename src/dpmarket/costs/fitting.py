@@ -75,9 +75,10 @@ def fit_costs(samples: object, low: float | None = None, high: float | None = No
     _support(costs, low, high)
     rng = np.random.default_rng(0)
     halves = [rng.permutation(costs.size) < costs.size // 2 for _ in range(_HALVINGS)]
+    sides = [side for half in halves for side in (half, ~half)]
     candidates = []
     for name, family in FAMILIES.items():
-        each = _held_out(family, costs, [side for half in halves for side in (half, ~half)], low, high)
+        each = _held_out(family, costs, sides, low, high)
         error = float(each.std(ddof=1)) / math.sqrt(costs.size) if np.isfinite(each).all() else math.nan
         candidates.append(FittedCandidate(name, float(each.mean()), error, _try(family, costs, low, high)))
     candidates.sort(key=lambda c: (c.distribution is None, -c.log_likelihood))

@@ -47,16 +47,18 @@ def parse_distribution(text: str) -> CostDistribution:
     >>> parse_distribution("0.7*uniform(0, 1) + 0.3*lognorm(s=0.5, scale=2, high=20)").support
     (0.0, 20.0)
     """
-    if isinstance(text, str) and len(text) > _LONGEST:
+    text = str(text)
+    if len(text) > _LONGEST:
         raise InvalidInput(f"expected a cost distribution {_EXAMPLE}, got {len(text):,} characters.")
     try:
-        tree = ast.parse(text.strip(), mode="eval").body
-    except (SyntaxError, ValueError, AttributeError, RecursionError, MemoryError):
+        terms = _terms(ast.parse(text.strip(), mode="eval").body)
+    except InvalidInput:
+        raise
+    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
         raise InvalidInput(f"expected a cost distribution {_EXAMPLE}, got {text!r}.") from None
-    terms = _terms(tree, text)
-    if len(terms) == 1 and terms[0][0] is None:
-        return terms[0][1]
     weights = [weight for weight, _ in terms if weight is not None]
+    if len(terms) == 1 and not weights:
+        return terms[0][1]
     if len(weights) < len(terms):
         raise InvalidInput(f"expected every part of a mixture to have a weight, {_EXAMPLE}, got {text!r}.")
     return Mixture([dist for _, dist in terms], weights)
@@ -96,26 +98,21 @@ def distribution_from_dict(data: Mapping[str, Any]) -> CostDistribution:
     raise InvalidInput("expected kind to be uniform, mixture or scipy.")
 
 
-def _terms(node: ast.expr, text: str) -> list[tuple[float | None, CostDistribution]]:
+def _terms(node: ast.expr) -> list[tuple[float | None, CostDistribution]]:
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-        return _terms(node.left, text) + _terms(node.right, text)
+        return _terms(node.left) + _terms(node.right)
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
-        return [(_number(node.left, text), _call(node.right, text))]
-    return [(None, _call(node, text))]
+        return [(_number(node.left), _call(node.right))]
+    return [(None, _call(node))]
 
 
-def _call(node: ast.expr, text: str) -> CostDistribution:
-    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)) or any(
-        keyword.arg is None for keyword in node.keywords
-    ):
-        raise InvalidInput(f"expected a cost distribution {_EXAMPLE}, got {text!r}.")
-    positional = [_number(argument, text) for argument in node.args]
-    named = {str(keyword.arg): _number(keyword.value, text) for keyword in node.keywords}
+def _call(node: ast.expr) -> CostDistribution:
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
+        raise ValueError
+    positional = [_number(argument) for argument in node.args]
+    named = {keyword.arg or "**": _number(keyword.value) for keyword in node.keywords}
     if node.func.id == "uniform":
-        bounds = dict(zip(("low", "high"), positional, strict=False)) | named
-        if len(positional) > 2 or set(bounds) != {"low", "high"}:
-            raise InvalidInput(f"expected uniform(low, high), got {text!r}.")
-        return Uniform(**bounds)
+        return Uniform(*positional, **named)
     return _from_scipy(node.func.id, positional, named, named.pop("low", None), named.pop("high", None))
 
 
@@ -135,12 +132,12 @@ def _from_scipy(
         raise InvalidInput(f"expected {name} with parameters {shapes}.") from None
 
 
-def _number(node: ast.expr, text: str) -> float:
+def _number(node: ast.expr) -> float:
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        return -_number(node.operand, text)
+        return -_number(node.operand)
     if isinstance(node, ast.Name) and node.id == "inf":
         return math.inf
     value = node.value if isinstance(node, ast.Constant) else None
     if isinstance(value, int | float) and not isinstance(value, bool):
         return float(value)
-    raise InvalidInput(f"expected plain numbers in a cost distribution, {_EXAMPLE}, got {text!r}.")
+    raise ValueError

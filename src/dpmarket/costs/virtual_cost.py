@@ -22,7 +22,7 @@ import numpy as np
 
 from dpmarket import checks
 from dpmarket.arrays import BoolArray, FloatArray, read_only
-from dpmarket.costs.distribution import CostDistribution, Costs, pointwise
+from dpmarket.costs.distribution import CostDistribution, pointwise
 from dpmarket.errors import InvalidInput
 
 POINTS = 1024
@@ -118,28 +118,22 @@ class VirtualCost:
         """Rise of the virtual cost per unit of cost on each piece; 0 where it is flat."""
         return np.asarray(np.diff(self.values) / np.diff(self.knots))
 
-    def __call__(self, costs: Costs) -> Costs:
+    @pointwise("costs", checks.numbers)
+    def __call__(self, costs: FloatArray) -> FloatArray:
         """Return the virtual cost, elementwise; infinite above the reserve price."""
+        return np.where(costs > self.reserve_price, math.inf, np.interp(costs, self.knots, self.values))
 
-        def at(c: FloatArray) -> FloatArray:
-            return np.where(c > self.reserve_price, math.inf, np.interp(c, self.knots, self.values))
-
-        return pointwise(at, checks.numbers, "costs", costs)
-
-    def inverse(self, values: Costs) -> Costs:
+    @pointwise("values", checks.numbers)
+    def inverse(self, values: FloatArray) -> FloatArray:
         """Return the highest cost whose virtual cost is at most this, elementwise; NaN if there is none."""
-
-        def highest(v: FloatArray) -> FloatArray:
-            piece = np.searchsorted(self.values, v, side="right") - 1
-            inner = np.clip(piece, 0, self.slopes.size - 1)
-            with np.errstate(divide="ignore", invalid="ignore"):
-                beyond = np.maximum(v - self.values[inner], 0.0) / self.slopes[inner]
-            # The next piece is never flat at a value that lies strictly below its end.
-            found = np.minimum(self.knots[inner] + beyond, self.knots[inner + 1])
-            found = np.where(piece >= self.slopes.size, self.reserve_price, found)
-            return np.where(piece < 0, math.nan, found)
-
-        return pointwise(highest, checks.numbers, "values", values)
+        piece = np.searchsorted(self.values, values, side="right") - 1
+        inner = np.clip(piece, 0, self.slopes.size - 1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            beyond = np.maximum(values - self.values[inner], 0.0) / self.slopes[inner]
+        # The next piece is never flat at a value that lies strictly below its end.
+        found = np.minimum(self.knots[inner] + beyond, self.knots[inner + 1])
+        found = np.where(piece >= self.slopes.size, self.reserve_price, found)
+        return np.where(piece < 0, math.nan, found)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the table as plain data, for certificates and rules."""

@@ -53,19 +53,16 @@ class CheapestK:
             raise InvalidInput(f"expected an epsilon of at most {self.epsilon_cost.max_epsilon!r}.")
 
     def run(self, reported_costs: object) -> Outcome:
-        """Decide and pay for all sellers.
-
-        Reports are at least 0; of equal ones the earlier come first.
-        """
+        """Decide and pay for all sellers; of equal reports the earlier come first."""
         costs = checks.non_negative_vector("reported_costs", reported_costs)
         order = np.argsort(costs, kind="stable")
         order = order[costs[order] <= self.reserve_price]
         bought = order[: self.k]
         price = float(costs[order[self.k]]) if order.size > self.k else self.reserve_price
-        epsilons, payments, weights = np.zeros(costs.size), np.zeros(costs.size), np.zeros(costs.size)
+        epsilons, payments, weights = np.zeros((3, costs.size))
         single = np.array([self.epsilon])
         epsilons[bought] = self.epsilon
-        payments[bought] = price * float(self.epsilon_cost.cost_of_epsilon(single)[0])
+        payments[bought] = price * self.epsilon_cost.cost_of_epsilon(single)
         weights[bought] = 1.0 / max(bought.size, 1)
         total = bought.size * float(self.epsilon_cost.share(single)[0])
         return decided(epsilons, payments, weights, total, self.objective)

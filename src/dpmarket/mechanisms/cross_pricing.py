@@ -31,8 +31,7 @@ from dpmarket.costs.distribution import CostDistribution
 from dpmarket.costs.virtual_cost import VirtualCost
 from dpmarket.errors import Infeasible, InvalidInput
 from dpmarket.mechanisms.epsilon_cost import EpsilonCost
-from dpmarket.mechanisms.exact import groups_of
-from dpmarket.mechanisms.groups import Coverage, Group, check_coverage, check_membership
+from dpmarket.mechanisms.groups import Coverage, Group, check_coverage, check_membership, groups_of
 from dpmarket.mechanisms.objective import AnyObjective
 from dpmarket.mechanisms.outcome import Outcome, decided
 from dpmarket.mechanisms.price_schedule import CostBins, PricedMarket, PriceSchedule, price_market, quote_each

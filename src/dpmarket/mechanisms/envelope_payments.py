@@ -36,7 +36,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpmarket.arrays import FloatArray, IntArray
-from dpmarket.costs.virtual_cost import VirtualCost
 from dpmarket.mechanisms.water_filling import Entry, Market, Ramps, Stratum, balance, supply
 
 Payments = Callable[[FloatArray], FloatArray]
@@ -145,12 +144,12 @@ def _restarted(running: FloatArray, values: FloatArray, heads: IntArray, entry: 
     return np.asarray(running - (running[heads] - values[heads])[entry])
 
 
-def largest_increase(market: Market, tables: Sequence[VirtualCost]) -> float:
+def largest_increase(market: Market) -> float:
     """Return at least as much as any one seller can raise the least objective by another report."""
     best, most = market.best(), 0.0
     entries, levels = np.array([best.entry]), [np.array([level]) for level in best.levels]
-    for k, (stratum, table) in enumerate(zip(market.strata, tables, strict=True)):
-        move = (0.0, float(table.values[-1]) - stratum.lowest)
+    for k, stratum in enumerate(market.strata):
+        move = (0.0, float(stratum.table.values[-1]) - stratum.lowest)
         more = market.settle(entries, levels, (k, move))[1] - best.inner
         more = np.maximum(more, 0.0) * (1.0 + _MARGIN) + 1e-12 * best.inner
         rise = market.objective.increase(entries, np.array([best.inner]), more, market.most)
@@ -159,14 +158,15 @@ def largest_increase(market: Market, tables: Sequence[VirtualCost]) -> float:
 
 
 class Payer:
-    """Pays sellers of stratum ``k`` of a solved market, by the stratum's table of virtual costs.
+    """Pays sellers of stratum ``k`` of a solved market.
 
     ``near`` are the entries that one seller's move can make best, the best one first.
     """
 
-    def __init__(self, market: Market, k: int, table: VirtualCost, near: Sequence[Entry]) -> None:
-        self.market, self.table, self.near = market, table, near
+    def __init__(self, market: Market, k: int, near: Sequence[Entry]) -> None:
+        self.market, self.near = market, near
         self.stratum = stratum = market.strata[k]
+        self.table = table = stratum.table
         self.entries = np.array([entry.entry for entry in near])
         self.inner = np.array([entry.inner for entry in near])
         self.gaps = np.array([entry.value - near[0].value for entry in near])

@@ -107,7 +107,11 @@ class EpsilonCost:
 
         epsilons = _epsilon_knots(checks.positive("max_epsilon", max_epsilon), shape, tolerance)
         shares = np.concatenate(([0.0], gaussian_mus(epsilons[1:], delta)))
-        shares, epsilons = _cut(shares, _convex(shares, epsilons), max_epsilon)
+        epsilons = _convex(shares, epsilons)
+        # Raised knots must not promise more: the table ends where epsilon is the largest.
+        end = float(np.interp(max_epsilon, epsilons, shares))
+        inside = (epsilons < max_epsilon) & (shares < end)
+        shares, epsilons = np.append(shares[inside], end), np.append(epsilons[inside], max_epsilon)
         return cls(shares, epsilons, _convex(shares, epsilons ** _POWERS[shape]), shape)
 
     @property
@@ -188,13 +192,6 @@ def _epsilon_knots(most: float, shape: Shape, tolerance: float) -> FloatArray:
         knots.append(knots[-1] + min((_GROWTH - 1.0) * knots[-1], furthest))
     knots[-1] = most
     return np.array(knots)
-
-
-def _cut(shares: FloatArray, epsilons: FloatArray, most: float) -> tuple[FloatArray, FloatArray]:
-    """End the table where epsilon is ``most``: raised knots must not promise more."""
-    end = float(np.interp(most, epsilons, shares))
-    inside = (epsilons < most) & (shares < end)
-    return np.append(shares[inside], end), np.append(epsilons[inside], most)
 
 
 def _convex(shares: FloatArray, table: FloatArray) -> FloatArray:

@@ -22,21 +22,18 @@ from dpmarket import checks
 from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.costs.distribution import CostDistribution
 from dpmarket.costs.virtual_cost import VirtualCost
-from dpmarket.errors import InvalidInput
 from dpmarket.mechanisms.envelope_payments import Payer, largest_increase
 from dpmarket.mechanisms.epsilon_cost import EpsilonCost
 from dpmarket.mechanisms.groups import (
     Coverage,
     Group,
     check_coverage,
-    check_groups,
     check_membership,
-    quotas,
-    weight_caps,
+    groups_of,
 )
 from dpmarket.mechanisms.objective import AnyObjective
 from dpmarket.mechanisms.outcome import Outcome, decided, with_report
-from dpmarket.mechanisms.water_filling import Market, Stratum, check_terms
+from dpmarket.mechanisms.water_filling import Entry, Market, check_terms
 
 _BLOCK = 1 << 14  # sellers paid at a time: they stay in the processor's cache
 
@@ -88,12 +85,13 @@ class OfflineMechanism:
         """Decide and pay for all sellers; ``membership`` is each one's group as a position in ``groups``."""
         costs = checks.non_negative_vector("reported_costs", reported_costs)
         members = check_membership(membership, costs.size, len(self.groups))
-        epsilons, payments, weights = np.zeros(costs.size), np.zeros(costs.size), np.zeros(costs.size)
-        solved = self._solve(costs, members)
-        if solved is None:
+        epsilons, payments, weights = np.zeros((3, costs.size))
+        reports = self._reports(costs, members)
+        if not any(own.size for _, own, _ in reports):
             return decided(epsilons, payments, weights, 0.0, self.objective)
-        market, payers = solved
-        for g, payer in payers.items():
+        market, near = self._solve(reports)
+        for k, g in enumerate(market.present):
+            payer = Payer(market, k, near)
             of = self._sellers(costs, members, g, payer.highest_cost)
             curve = payer.curve(of.size)
             for start in range(0, of.size, _BLOCK):
@@ -111,9 +109,8 @@ class OfflineMechanism:
         g = int(members[i])
         if costs[i] > self.groups[g].virtual_cost.reserve_price:
             return 0.0, 0.0
-        solved = self._solve(costs, members, only=g)
-        assert solved is not None
-        payer = solved[1][g]
+        market, near = self._solve(self._reports(costs, members))
+        payer = Payer(market, market.present.index(g), near)
         weights, payments = payer.pay(costs[i : i + 1])
         return float(self.epsilon_cost.epsilon(weights * payer.total)[0]), float(payments[0])
 
@@ -132,41 +129,16 @@ class OfflineMechanism:
         low = costs <= highest
         return np.flatnonzero(low if len(self.groups) == 1 else low & (members == g))
 
-    def _solve(
-        self, costs: FloatArray, members: IntArray, only: int | None = None
-    ) -> tuple[Market, dict[int, Payer]] | None:
-        """Return the solved market with what pays each group (or ``only`` one); None if nobody may sell."""
-        reserves = [group.virtual_cost.reserve_price for group in self.groups]
-        reports = [costs[self._sellers(costs, members, g, price)] for g, price in enumerate(reserves)]
-        sizes = [float(each.size) for each in reports]
-        if sum(sizes) == 0.0:
-            return None
-        strata, present = [], []
-        shares = quotas(self.groups, sizes)
-        caps = weight_caps(shares, sizes, self.objective.weight_cap, self.coverage)
-        for g, (quota, cap) in enumerate(zip(shares, caps, strict=True)):
-            if quota > 0.0:
-                reports[g].sort()
-                strata.append(Stratum.of(np.asarray(self.groups[g].virtual_cost(reports[g])), quota, cap))
-                present.append(g)
-        market = Market(strata, self.objective, self.epsilon_cost, self.coverage)
-        tables = [self.groups[g].virtual_cost for g in present]
-        near = market.near(largest_increase(market, tables))
-        payers = {
-            g: Payer(market, k, table, near)
-            for k, (g, table) in enumerate(zip(present, tables, strict=True))
-            if only in {None, g}
-        }
-        return market, payers
+    def _reports(self, costs: FloatArray, members: IntArray) -> list[tuple[Group, FloatArray, None]]:
+        """Return each group's reports up to its reserve price, in rising order."""
+        found = []
+        for g, group in enumerate(self.groups):
+            own = costs[self._sellers(costs, members, g, group.virtual_cost.reserve_price)]
+            own.sort()
+            found.append((group, own, None))
+        return found
 
-
-def groups_of(
-    costs: CostDistribution | VirtualCost | None, groups: Sequence[Group] | None
-) -> tuple[Group, ...]:
-    """Return the groups of a market: those given, or one for everybody."""
-    if (costs is None) == (groups is None):
-        raise InvalidInput("expected either costs for all sellers or groups with their own.")
-    if groups is not None:
-        return check_groups(groups)
-    table = costs if isinstance(costs, VirtualCost) else VirtualCost.of(costs)  # type: ignore[arg-type]
-    return (Group("all", 1.0, table),)
+    def _solve(self, reports: Sequence[tuple[Group, FloatArray, None]]) -> tuple[Market, list[Entry]]:
+        """Return the solved market, and the entries that one seller's report can make best."""
+        market = Market(reports, self.objective, self.epsilon_cost, self.coverage)
+        return market, market.near(largest_increase(market))

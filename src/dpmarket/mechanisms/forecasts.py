@@ -1,10 +1,9 @@
 """Forecasts: what a plan will probably buy, by simulated campaigns on public rows of the same kind.
 
-A campaign is simulated in four steps: people are drawn from two thirds of the rows, each with a cost from
-the announced distribution; a plan's prices quote them; what is bought is released with real noise; the result
-is scored on the other third. Costs are drawn independently of the records: if they go together, the true
-campaign buys other records than these. The rows must be public, or a pilot's whose people agreed: private
-records are never an argument here.
+People are drawn from two thirds of the rows, each with a cost from the announced distribution; a plan's
+prices quote them; what is bought is released with real noise, and scored on the other third. Costs are drawn
+independently of the records: if they go together, the true campaign buys other records than these. The rows
+must be public, or a pilot's whose people agreed: private records are never an argument here.
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ import numpy as np
 from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.display import html_table, short_repr
 from dpmarket.errors import Infeasible, InvalidInput
-from dpmarket.mechanisms.price_schedule import PriceSchedule
 
 if TYPE_CHECKING:
     import polars as pl
@@ -132,15 +130,15 @@ class Forecast:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data."""
-        return {
-            "measure": self.measure,
-            "guessing": self.guessing,
-            "without_privacy": self.without_privacy,
-            "predictions": [asdict(one) for one in self.predictions],
-        }
+        return asdict(self)
 
-    def summary(self) -> list[tuple[str, str]]:
-        """Return the rows of a table: what was asked for, and the score of each rule."""
+    def __repr__(self) -> str:
+        return short_repr(self, self._rows()[:6])
+
+    def _repr_html_(self) -> str:
+        return html_table("Forecast", self._rows())
+
+    def _rows(self) -> list[tuple[str, str]]:
         rows = [("measure", self.measure), ("guessing", f"{self.guessing:.3f}")]
         if self.without_privacy is not None:
             rows.append(("without privacy", f"{self.without_privacy:.3f}"))
@@ -148,12 +146,6 @@ class Forecast:
             (f"{one.budget:,.6g} for {one.sellers:,} sellers, {one.rule}", f"{one.score:.3f}")
             for one in self.predictions
         ]
-
-    def __repr__(self) -> str:
-        return short_repr(self, self.summary()[:6])
-
-    def _repr_html_(self) -> str:
-        return html_table("Forecast", self.summary())
 
     def plot(self) -> Figure:
         """Draw scores against budgets, a panel for each number of sellers."""
@@ -246,9 +238,7 @@ def forecast(
     X, y = np.asarray(X), np.asarray(y)
     refuse_few(len(y), campaigns)
     rng = np.random.default_rng() if rng is None else rng
-    is_number = np.issubdtype(y.dtype, np.floating) and np.unique(y).size > MOST_CLASSES
-
-    trials = _Arrays(estimator, X, y, is_number)
+    trials = _Arrays(estimator, X, y, is_number(y))
     found = [one for each in plans for one in simulate(each, distribution, trials, len(y), campaigns, rng)]
     ordinary = None
     if without_privacy is not None:
@@ -256,8 +246,8 @@ def forecast(
             without_privacy.fit(X[rows], y[rows]).score(X[test], y[test])
             for rows, test in splits(len(y), campaigns, rng)
         ]))  # fmt: skip
-    measure = "R squared" if is_number else "accuracy"
-    return Forecast(measure, tuple(found), guess(y, is_number=is_number), ordinary)
+    measure = "R squared" if trials.is_number else "accuracy"
+    return Forecast(measure, tuple(found), guess(y, is_number=trials.is_number), ordinary)
 
 
 @dataclass(frozen=True, eq=False)
@@ -278,6 +268,11 @@ class _Arrays:
 
     def gain(self, score: float, test: IntArray) -> float:
         return score - guess(self.y[test], is_number=self.is_number)
+
+
+def is_number(y: Any) -> bool:
+    """Say whether a column is a number to predict: fractions, more of them than labels can be."""
+    return bool(np.issubdtype(y.dtype, np.floating)) and np.unique(y).size > MOST_CLASSES
 
 
 def refuse_few(rows: int, campaigns: int) -> None:
@@ -306,22 +301,19 @@ def simulate(
             people = rng.choice(pool, plan.sellers)
         costs = np.asarray(distribution.sample(plan.sellers, rng))
         for rule, schedule in offers.items():
-            epsilons, payments = _quoted(schedule, costs)
+            epsilons, payments = schedule.quote(costs)
             sold = epsilons > 0.0
             score = trials.score(people[sold], epsilons[sold], test, campaign)
             found[rule].append((score, trials.gain(score, test), float(payments.sum())))
-    return [_prediction(plan, rule, np.array(values)) for rule, values in found.items()]
-
-
-def _quoted(schedule: PriceSchedule, costs: FloatArray) -> tuple[FloatArray, FloatArray]:
-    epsilons, payments = schedule.quote(costs)
-    return np.asarray(epsilons), np.asarray(payments)
-
-
-def _prediction(plan: Plan, rule: str, values: FloatArray) -> Prediction:
-    score, gain, spent = values.mean(axis=0).tolist()
-    score_error, gain_error, _ = (values.std(axis=0, ddof=1) / math.sqrt(len(values))).tolist()
-    return Prediction(plan.budget, plan.sellers, rule, score, score_error, gain, gain_error, spent)
+    predictions = []
+    for rule, campaign_values in found.items():
+        values = np.array(campaign_values)
+        score, gain, spent = values.mean(axis=0).tolist()
+        score_error, gain_error, _ = (values.std(axis=0, ddof=1) / math.sqrt(campaigns)).tolist()
+        predictions.append(
+            Prediction(plan.budget, plan.sellers, rule, score, score_error, gain, gain_error, spent)
+        )
+    return predictions
 
 
 def splits(rows: int, campaigns: int, rng: np.random.Generator) -> Iterator[tuple[IntArray, IntArray]]:
@@ -336,35 +328,3 @@ def guess(truth: Any, *, is_number: bool) -> float:
     if is_number:
         return 0.0
     return float(np.unique(truth, return_counts=True)[1].max() / len(truth))
-
-
-def forecast_plans(
-    plans: Sequence[Plan],
-    distribution: CostDistribution,
-    public: Any,
-    outcome: str,
-    *,
-    campaigns: int = CAMPAIGNS,
-    rng: np.random.Generator | None = None,
-) -> Forecast:
-    """Simulate campaigns of plans on a public data frame: see :meth:`dpmarket.mechanisms.Plan.forecast`."""
-    from sklearn import linear_model  # type: ignore[import-untyped]
-
-    from dpmarket.learning import PrivateLinearRegression, PrivateLogisticRegression, PublicEncoder
-
-    columns = list(getattr(public, "columns", ()))
-    if outcome not in columns or len(columns) < 2:
-        raise InvalidInput(f"expected a data frame with a column {outcome!r} and others.")
-    encoder = PublicEncoder.from_public(public[[name for name in columns if name != outcome]])
-    rows, y = encoder.fit_transform(public), np.asarray(public[outcome])
-    y = y if y.dtype.kind in "fiub" else y.astype(str)
-    settings: Any = {"noise_norm": encoder.noise_norm()}
-    if np.issubdtype(y.dtype, np.floating) and np.unique(y).size > MOST_CLASSES:
-        model: Any = PrivateLinearRegression(center=float(y.mean()), scale=float(y.std()), **settings)
-        ordinary = linear_model.LinearRegression()
-    else:
-        model = PrivateLogisticRegression(classes=np.unique(y).tolist(), **settings)
-        ordinary = linear_model.LogisticRegression(C=100.0, max_iter=1_000)
-    return forecast(
-        plans, distribution, model, rows.toarray(), y, without_privacy=ordinary, campaigns=campaigns, rng=rng
-    )

@@ -29,6 +29,7 @@ import numpy.typing as npt
 
 from dpmarket import checks
 from dpmarket.arrays import FloatArray, IntArray
+from dpmarket.costs.distribution import CostDistribution
 from dpmarket.costs.virtual_cost import VirtualCost
 from dpmarket.errors import InvalidInput
 
@@ -75,8 +76,15 @@ class Group:
         return {"name": self.name, "share": self.share, "virtual_cost": self.virtual_cost.to_dict()}
 
 
-def check_groups(groups: Sequence[Group]) -> tuple[Group, ...]:
-    """Return the groups if their names differ and their shares add up to 1; refuse them otherwise."""
+def groups_of(
+    costs: CostDistribution | VirtualCost | None, groups: Sequence[Group] | None
+) -> tuple[Group, ...]:
+    """Return the groups of a market: those given, if their shares add up to 1, or one for everybody."""
+    if (costs is None) == (groups is None):
+        raise InvalidInput("expected either costs for all sellers or groups with their own.")
+    if groups is None:
+        table = costs if isinstance(costs, VirtualCost) else VirtualCost.of(costs)  # type: ignore[arg-type]
+        return (Group("all", 1.0, table),)
     found = tuple(groups)
     if not found or not all(isinstance(group, Group) for group in found):
         raise InvalidInput("expected at least one group, each a Group.")
@@ -90,7 +98,7 @@ def check_groups(groups: Sequence[Group]) -> tuple[Group, ...]:
 
 def check_coverage(coverage: object) -> float:
     """Return D, infinite for hard quotas; refuse what is neither ``"hard"`` nor a number of at least 0."""
-    return math.inf if coverage == "hard" else checks.non_negative("coverage", coverage)
+    return math.inf if coverage in ("hard", math.inf) else checks.non_negative("coverage", coverage)
 
 
 def check_membership(membership: object, sellers: int, groups: int) -> IntArray:

@@ -284,9 +284,7 @@ class JointMarket:
         m = self.mechanism
         costs = self._costs(reported_costs)
         chosen = _Choice(self, np.asarray(m.costs(costs)))
-        best, total = chosen.best, chosen.total
-        weights = chosen.spread(best.weights)
-        epsilons = weights * total
+        best, total, epsilons = chosen.best, chosen.total, chosen.epsilons
         payments = np.zeros(costs.size)
         for i in np.flatnonzero(epsilons > 0.0):
             payments[i] = self._payment(chosen, int(i), float(costs[i]))
@@ -294,8 +292,8 @@ class JointMarket:
         training = Inner(chosen.rows, np.zeros(chosen.psi.size), pull, m.l2, 0.0, 1.0)
         trained = solve_newton(training, best.coefficients, best.weights)
         return JointOutcome(
-            read_only(epsilons), read_only(payments), read_only(weights), total, trained.coefficients,
-            chosen.value, self.convexity, max(len(chosen.starts), 1),
+            read_only(epsilons), read_only(payments), read_only(epsilons / total), total,
+            trained.coefficients, chosen.value, self.convexity, max(len(chosen.starts), 1),
         )  # fmt: skip
 
     def respond(self, reported_costs: object, i: int, report: float) -> tuple[float, float]:
@@ -305,7 +303,7 @@ class JointMarket:
         if math.isinf(psi[i]):
             return 0.0, 0.0
         chosen = _Choice(self, psi)
-        epsilon = chosen.epsilon(i)
+        epsilon = float(chosen.epsilons[i])
         return epsilon, self._payment(chosen, i, float(costs[i])) if epsilon > 0.0 else 0.0
 
     def _costs(self, reported_costs: object) -> FloatArray:
@@ -317,7 +315,7 @@ class JointMarket:
         """Return ``c eps`` plus the rents: increases of the minimum over the pieces of the table."""
         table, gamma = self.mechanism.costs, self.mechanism.gamma
         at = max(cost, float(table.knots[0]))
-        epsilon, value = chosen.epsilon(i), chosen.value
+        epsilon, value = float(chosen.epsilons[i]), chosen.value
         payment = at * epsilon
         psi, before = chosen.all_psi.copy(), chosen
         for k in range(int(np.searchsorted(table.knots, at, side="right")), table.knots.size):
@@ -328,7 +326,7 @@ class JointMarket:
             else:
                 psi[i] = table.values[k]
                 before = _Choice(self, psi, before)
-                left, risen = min(before.epsilon(i), epsilon), before.value
+                left, risen = min(float(before.epsilons[i]), epsilon), before.value
                 rent = (risen - value) / (gamma * slope)
                 payment += min(max(rent, left * width), epsilon * width)
                 epsilon, value = left, risen
@@ -368,6 +366,8 @@ class _Choice:
         index = min(self.tried, key=self.value_at)
         self.best: Solution = self.tried[index]
         self.total, self.value = float(self.entries[index]), self.value_at(index)
+        self.epsilons = np.zeros(all_psi.size)
+        self.epsilons[self.positions] = self.best.weights * self.total
         if near is None and self.starts:
             again = [self._solve(index, start) for start in (self.best.coefficients, *self.starts)]
             self.starts = _distinct(again)
@@ -375,30 +375,21 @@ class _Choice:
     def value_at(self, k: int) -> float:
         return self.tried[k].value + self.market.mechanism.sigma / float(self.entries[k])
 
-    def spread(self, values: FloatArray) -> FloatArray:
-        found = np.zeros(self.all_psi.size)
-        found[self.positions] = values
-        return found
-
-    def epsilon(self, i: int) -> float:
-        at = int(np.searchsorted(self.positions, i))
-        return float(self.best.weights[at]) * self.total
-
     def _menu(self) -> tuple[FloatArray, int, int]:
-        """Return the public entries, and which of them can be best.
+        """Return the public entries, and the ends of those that can be best.
 
         A stationary total satisfies ``eta^2 = sigma/(gamma <a, psi>)``.
         """
-        m, sellers = self.market.mechanism, self.psi.size
-        least, most = float(self.psi.min()), float(self.psi.max())
-        bound = math.inf if m.max_mean_epsilon is None else sellers * m.max_mean_epsilon
-        high = min(math.sqrt(m.sigma / (m.gamma * least)) if least > 0.0 else math.inf, bound)
-        if math.isinf(high):
+        m = self.market.mechanism
+        bound = math.inf if m.max_mean_epsilon is None else self.psi.size * m.max_mean_epsilon
+        with np.errstate(divide="ignore"):
+            stationary = np.sqrt(m.sigma / (m.gamma * np.array([self.psi.max(), self.psi.min()])))
+        ends = np.minimum(stationary, bound)
+        if math.isinf(ends[1]):
             raise Infeasible("expected a best total, but sellers cost nothing: set max_mean_epsilon.")
-        low = min(math.sqrt(m.sigma / (m.gamma * most)), high)
         entries = MENU if bound > MENU[-1] else np.append(MENU[bound > MENU], bound)
-        first = max(int(np.searchsorted(entries, low)) - 1, 0)
-        return entries, first, min(int(np.searchsorted(entries, high)) + 1, entries.size - 1)
+        first, last = np.searchsorted(entries, ends).tolist()
+        return entries, max(first - 1, 0), min(last + 1, entries.size - 1)
 
     def _solve(self, k: int, start: FloatArray) -> Solution:
         m, total = self.market.mechanism, float(self.entries[k])

@@ -1,12 +1,8 @@
 r"""What a buyer minimises: expected error plus money, over a public menu of totals.
 
 A purchase gives seller i the weight :math:`a_i` (they sum to 1) and the share :math:`q_i = a_i \eta` of the
-total :math:`\eta`. An objective prices it. Two forms exist:
-
-- :class:`Objective`, the expected squared error of what is released plus weighted money,
-  :math:`A |a|^2 + B/\eta^2 + \gamma \langle \psi, H(a \eta) \rangle`;
-- :class:`PaperObjective`, the paper's bound on the excess risk,
-  :math:`\mu |a| + \sigma/\eta + \gamma \eta \langle a, \psi \rangle`.
+total :math:`\eta`. An objective prices it: :class:`Objective`, the expected squared error of what is released
+plus weighted money, or :class:`PaperObjective`, the paper's bound on the excess risk.
 
 **Contract.** For each entry of a public geometric *menu* the
 solver (:mod:`~dpmarket.mechanisms.water_filling`) minimises one convex function of the weights alone,

@@ -7,10 +7,9 @@ probability.
 
 The typical market, quantile bins with counts, stands for any number of sellers. With fewer than
 :data:`SMALL_MARKET` one seller's report moves everybody's prices, so the exact mechanism is run on simulated
-markets instead. Simpler rules that cost the same are judged on the same markets, so every plan says what
-personal prices buy. With groups it also has the same figures without quotas and with a posted price for each:
-quotas cost sampling error and noise, and gain the squared bias of an unrepresentative purchase, D times the
-squared gaps of the groups' shares (D: :func:`~dpmarket.statistics.group_difference` of a public pilot).
+markets. Simpler rules that cost the same are judged on the same markets. With groups a plan also has the
+figures without quotas and with a posted price for each: quotas cost sampling error and noise, and gain the
+squared bias of an unrepresentative purchase, D times the squared gaps of the groups' shares.
 """
 
 from __future__ import annotations
@@ -26,14 +25,13 @@ import numpy as np
 from dpmarket import checks
 from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.costs.distribution import CostDistribution
-from dpmarket.costs.virtual_cost import VirtualCost
 from dpmarket.display import html_table, short_repr
 from dpmarket.errors import Infeasible, InvalidInput
 from dpmarket.mechanisms.cross_pricing import SPENT, weight_for_budget
 from dpmarket.mechanisms.epsilon_cost import EpsilonCost
 from dpmarket.mechanisms.exact import OfflineMechanism
-from dpmarket.mechanisms.forecasts import BUDGETS, CAMPAIGNS, Forecast, forecast_plans
-from dpmarket.mechanisms.groups import Coverage, Group, check_coverage, check_groups, weight_caps
+from dpmarket.mechanisms.forecasts import BUDGETS, CAMPAIGNS, Forecast, forecast, is_number
+from dpmarket.mechanisms.groups import Coverage, Group, check_coverage, groups_of, weight_caps
 from dpmarket.mechanisms.objective import AnyObjective
 from dpmarket.mechanisms.price_schedule import CostBins, PriceSchedule, posted_price, price_market, quote_each
 from dpmarket.mechanisms.water_filling import check_terms
@@ -54,11 +52,10 @@ _CLOSE = 5e-3  # relative: how closely simulated payments meet a budget, whose o
 
 @dataclass(frozen=True)
 class Prospect:
-    """What to expect of a rule for buying: money with rounding, error in two parts, and what sellers sell.
+    """What to expect of a rule for buying: money with rounding, error in parts, and what sellers sell.
 
-    ``share_bought`` counts sellers who sell something, ``mean_epsilon`` is over all sellers. ``group_shares``
-    are the groups' sums of weights, ``coverage_error`` what their gaps add to the error, if it is known how
-    much groups differ, and ``schedules`` the rule's prices, one per group; from 100 sellers on.
+    ``mean_epsilon`` is over all sellers. ``group_shares`` are the groups' sums of weights, ``coverage_error``
+    what their gaps add to the error, ``schedules`` the rule's prices, one per group; from 100 sellers on.
     """
 
     name: str
@@ -131,48 +128,42 @@ class Plan:
         return self.objective.payment_weight
 
     def forecast(
-        self,
-        public: Any,
-        outcome: str,
-        *,
-        budgets: Sequence[float] | None = None,
-        campaigns: int = CAMPAIGNS,
-        rng: np.random.Generator | None = None,
-    ) -> Forecast:
+        self, public: Any, outcome: str, *, budgets: Sequence[float] | None = None,
+        campaigns: int = CAMPAIGNS, rng: np.random.Generator | None = None,
+    ) -> Forecast:  # fmt: skip
         """Simulate campaigns on a public table; return the accuracy, or the R squared, that money will buy.
 
-        Parameters
-        ----------
-        public
-            A data frame of public records of the same kind as the sellers', or of a pilot whose people
-            agreed: never private records. Features are encoded as by
-            :meth:`~dpmarket.learning.PublicEncoder.from_public`.
-        outcome
-            The column that is predicted: labels, or fractions with more than 20 values.
-        budgets
-            None: a quarter of the plan's to four times as much.
-        campaigns
-            How many are simulated for each budget.
-        rng
-            Draws people and costs.
-
-        Examples
-        --------
-        >>> import polars as pl
-        >>> import dpmarket as dpm
-        >>> data = dpm.datasets.breast_cancer()
-        >>> public = pl.DataFrame(data.features).with_columns(label=pl.Series(data.labels))
-        >>> found = dpm.plan(dpm.Uniform(1, 5), dpm.Objective.for_model(31), sellers=400, budget=500.0)
-        >>> shown = found.forecast(public, "label", budgets=[500.0], campaigns=2)
-        >>> [one.rule for one in shown.predictions], shown.measure
-        (['personal prices', 'posted price', 'one epsilon for all'], 'accuracy')
+        ``public`` is a data frame of public records of the same kind as the sellers', or of a pilot whose
+        people agreed, never of private records; :meth:`~dpmarket.learning.PublicEncoder.from_public` encodes
+        its features. ``outcome`` is the column that is predicted: labels, or fractions with more than 20
+        values. Without ``budgets`` they are a quarter of the plan's to four times as much.
         """
+        from sklearn import linear_model  # type: ignore[import-untyped]
+
+        from dpmarket.learning import PrivateLinearRegression, PrivateLogisticRegression, PublicEncoder
+
         if self.costs is None:
             raise InvalidInput("expected a plan without groups: a table does not say who is in which.")
+        columns = list(getattr(public, "columns", ()))
+        if outcome not in columns or len(columns) < 2:
+            raise InvalidInput(f"expected a data frame with a column {outcome!r} and others.")
+        encoder = PublicEncoder.from_public(public[[name for name in columns if name != outcome]])
+        X, y = encoder.fit_transform(public).toarray(), np.asarray(public[outcome])
+        y = y if y.dtype.kind in "fiub" else y.astype(str)
+        norm = encoder.noise_norm()
+        if is_number(y):
+            center, scale = float(y.mean()), float(y.std())
+            model: Any = PrivateLinearRegression(center=center, scale=scale, noise_norm=norm)
+            ordinary = linear_model.LinearRegression()
+        else:
+            model = PrivateLogisticRegression(classes=np.unique(y).tolist(), noise_norm=norm)
+            ordinary = linear_model.LogisticRegression(C=100.0, max_iter=1_000)
         budgets = [self.budget * factor for factor in BUDGETS] if budgets is None else budgets
         tables: Any = {"epsilon_cost": self.epsilon_cost, "probability": self.probability}
         plans = [plan(self.costs, self.objective, self.sellers, budget, **tables) for budget in budgets]
-        return forecast_plans(plans, self.costs, public, outcome, campaigns=campaigns, rng=rng)
+        return forecast(
+            plans, self.costs, model, X, y, without_privacy=ordinary, campaigns=campaigns, rng=rng
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return all figures as plain data."""
@@ -235,8 +226,8 @@ def plan(
     budget
         Money, above 0.
     probability
-        With which payments shall stay below the budget, above 0 and below 1; None: they meet it on average.
-        From 100 sellers on it is that of sellers who are quoted by the typical market's schedule.
+        With which payments (from 100 sellers on: by the typical market's schedule) shall stay below the
+        budget; None: they meet it on average.
     minor_unit
         Payments are rounded up to it.
     epsilon_cost
@@ -246,10 +237,10 @@ def plan(
     coverage
         How binding quotas are: ``"hard"``, or the weight D of soft ones.
     group_difference
-        How much groups differ (:func:`~dpmarket.statistics.group_difference`), to say what quotas
-        gain; None: the coverage, if quotas are soft, else only what they cost is said.
+        How much groups differ (:func:`~dpmarket.statistics.group_difference` of a public pilot), to say what
+        quotas gain; None: the coverage of soft quotas, nothing for hard ones.
     fewer_features
-        The objective with half of the features, to say what that would do; None: it is not said.
+        The objective with half of the features, to say what that would do.
     rng
         For simulated markets; None: the same ones each time.
 
@@ -271,10 +262,9 @@ def plan(
     if probability is not None:
         probability = checks.strictly_between("probability", probability, 0.0, 1.0)
     people, strictness = _people(costs, sellers, groups), check_coverage(coverage)
+    judged = strictness if math.isfinite(strictness) else 0.0
     if group_difference is not None:
         judged = checks.non_negative("group_difference", group_difference)
-    else:
-        judged = strictness if math.isfinite(strictness) else 0.0
     typical = Markets.typical(people, tables, unit, judged)
     markets, count = typical, sum(size for _, _, size in people)
     base = typical.for_budget(objective, budget, None if count < SMALL_MARKET else probability, strictness)
@@ -285,14 +275,13 @@ def plan(
         base = markets.for_budget(base, budget, probability, strictness)
     prospect = markets.optimum("optimal prices", base, strictness)
     money = prospect.expected_payment
-    alternatives = _alternatives(markets, base, money)
     priced = price_market(typical.bins, base, tables, strictness)
-    found = Plan(
-        base, priced.schedules, prospect, alternatives, changes, count, budget, probability,
-        costs=people[0][1], epsilon_cost=tables,
-    )  # fmt: skip
+    alternatives = _alternatives(markets, base, money)
     if len(people) == 1:
-        return found
+        return Plan(
+            base, priced.schedules, prospect, alternatives, changes, count, budget, probability,
+            costs=people[0][1], epsilon_cost=tables,
+        )  # fmt: skip
     others = {"without quotas": 0.0}
     if math.isfinite(strictness):
         others["hard quotas"] = math.inf
@@ -302,10 +291,10 @@ def plan(
         markets.optimum(name, markets.for_budget(base, money, None, other), other)
         for name, other in others.items()
     ]
-    return replace(
-        found, alternatives=(*same_money, *alternatives), coverage=strictness, costs=None,
-        group_difference=judged if group_difference is not None or judged > 0.0 else None,
-        share_deviations=priced.share_deviations,
+    return Plan(
+        base, priced.schedules, prospect, (*same_money, *alternatives), changes, count, budget, probability,
+        strictness, judged if group_difference is not None or judged > 0.0 else None, priced.share_deviations,
+        epsilon_cost=tables,
     )  # fmt: skip
 
 
@@ -367,13 +356,13 @@ def _people(costs: object, sellers: object, groups: Sequence[Group] | None) -> _
     if groups is None:
         if not isinstance(costs, CostDistribution):
             raise InvalidInput(f"expected a cost distribution, got {type(costs).__name__}.")
-        size = checks.whole("sellers", sellers, minimum=2)
-        return [(Group("all", 1.0, VirtualCost.of(costs)), costs, size)]
-    found = check_groups(groups)
-    if not isinstance(costs, Sequence) or not isinstance(sellers, Sequence):
+        found, costs, sellers = groups_of(costs, None), [costs], [sellers]
+    elif not isinstance(costs, Sequence) or not isinstance(sellers, Sequence):
         raise InvalidInput("expected a distribution and a number of sellers for each group.")
-    checks.same_length("costs", costs, "groups", found)
-    checks.same_length("sellers", sellers, "groups", found)
+    else:
+        found = groups_of(None, groups)
+        checks.same_length("costs", costs, "groups", found)
+        checks.same_length("sellers", sellers, "groups", found)
     sizes = [checks.whole("sellers", size, minimum=2) for size in sellers]
     return list(zip(found, costs, sizes, strict=True))
 
@@ -422,33 +411,27 @@ class Markets:
         schedules: tuple[PriceSchedule, ...] = (),
     ) -> Prospect:  # fmt: skip
         """Return what a rule brings on average, from each market's sales."""
-        rows, count = [], len(self.groups)
+        rows, wanted = [], np.array([group.share for group in self.groups])
         for epsilons, _, money in sales:
             shares = self.tables.share(epsilons)
             total = float(self.counts @ shares)
             weights = shares / max(total, 1e-300)
-            sums = np.bincount(self.membership, self.counts * weights, count).astype(np.float64)
-            errors = self._errors(objective, float(self.counts @ weights**2), total, sums)
+            squared_norm = float(self.counts @ weights**2)
+            sums = np.bincount(self.membership, self.counts * weights, wanted.size).astype(np.float64)
+            sampling, noise = objective.errors(squared_norm, total)
+            gaps = objective.relative_coverage(self.difference) * float((sums - wanted) @ (sums - wanted))
+            biased = objective.errors(squared_norm + gaps, total)[0] - sampling if total > 0.0 else 0.0
             bought = self.counts[epsilons > 0.0].sum()
-            rows.append([self.counts @ money, *errors, bought, self.counts @ epsilons, *sums])
-        paid, sampling, noise, gaps, bought, epsilon, *sums = np.mean(rows, axis=0).tolist()
+            rows.append([self.counts @ money, sampling, noise, biased, bought, self.counts @ epsilons, *sums])
+        paid, sampling, noise, biased, bought, epsilon, *sums = np.mean(rows, axis=0).tolist()
         largest = [max(float(column.max()) for column in columns) for columns in zip(*sales, strict=True)]
         if schedules:
             largest = [max(s.largest_epsilon for s in schedules), max(s.largest_payment for s in schedules)]
         sellers = float(self.counts.sum())
         return Prospect(
             name, paid, sampling, noise, bought / sellers, epsilon / sellers, largest[0], largest[1],
-            gaps, tuple(sums), schedules,
+            biased, tuple(sums), schedules,
         )  # fmt: skip
-
-    def _errors(
-        self, objective: AnyObjective, squared_norm: float, total: float, sums: FloatArray
-    ) -> tuple[float, float, float]:
-        """Return the expected error from sampling, noise, and groups' sums of weights that are off."""
-        sampling, noise = objective.errors(squared_norm, total)
-        gaps = sums - np.array([group.share for group in self.groups])
-        biased = squared_norm + objective.relative_coverage(self.difference) * float(gaps @ gaps)
-        return sampling, noise, objective.errors(biased, total)[0] - sampling if total > 0.0 else 0.0
 
     def quoted(self, name: str, objective: AnyObjective, schedules: Sequence[PriceSchedule]) -> Prospect:
         """Return what price schedules bring, one per group."""
@@ -458,9 +441,8 @@ class Markets:
 
     def decide(self, objective: AnyObjective, coverage: float) -> list[Sale]:
         """Return what the exact mechanism buys in drawn markets."""
-        given: Coverage = coverage if math.isfinite(coverage) else "hard"
         mechanism = OfflineMechanism(
-            None, objective, epsilon_cost=self.tables, groups=self.groups, coverage=given
+            None, objective, epsilon_cost=self.tables, groups=self.groups, coverage=coverage
         )
         outcomes = [mechanism.run(costs, self.membership) for costs in self.costs]
         return [(o.epsilons, o.payments, o.rounded_payments(self.unit)) for o in outcomes]

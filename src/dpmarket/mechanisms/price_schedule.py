@@ -27,9 +27,9 @@ from dpmarket.costs.distribution import CostDistribution
 from dpmarket.costs.virtual_cost import VirtualCost
 from dpmarket.errors import InvalidInput
 from dpmarket.mechanisms.epsilon_cost import EpsilonCost
-from dpmarket.mechanisms.groups import Group, quotas, weight_caps
+from dpmarket.mechanisms.groups import Group
 from dpmarket.mechanisms.objective import AnyObjective, PaperObjective
-from dpmarket.mechanisms.water_filling import Entry, Market, Stratum, check_terms
+from dpmarket.mechanisms.water_filling import Entry, Market, check_terms
 
 QUANTILES = 1000
 """Bins by which a distribution stands for any number of sellers."""
@@ -185,36 +185,29 @@ def price_market(
     groups: Sequence[CostBins], objective: AnyObjective, epsilon_cost: EpsilonCost, coverage: float = math.inf
 ) -> PricedMarket:
     """Solve a market of bins over all totals, and return its schedules; D is infinite for hard quotas."""
-    kept = [bins.costs <= bins.group.virtual_cost.reserve_price for bins in groups]
-    sizes = [float(bins.counts[low].sum()) for bins, low in zip(groups, kept, strict=True)]
-    shares = quotas([bins.group for bins in groups], sizes)
-    present = [g for g, share in enumerate(shares) if share > 0.0]
-    nothing = [_no_schedule(bins.group.virtual_cost) for bins in groups]
+    schedules = [_no_schedule(bins.group.virtual_cost) for bins in groups]
     sums, variances = np.zeros(len(groups)), np.zeros(len(groups))
-    if not present:
-        return PricedMarket(tuple(nothing), 0.0, 0.0, 0.0, tuple(sums))
-    caps = weight_caps(shares, sizes, objective.weight_cap, coverage)
-    strata = []
-    for g in present:
-        psi = np.asarray(groups[g].group.virtual_cost(groups[g].costs[kept[g]]))
-        strata.append(Stratum.of(psi, shares[g], caps[g], groups[g].counts[kept[g]]))
-    market = Market(strata, objective, epsilon_cost, coverage)
-    entry = market.refined()
     payment = squared_payments = bought = 0.0
-    for k, g in enumerate(present):
-        nothing[g] = schedule = _schedule(market, k, entry, groups[g].group.virtual_cost)
-        counts = groups[g].counts[kept[g]]
-        weights = _weights(market, k, entry, strata[k].excess)
+    kept = [bins.costs <= bins.group.virtual_cost.reserve_price for bins in groups]
+    parts = [(bins.group, bins.costs[low], bins.counts[low]) for bins, low in zip(groups, kept, strict=True)]
+    if not any(costs.size for _, costs, _ in parts):
+        return PricedMarket(tuple(schedules), payment, squared_payments, bought, tuple(sums))
+    market = Market(parts, objective, epsilon_cost, coverage)
+    entry = market.refined()
+    for k, g in enumerate(market.present):
+        schedules[g] = _schedule(market, k, entry)
+        _, costs, counts = parts[g]
+        weights = _weights(market, k, entry, market.strata[k].excess)
         sums[g] = float(counts @ weights)
         variances[g] = float(counts @ weights**2) - sums[g] ** 2 / float(groups[g].counts.sum())
-        paid = schedule.quote(groups[g].costs[kept[g]])[1]
+        paid = schedules[g].quote(costs)[1]
         payment += float(counts @ paid)
         squared_payments += float(counts @ paid**2)
         bought += float(counts[weights > 0.0].sum())
     # A share is a group's sum over that of all: to first order its deviation weighs each group's.
     gradient = np.eye(len(groups)) - sums[:, None]
     deviations = np.sqrt(gradient**2 @ np.maximum(variances, 0.0))
-    return PricedMarket(tuple(nothing), payment, squared_payments, bought, tuple(deviations.tolist()))
+    return PricedMarket(tuple(schedules), payment, squared_payments, bought, tuple(deviations.tolist()))
 
 
 def _weights(market: Market, k: int, entry: Entry, excess: FloatArray) -> FloatArray:
@@ -222,9 +215,9 @@ def _weights(market: Market, k: int, entry: Entry, excess: FloatArray) -> FloatA
     return ramps.hold(np.zeros(1, dtype=np.int64), excess, np.array([entry.levels[k]])).weights
 
 
-def _schedule(market: Market, k: int, entry: Entry, table: VirtualCost) -> PriceSchedule:
+def _schedule(market: Market, k: int, entry: Entry) -> PriceSchedule:
     """Return what an optimum offers at each cost: linear between knots of the two tables."""
-    stratum, tables = market.strata[k], market.table
+    stratum, table = market.strata[k], market.strata[k].table
     ramps = market.ramps(stratum, np.array([entry.entry]))
     turns = np.concatenate((ramps.starts[0], ramps.ends[0]))
     psi = (entry.levels[k] - turns) / np.tile(ramps.steepness, 2) + stratum.lowest
@@ -247,7 +240,7 @@ def _schedule(market: Market, k: int, entry: Entry, table: VirtualCost) -> Price
     if cutoff < table.values[-1]:
         shares[-1] = 0.0
     shares = np.minimum.accumulate(shares)
-    return PriceSchedule(costs, tables.epsilon(shares), tables.cost(shares))
+    return PriceSchedule(costs, market.table.epsilon(shares), market.table.cost(shares))
 
 
 def _no_schedule(table: VirtualCost) -> PriceSchedule:

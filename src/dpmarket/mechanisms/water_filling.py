@@ -31,16 +31,17 @@ Intervals of the menu are halved, and cut off by the objective's lower bound of 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 
 import numpy as np
 
 from dpmarket.arrays import FloatArray, IntArray
+from dpmarket.costs.virtual_cost import VirtualCost
 from dpmarket.errors import Infeasible, InvalidInput
 from dpmarket.mechanisms.epsilon_cost import EpsilonCost
+from dpmarket.mechanisms.groups import Group, quotas, weight_caps
 from dpmarket.mechanisms.objective import MENU, AnyObjective, PaperObjective
 
 Move = tuple[float, float]
@@ -59,26 +60,28 @@ _ZOOM_END = 1e-8  # relative width at which a refinement ends: the objective is 
 class Stratum:
     """The virtual costs of one group in rising order, with their running sums."""
 
+    table: VirtualCost
+    quota: float  # sum of the group's weights
+    cap: float  # of one weight
     lowest: float
     excess: FloatArray  # above the lowest, rising, shape (n,)
     counts: FloatArray  # running sums of sellers, of the excess and of its square, shape (n + 1,)
     sums: FloatArray
     squares: FloatArray
-    quota: float  # sum of the group's weights
-    cap: float  # of one weight
 
     @classmethod
     def of(
-        cls, virtual_costs: FloatArray, quota: float, cap: float, counts: FloatArray | None = None
+        cls, table: VirtualCost, costs: FloatArray, quota: float, cap: float, counts: FloatArray | None = None
     ) -> Stratum:
-        """Make a stratum of rising virtual costs; with ``counts`` each stands for that many sellers."""
-        running = np.arange(virtual_costs.size + 1.0) if counts is None else _running_sums(counts)
+        """Make a stratum of rising costs; with ``counts`` each stands for that many sellers."""
+        virtual_costs = table(costs)
+        running = np.arange(costs.size + 1.0) if counts is None else _running_sums(counts)
         lowest = float(virtual_costs[0])
         excess = virtual_costs - lowest
         weighted = excess if counts is None else excess * counts
         sums = _running_sums(weighted)
         squares = _running_sums(weighted * excess)
-        return cls(lowest, excess, running, sums, squares, quota, cap)
+        return cls(table, quota, cap, lowest, excess, running, sums, squares)
 
     @property
     def size(self) -> float:
@@ -100,10 +103,10 @@ class Ramps:
     base: float  # e_1 times the lowest virtual cost
 
     @classmethod
-    def of(cls, stratum: Stratum, table: EpsilonCost, pull: FloatArray, totals: FloatArray | None) -> Ramps:
-        """Return the ramps at entries with these u and totals; None: the table knows no knots."""
+    def of(cls, stratum: Stratum, table: EpsilonCost, pull: FloatArray, totals: FloatArray) -> Ramps:
+        """Return the ramps at entries with these u and totals."""
         steepness = table.slopes
-        if totals is None:
+        if table.is_identity:
             knots = np.tile([0.0, stratum.cap], (pull.size, 1))
         else:
             knots = np.minimum(table.shares[None, :] / totals[:, None], stratum.cap)
@@ -295,34 +298,45 @@ class Entry:
     entry: float
     inner: float
     value: float
-    levels: tuple[float, ...]
+    levels: Sequence[float]
 
 
 class Market:
-    """The allocation problem: strata that have sellers, an objective, the table of a share's cost.
+    """The allocation problem: groups that have sellers, an objective, the table of a share's cost.
 
-    Quotas add up to 1; ``coverage`` is D, what a squared gap to a quota costs; infinite: there is none.
+    Each group comes with rising costs up to its reserve price, and how many sellers each of them stands for
+    (None: one); groups without a cost leave their shares to the others, those ``present``. ``coverage`` is D,
+    what a squared gap to a quota costs; infinite: there is none.
     """
 
     def __init__(
-        self, strata: Sequence[Stratum], objective: AnyObjective, table: EpsilonCost,
-        coverage: float = math.inf,
+        self, groups: Sequence[tuple[Group, FloatArray, FloatArray | None]], objective: AnyObjective,
+        table: EpsilonCost, coverage: float = math.inf,
     ) -> None:  # fmt: skip
         check_terms(objective, table)
-        self.elasticity = objective.relative_coverage(coverage if len(strata) > 1 else math.inf)
-        self.strata, self.objective, self.table = tuple(strata), objective, table
-        self.sellers = math.fsum(stratum.size for stratum in strata)
+        sizes = [float(costs.size if counts is None else counts.sum()) for _, costs, counts in groups]
+        shares = quotas([group for group, _, _ in groups], sizes)
+        caps = weight_caps(shares, sizes, objective.weight_cap, coverage)
+        self.present = [g for g, size in enumerate(sizes) if size]
+        if not self.present:
+            raise Infeasible("expected a report up to the reserve price.")
+        self.strata = tuple(
+            Stratum.of(groups[g][0].virtual_cost, groups[g][1], shares[g], caps[g], groups[g][2])
+            for g in self.present
+        )
+        self.objective, self.table = objective, table
+        self.elasticity = objective.relative_coverage(coverage if len(self.strata) > 1 else math.inf)
+        self.sellers = math.fsum(sizes)
         bound = objective.max_mean_epsilon
         self.most = math.inf if bound is None else self.sellers * bound
         capacity = table.max_share * self.sellers
         if not self.is_soft:
-            capacity = table.max_share * min(stratum.size / stratum.quota for stratum in strata)
+            capacity = table.max_share * min(stratum.size / stratum.quota for stratum in self.strata)
         last = objective.largest_entry(self.most, capacity)
         self.menu = np.append(MENU[last > MENU], last) if last < MENU[-1] else MENU
         if self.menu.size < 2:
             raise Infeasible("expected bounds on epsilon that leave room for a purchase.")
         self._found: dict[int, Entry] = {}
-        self._leaves: list[tuple[int, int]] = []
 
     @property
     def is_soft(self) -> bool:
@@ -357,8 +371,7 @@ class Market:
 
     def ramps(self, stratum: Stratum, entries: FloatArray) -> Ramps:
         """Return the ramps of a stratum at some entries."""
-        totals = None if self.table.is_identity else entries
-        return Ramps.of(stratum, self.table, self.objective.slope(entries), totals)
+        return Ramps.of(stratum, self.table, self.objective.slope(entries), entries)
 
     def total(self, entry: Entry) -> float:
         """Return the total that belongs to an entry."""
@@ -430,43 +443,31 @@ class Market:
     def _best_index(self) -> int:
         if not self._found:
             marks = [*range(0, self.menu.size - 1, _COARSE), self.menu.size - 1]
-            self._evaluate(marks, [None] * len(marks))
-            self._leaves = list(pairwise(marks))
+            self._found.update(zip(marks, self._solve(self.menu[marks]), strict=True))
             self._halve(0.0)
         return min(self._found, key=lambda index: (self._found[index].value, index))
 
     def _halve(self, more: float) -> None:
         """Split intervals of the menu until none can hold an entry within ``more`` of the best."""
         while True:
-            limit = min(entry.value for entry in self._found.values()) + more
-            # What cannot hold such an entry now may do so for a later, larger ``more``: it stays a leaf.
-            leaves = [leaf for leaf in self._leaves if leaf[1] - leaf[0] > 1]
-            low, high = ([self._found[leaf[end]] for leaf in leaves] for end in (0, 1))
-            inner = (np.array([e.inner for e in low]), np.array([e.inner for e in high]))
-            ends = (np.array([e.entry for e in low]), np.array([e.entry for e in high]))
-            bounds = self.objective.bound(*ends, inner)
-            split = {leaf for leaf, bound in zip(leaves, bounds, strict=True) if bound <= limit}
-            if not split:
+            marks = sorted(self._found)
+            found = [self._found[mark] for mark in marks]
+            entries, inner = np.array([(e.entry, e.inner) for e in found]).T
+            bounds = self.objective.bound(entries[:-1], entries[1:], (inner[:-1], inner[1:]))
+            wide, limit = np.diff(marks) > 1, min(e.value for e in found) + more
+            split = np.flatnonzero(wide & (bounds <= limit))
+            if not split.size:
                 return
-            middles = {leaf: sum(leaf) // 2 for leaf in split}
-            self._evaluate(list(middles.values()), [self._found[first] for first, _ in middles])
-            self._leaves = [leaf for leaf in self._leaves if leaf not in split]
-            for (first, last), middle in middles.items():
-                self._leaves += [(first, middle), (middle, last)]
+            middles = [(marks[k] + marks[k + 1]) // 2 for k in split]
+            solved = self._solve(self.menu[middles], [found[k] for k in split])
+            self._found.update(zip(middles, solved, strict=True))
 
-    def _evaluate(self, indices: Sequence[int], guesses: Sequence[Entry | None]) -> None:
-        self._found.update(zip(indices, self._solve(self.menu[list(indices)], guesses), strict=True))
-
-    def _solve(self, entries: FloatArray, guesses: Sequence[Entry | None]) -> list[Entry]:
-        known = [guess.levels for guess in guesses if guess is not None]
-        start = list(np.array(known).T) if len(known) == entries.size else None
+    def _solve(self, entries: FloatArray, guesses: Sequence[Entry] = ()) -> list[Entry]:
+        start = list(np.array([guess.levels for guess in guesses]).T) if guesses else None
         levels, inner = self.settle(entries, start)
         values = self.objective.value(entries, inner, self.most)
-        rows: Iterable[tuple[float, ...]] = zip(*(found.tolist() for found in levels), strict=True)
-        return [
-            Entry(float(entry), float(k), float(value), row)
-            for entry, k, value, row in zip(entries, inner, values, rows, strict=True)
-        ]
+        columns = entries.tolist(), inner.tolist(), values.tolist(), np.array(levels).T.tolist()
+        return [Entry(*row) for row in zip(*columns, strict=True)]
 
 
 def check_terms(objective: object, epsilon_cost: EpsilonCost | None) -> EpsilonCost:
