@@ -12,9 +12,8 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from pydantic.fields import FieldInfo
 
-from dpmarket.campaign.rules.keys import table_of
+from dpmarket.campaign.rules.keys import Table, example_of, expected_of, table_of
 from dpmarket.campaign.rules.rules_file import MOST_LABELS, Label, Rules, Sellers, Target, check_rules
 from dpmarket.errors import FileProblem
 from dpmarket.files import dates_of, is_of_numbers, numbers_of, read_table, refuse
@@ -224,18 +223,15 @@ def _filled(given: Mapping[str, Any], features: Mapping[str, Mapping[str, Any]] 
         if name in left_out or model is None:
             continue
         if is_named:
-            shown = given.get(name, {})
+            shown, about = given.get(name, {}), _comment(str(field.description))
             if name == "features":
                 shown = _features(given) if features is None else {**features, **shown}
-            about = [*_comment(str(field.description)), *([_KINDS] if name == "features" else [])]
-            about += _comment(_TAKEN if features is not None else "")
+                about += [_KINDS, *_comment(_TAKEN if features is not None else "")]
             keys = [f"{_key(own)} = {_toml(declared)}" for own, declared in shown.items()]
         else:
             about = _comment(str(model.__doc__))
-            entries = dict(model.model_fields)
-            if asks and name == "training":
-                entries = {"outside_bounds": entries["outside_bounds"]}
-            keys = [line for key, entry in entries.items() for line in _entry(name, key, entry, given)]
+            names = ["outside_bounds"] if asks and name == "training" else model.model_fields
+            keys = [line for key in names for line in _entry(name, model, key, given)]
         parts.append("\n".join([*about, f"[{name}]", *keys]) + "\n")
     return "\n".join(parts)
 
@@ -248,16 +244,14 @@ def _features(given: Mapping[str, Any]) -> dict[str, Any]:
     return {name: ends for name, ends in _FEATURES.items() if name not in used}
 
 
-def _entry(table: str, key: str, field: FieldInfo, given: Mapping[str, Any]) -> list[str]:
-    extra = field.json_schema_extra
-    assert isinstance(extra, dict)
-    own = given.get(table, {})
-    line = f"{key} = {_toml(own.get(key, extra['example']))}"
+def _entry(table: str, model: type[Table], key: str, given: Mapping[str, Any]) -> list[str]:
+    field, own = model.model_fields[key], given.get(table, {})
+    line = f"{key} = {_toml(own.get(key, example_of(field)))}"
     has_price = bool({"budget", "payment_weight"} & set(given.get("objective", {})))
     is_shown = (table, key) in _SHOWN and not has_price
     if field.default is None and not is_shown and key not in own:
         line = "# " + line
-    return [*_comment(f"{field.description} Expected: {extra['expected']}."), line]
+    return [*_comment(f"{field.description} Expected: {expected_of(model, key)}."), line]
 
 
 def _comment(text: str) -> list[str]:
