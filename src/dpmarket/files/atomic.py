@@ -161,6 +161,8 @@ def read_bytes(source: str | os.PathLike[str], most: int | None = None) -> bytes
                 data = file.read(size)
     except FileNotFoundError:
         raise FileProblem(f"cannot read {source}: there is no such file.") from None
+    except IsADirectoryError:
+        raise FileProblem(f"cannot read {source}: it is a folder; name a file.") from None
     except OSError as problem:
         raise FileProblem(f"cannot read {source}: {problem.strerror or problem}.") from None
     if most is not None and len(data) > most:

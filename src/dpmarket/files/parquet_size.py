@@ -191,12 +191,13 @@ class _Reader:
         return self.data[self.place - count : self.place]
 
     def _unsigned(self) -> int:
-        value = 0
-        for shift in range(0, 64, 7):
+        value = shift = 0
+        while shift < 64:
             byte = self._byte()
             value |= (byte & 127) << shift
             if byte < 128:
                 return value
+            shift += 7
         raise ValueError
 
     def _signed(self) -> int:
