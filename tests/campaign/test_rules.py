@@ -2,6 +2,7 @@
 
 import json
 import math
+import tomllib
 
 import numpy as np
 import polars as pl
@@ -12,8 +13,7 @@ from hypothesis import strategies as st
 from dpmarket.campaign.opening import decide_for, draft_of, opening_of
 from dpmarket.campaign.quoting import Reports
 from dpmarket.campaign.rules import columns, encoding
-from dpmarket.campaign.rules.amounts import money_text
-from dpmarket.campaign.rules.decision import Binding, bound_salt, decide_offline, most_people, sellers_digest
+from dpmarket.campaign.rules.decision import Binding, bound_salt, most_people, sellers_digest
 from dpmarket.campaign.rules.pricing import guessing_error, noise_warning
 from dpmarket.campaign.rules.rules_file import check_rules, rules_from
 from dpmarket.errors import FileProblem, MarketRefusal
@@ -49,8 +49,6 @@ def test_contradictions_are_named_by_the_keys_path(tables, words):
 
 
 def test_dates_of_toml_are_dates():
-    import tomllib
-
     since = tomllib.loads("since = { first = 2000-01-01, last = 2020-12-31 }")
     assert check_rules(RULES | {"features": since}).features["since"].first == "2000-01-01"
 
@@ -93,14 +91,9 @@ def test_values_outside_are_clipped_or_refused():
     found = encoding.decode_records(rules, [encoding.encode_record(rules, row)])
     assert found.columns["age"].tolist() == [90.0]
     strict = check_rules(GOODS["categories"].rules() | {"training": {"outside_bounds": "refuse"}})
-    for name, value in (
-        ("age", 91),
-        ("job", "nothing known"),
-        ("age", "old"),
-        ("bought", "maybe"),
-        ("age", None),
-    ):
-        usual = {"age": 50, "job": "job 1", "town": "town 1", "bought": "no"}
+    usual = {"age": 50, "job": "job 1", "town": "town 1", "bought": "no"}
+    wrong = (("age", 91), ("job", "nothing known"), ("age", "old"), ("bought", "maybe"), ("age", None))
+    for name, value in wrong:
         with pytest.raises(MarketRefusal, match=name) as caught:
             encoding.encode_record(strict, usual | {name: value})
         assert str(value) not in str(caught.value) or value is None
@@ -139,33 +132,28 @@ def reports(number, seed=0):
     return Reports([name.encode() for name in ids], rng.uniform(1, 5, number), ["escrow"] * number, ids)
 
 
-@pytest.mark.parametrize("number", [1, 2, 10, 49, 50, 80])
+@pytest.mark.parametrize("number", [1, 10, 49, 50])
 def test_few_reports_are_decided_and_paid_at_least_their_cost(number):
-    """Ten of thirty expected people report: a campaign that was cleared for ever in an earlier version."""
+    """The salt of cross-pricing follows from rules and sellers, in any order, and from no cost."""
     rules = check_rules(GOODS["two classes"].rules(30, budget=20.0, weight_cap=3.0, max_epsilon=1.0))
-    given_ = reports(number)
-    decision = decide_for(rules)(given_)
+    given_, nonce = reports(number), bytes(32)
+    decision = decide_for(rules, Binding("ab" * 32, nonce))(given_)
     worth = given_.costs * decision.epsilons * 100
     assert (decision.whole(100) >= worth).all()
     assert decision.epsilons.max() <= 1.0
-    assert ("salt" in decision.offer) == (number >= 50)
+    salt = bound_salt("ab" * 32, sellers_digest(nonce, given_.names[::-1])).hex()
+    assert decision.offer.get("salt") == (salt if number >= 50 else None)
 
 
-def test_the_salt_follows_from_rules_and_sellers_and_from_no_cost():
-    rules, given_ = check_rules(GOODS["two classes"].rules(60, budget=20.0)), reports(60)
-    digest, nonce, everybody = "ab" * 32, bytes(32), np.zeros(60, dtype=np.int64)
-    expected = bound_salt(digest, sellers_digest(nonce, given_.names))
-    for names, costs in ((given_.names, given_.costs), (given_.names[::-1], given_.costs)):
-        assert (
-            decide_offline(rules, names, costs, everybody, Binding(digest, nonce))[2]["salt"]
-            == expected.hex()
-        )
-    others = [
-        bound_salt("cd" * 32, sellers_digest(nonce, given_.names)),
-        bound_salt(digest, sellers_digest(nonce, [*given_.names[:-1], "another"])),
-        bound_salt(digest, sellers_digest(b"\x01" * 32, given_.names)),
-    ]
-    assert expected not in others
+def test_other_rules_sellers_or_nonces_give_other_salts():
+    names, nonce = ["ann", "bob"], bytes(32)
+    salts = {
+        bound_salt("ab" * 32, sellers_digest(nonce, names)),
+        bound_salt("cd" * 32, sellers_digest(nonce, names)),
+        bound_salt("ab" * 32, sellers_digest(nonce, ["ann", "another"])),
+        bound_salt("ab" * 32, sellers_digest(b"\x01" * 32, names)),
+    }
+    assert len(salts) == 4
 
 
 @pytest.mark.parametrize("mechanism", ["offline", "online", "posted"])
@@ -199,10 +187,6 @@ def test_a_delta_allows_as_many_people_as_a_tenth_of_one_may_fail():
     many = reports(math.floor(0.1 / 1e-5) + 1)
     with pytest.raises(MarketRefusal, match="at most 10,000 people"):
         decide_for(rules)(many)
-
-
-def test_money_is_written_with_its_currency():
-    assert money_text(123456, 100, "EUR") == "1,234.56 EUR"
 
 
 def test_categories_and_labels_with_blanks_around_them_are_refused():
