@@ -58,7 +58,9 @@ def parse_json(data: bytes | str) -> Any:
         raise InvalidInput(f"{problem.msg} at line {problem.lineno}, column {problem.colno}.") from None
     except RecursionError:
         raise _too_deep() from None
-    return _shallow(value) if brackets > _DEPTH else value
+    if brackets > _DEPTH:
+        _refuse_deep(value)
+    return value
 
 
 def parse_toml(data: bytes) -> dict[str, Any]:
@@ -94,7 +96,8 @@ def parse_toml(data: bytes) -> dict[str, Any]:
         raise _too_deep() from None
     except (ValueError, OverflowError):
         raise InvalidInput("a date or number that cannot be.") from None
-    return _shallow(value)
+    _refuse_deep(value)
+    return value
 
 
 def to_json(data: object) -> str:
@@ -160,12 +163,11 @@ def _too_deep() -> InvalidInput:
     return InvalidInput(f"nested more than {_DEPTH} levels deep.")
 
 
-def _shallow(value: Any) -> Any:
-    """Return a value that is not nested too deep."""
+def _refuse_deep(value: Any) -> None:
     level = [value]
     for _ in range(_DEPTH):
         parts = (part.values() if isinstance(part, dict) else part for part in level)
         level = [inner for part in parts for inner in part if isinstance(inner, dict | list)]
         if not level:
-            return value
+            return
     raise _too_deep()

@@ -13,6 +13,7 @@ from pydantic.fields import FieldInfo
 
 from dpmarket.errors import InvalidInput
 
+_TYPES: dict[Any, str] = {str: "a text", bool: "true or false", int: "a whole number", float: "a number"}
 _LIMITS = ("gt", "ge", "lt", "le")
 _WITHIN = {
     "": "", "gt": " > {}", "ge": " >= {}", "ge le": " from {} to {}", "ge lt": " from {} and below {}",
@@ -99,8 +100,7 @@ def _allowed(field: FieldInfo) -> str:
         *others, last = map(json.dumps, typing.get_args(kind))
         return f"{', '.join(others)} or {last}" if others else last
     limits = {name: getattr(one, name) for name in _LIMITS for one in field.metadata if hasattr(one, name)}
-    words = {str: "a text", bool: "true or false", int: "a whole number", float: "a number"}[kind or str]
-    return words + _WITHIN[" ".join(limits)].format(*(f"{limit:,}" for limit in limits.values()))
+    return _TYPES[kind] + _WITHIN[" ".join(limits)].format(*(f"{limit:,}" for limit in limits.values()))
 
 
 def sentence(found: Any, whole: type[Table]) -> tuple[str, str]:

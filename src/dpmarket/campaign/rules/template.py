@@ -39,6 +39,7 @@ _SHOWN = {("objective", "budget"), ("sellers", "expected")}  # optional; what mo
 _MOST_CATEGORIES = 50
 _LEFT_OUT = "left out: most texts differ (ids, names, dates with the month first)"
 _FEW = 10
+_LABEL = Label.model_fields["column"].default
 
 
 def rules_template(
@@ -107,7 +108,7 @@ def _predicted(named: Mapping[str, Any]) -> str | None:
     if any(path.startswith("statistics.") for path in named):
         return None
     target: str | None = named.get("target.column")
-    return target or named.get("label.column", Label.model_fields["column"].default)
+    return target or named.get("label.column", _LABEL)
 
 
 def declared_by(
@@ -125,13 +126,8 @@ def declared_by(
     typed = pl.DataFrame([column for name, (column, _) in read.items() if name not in ids])
     if not typed.width:
         raise FileProblem(f"cannot use {sample}: expected a column that is no id and no label.")
-    found = {
-        name: {
-            key: float(f"{value:.4g}") if isinstance(value, float) else value
-            for key, value in column.to_dict().items()
-        }
-        for name, column in declared_from(typed, _MOST_CATEGORIES).items()
-    }
+    declared = {name: column.to_dict() for name, column in declared_from(typed, _MOST_CATEGORIES).items()}
+    found = {name: {key: _short(value) for key, value in own.items()} for name, own in declared.items()}
     words = {name: _words(found[name], note) for name, (_, note) in read.items() if name in found}
     return found, words | dict.fromkeys(ids, _LEFT_OUT)
 
@@ -140,15 +136,12 @@ def _outcome_of(
     table: pl.DataFrame, sample: str | os.PathLike[str], named: Mapping[str, Any]
 ) -> dict[str, dict[str, Any]]:
     """Return by column what a public sample tells about the label or target, as values of the rules file."""
-    target, label = (
-        named.get("target.column"),
-        named.get("label.column", Label.model_fields["column"].default),
-    )
+    target, label = named.get("target.column"), named.get("label.column", _LABEL)
     if target in table.columns:
         column, _ = _as_meant(table, target, sample)
         if column.dtype.is_numeric() and not {"target.low", "target.high"} & named.keys():
             ends = np.nanquantile(column.to_numpy(), (0.0, 1.0))
-            low, high = (float(f"{end:.4g}") for end in ends)
+            low, high = map(_short, ends.tolist())
             return {target: {"target.low": low, "target.high": high}} if low < high else {}
     elif target is None and label in table.columns and "label.values" not in named:
         known = table.get_column(label).cast(pl.String).drop_nulls().str.strip_chars()
@@ -182,6 +175,11 @@ def _is_of_ids(column: pl.Series) -> bool:
     known, different = column.drop_nulls(), column.drop_nulls().n_unique()
     many = _MOST_CATEGORIES < different > len(known) // 2
     return column.dtype == pl.String and len(known) >= _FEW and (different == len(known) or many)
+
+
+def _short(value: Any) -> Any:
+    """Return a value, of a float four digits."""
+    return float(f"{value:.4g}") if isinstance(value, float) else value
 
 
 def _words(declared: Mapping[str, Any], note: str) -> str:
