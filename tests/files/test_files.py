@@ -141,8 +141,9 @@ def test_an_output_that_is_an_input_is_refused_under_every_name(tmp_path, monkey
 def test_folders_that_are_missing_or_in_the_way_are_named(tmp_path):
     with pytest.raises(FileProblem, match="does not exist"):
         files.write_bytes(tmp_path / "no" / "file", b"")
-    with pytest.raises(FileProblem, match="is a folder"):
-        files.write_bytes(tmp_path, b"")
+    for act in (lambda: files.write_bytes(tmp_path, b""), lambda: files.read_table(tmp_path)):
+        with pytest.raises(FileProblem, match="is a folder"):
+            act()
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
