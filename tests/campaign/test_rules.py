@@ -39,6 +39,8 @@ def refusals(**tables):
         ({"campaign": {"mechanism": "posted"}}, "expected objective.budget"),
         ({"sellers": {"minimum": 0}}, "sellers.minimum"),
         ({"money": {"currency": "euro"}}, "money.currency"),
+        ({"questions": {"age": {"wording": 3}}}, "questions.age.wording: expected a text, got 3"),
+        ({"questions": {"age": 3}}, "questions.age: expected a table, got 3"),
         ({"objective": {"payment_weight": 1, "delta": 1e-6}, "sellers": {}}, "sellers.expected: missing"),
         ({"features": {"age": {"low": 3, "high": 2}}}, "expected low < high"),
         ({"label": {"column": "age", "values": ["a", "b"]}}, "expected another column"),

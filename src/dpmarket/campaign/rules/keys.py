@@ -111,8 +111,8 @@ def sentence(found: Any, whole: type[Table]) -> tuple[str, str]:
     expected = "a table"
     for part in found["loc"]:
         if named is not None:
-            assert issubclass(named, NamedTable)
-            expected, table, named = named.expected, named, None
+            expected = named.expected if issubclass(named, NamedTable) else "a table"
+            table, named = named, None
         elif table is None:
             break  # a part of a list
         elif part in table.model_fields:
