@@ -39,7 +39,6 @@ _SHOWN = {("objective", "budget"), ("sellers", "expected")}  # optional; what mo
 _MOST_CATEGORIES = 50
 _LEFT_OUT = "left out: most texts differ (ids, names, dates with the month first)"
 _FEW = 10
-_LABEL = Label.model_fields["column"].default
 
 
 def rules_template(
@@ -92,23 +91,14 @@ def sample_template(
     }  # fmt: skip
     table = read_table(sample)
     declared, words = declared_by(table, sample, used)
-    found = _outcome_of(table, sample, named)
-    for column, known in found.items():
-        named |= known
-        shown = known.get("label.values", list(known.values()))
-        words[column] = f"what is predicted: {' or '.join(map(str, shown))}"
-    predicted = _predicted(named)
-    if predicted and not found and not {"label.values", "target.low", "target.high"} & named.keys():
+    predicted, found = _predicted(table, sample, named)
+    if predicted and found:
+        shown = found.get("label.values", list(found.values()))
+        words[predicted] = f"what is predicted: {' or '.join(map(str, shown))}"
+    elif predicted and not {"label.values", "target.low", "target.high"} & named.keys():
         words[predicted] = "what is predicted: the sample does not show its labels or bounds; set them"
+    named |= found
     return rules_template(named, declared), words
-
-
-def _predicted(named: Mapping[str, Any]) -> str | None:
-    """Return the column of the target or the label; None for statistics."""
-    if any(path.startswith("statistics.") for path in named):
-        return None
-    target: str | None = named.get("target.column")
-    return target or named.get("label.column", _LABEL)
 
 
 def declared_by(
@@ -132,23 +122,30 @@ def declared_by(
     return found, words | dict.fromkeys(ids, _LEFT_OUT)
 
 
-def _outcome_of(
+def _predicted(
     table: pl.DataFrame, sample: str | os.PathLike[str], named: Mapping[str, Any]
-) -> dict[str, dict[str, Any]]:
-    """Return by column what a public sample tells about the label or target, as values of the rules file."""
-    target, label = named.get("target.column"), named.get("label.column", _LABEL)
-    if target in table.columns:
-        column, _ = _as_meant(table, target, sample)
-        if column.dtype.is_numeric() and not {"target.low", "target.high"} & named.keys():
-            ends = np.nanquantile(column.to_numpy(), (0.0, 1.0))
-            low, high = map(_short, ends.tolist())
-            return {target: {"target.low": low, "target.high": high}} if low < high else {}
-    elif target is None and label in table.columns and "label.values" not in named:
-        known = table.get_column(label).cast(pl.String).drop_nulls().str.strip_chars()
+) -> tuple[str | None, dict[str, Any]]:
+    """Return the column of the label or target, None for statistics, and what a public sample tells about it.
+
+    That is the labels, or the bounds of the target, as values of the rules file that do not have them.
+    """
+    if any(path.startswith("statistics.") for path in named):
+        return None, {}
+    target = named.get("target.column")
+    column = target or named.get("label.column", Label.model_fields["column"].default)
+    if column not in table.columns:
+        return column, {}
+    if target and not {"target.low", "target.high"} & named.keys():
+        numbers, _ = _as_meant(table, column, sample)
+        if numbers.dtype.is_numeric():
+            low, high = map(_short, np.nanquantile(numbers.to_numpy(), (0.0, 1.0)).tolist())
+            return column, {"target.low": low, "target.high": high} if low < high else {}
+    elif not target and "label.values" not in named:
+        known = table.get_column(column).cast(pl.String).drop_nulls().str.strip_chars()
         values = sorted(known.unique().to_list(), key=lambda text: (TRUTHS.get(text.lower(), False), text))
         if 2 <= len(values) <= MOST_LABELS:
-            return {label: {"label.values": values}}
-    return {}
+            return column, {"label.values": values}
+    return column, {}
 
 
 def _as_meant(table: pl.DataFrame, name: str, sample: str | os.PathLike[str]) -> tuple[pl.Series, str]:
