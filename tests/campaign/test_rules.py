@@ -17,6 +17,7 @@ from dpmarket.campaign.rules.decision import Binding, bound_salt, most_people, s
 from dpmarket.campaign.rules.pricing import guessing_error, noise_warning
 from dpmarket.campaign.rules.rules_file import check_rules, rules_from
 from dpmarket.errors import FileProblem, MarketRefusal
+from dpmarket.mechanisms.outcome import whole_units
 from outside.goods import GOODS
 
 RULES = GOODS["two classes"].rules(60)
@@ -48,6 +49,22 @@ def refusals(**tables):
 )
 def test_contradictions_are_named_by_the_keys_path(tables, words):
     assert words in refusals(**tables)
+
+
+@pytest.mark.parametrize(
+    ("question", "words"),
+    [
+        ({"kind": "mean", "low": 0.0}, "statistics.x.high: missing"),
+        ({"kind": "share", "low": 0.0}, "statistics.x.low: a share has no such key."),
+        ({"kind": "histogram", "categories": ["a", "b"], "edges": [0.0, 1.0, 2.0]}, "beside categories"),
+        ({"kind": "quantile", "candidates": [0.0, 1.0, 2.0], "steps": 2}, "no such key beside candidates"),
+        ({"kind": "quantile", "low": 0.0, "high": 1.0}, "statistics.x.steps: missing"),
+    ],
+)
+def test_a_question_has_what_its_kind_needs_and_nothing_else(question, words):
+    tables = {name: table for name, table in RULES.items() if name not in ("features", "label")}
+    with pytest.raises(FileProblem, match=words):
+        check_rules(tables | {"statistics": {"x": {"column": "value"} | question}})
 
 
 def test_dates_of_toml_are_dates():
@@ -140,11 +157,17 @@ def test_few_reports_are_decided_and_paid_at_least_their_cost(number):
     rules = check_rules(GOODS["two classes"].rules(30, budget=20.0, weight_cap=3.0, max_epsilon=1.0))
     given_, nonce = reports(number), bytes(32)
     decision = decide_for(rules, Binding("ab" * 32, nonce))(given_)
-    worth = given_.costs * decision.epsilons * 100
-    assert (decision.whole(100) >= worth).all()
+    assert (decision.whole(100) >= given_.costs * decision.epsilons * 100).all()
+    assert (decision.whole(100) >= decision.payments * 100 - 1e-6).all()  # never rounded down
     assert decision.epsilons.max() <= 1.0
     salt = bound_salt("ab" * 32, sellers_digest(nonce, given_.names[::-1])).hex()
     assert decision.offer.get("salt") == (salt if number >= 50 else None)
+
+
+def test_a_payment_near_a_whole_number_is_not_below_the_loss():
+    """The float 0.1 lies above a tenth: three times it is more than 30 cents."""
+    assert whole_units(np.array([0.3]), 100, np.array([0.1]), np.array([3.0])).tolist() == [31]
+    assert whole_units(np.array([0.3]), 100).tolist() == [30]
 
 
 def test_other_rules_sellers_or_nonces_give_other_salts():

@@ -129,17 +129,16 @@ class Question(NamedTable):
 
 def question_problems(path: str, question: Question) -> Iterator[tuple[str, str]]:
     """Find what is wrong between the keys of one question, each of which may be fine by itself."""
-    kind, declared = question.kind, set(question.declared())
-    known = _COMMON | _OPTIONAL.get(kind, set()).union(*_NEEDED[kind])
-    foreign = [name for name in question.declared() if name not in known]
+    kind, declared = question.kind, question.declared()
+    needed = next((keys for keys in _NEEDED[kind] if keys <= declared.keys()), _NEEDED[kind][0])
+    foreign = [name for name in declared if name not in _COMMON | needed | _OPTIONAL.get(kind, set())]
     for name in foreign:
-        yield f"{path}.{name}", f"a {kind} has no such key."
-    missing = _NEEDED[kind][0] - declared
-    if missing and not any(needed <= declared for needed in _NEEDED[kind]):
-        for name in Question.model_fields:
-            if name in missing:
-                yield f"{path}.{name}", f"missing; expected {expected_of(Question, name)}."
-    elif not foreign:
+        beside = f" beside {', '.join(sorted(needed))}" if name in set().union(*_NEEDED[kind]) else ""
+        yield f"{path}.{name}", f"a {kind} has no such key{beside}."
+    missing = [name for name in Question.model_fields if name in needed and name not in declared]
+    for name in missing:
+        yield f"{path}.{name}", f"missing; expected {expected_of(Question, name)}."
+    if not missing and not foreign:
         try:
             question.statistic()
         except InvalidInput as problem:
