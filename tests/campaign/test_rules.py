@@ -14,7 +14,7 @@ from dpmarket.campaign.opening import decide_for, draft_of, opening_of
 from dpmarket.campaign.quoting import Reports
 from dpmarket.campaign.rules import columns, encoding
 from dpmarket.campaign.rules.decision import Binding, bound_salt, most_people, sellers_digest
-from dpmarket.campaign.rules.pricing import guessing_error, noise_warning
+from dpmarket.campaign.rules.pricing import guessing_error, noise_warning, objective_for, terms_of
 from dpmarket.campaign.rules.rules_file import check_rules, rules_from
 from dpmarket.errors import FileProblem, MarketRefusal
 from dpmarket.mechanisms.outcome import whole_units
@@ -162,6 +162,16 @@ def test_few_reports_are_decided_and_paid_at_least_their_cost(number):
     assert decision.epsilons.max() <= 1.0
     salt = bound_salt("ab" * 32, sellers_digest(nonce, given_.names[::-1])).hex()
     assert decision.offer.get("salt") == (salt if number >= 50 else None)
+
+
+def test_the_weight_of_a_small_market_is_that_at_which_its_own_payments_meet_the_budget():
+    """One of 30 sellers moves everybody's prices: planned as a typical market they get 2.7% too little."""
+    rules = check_rules(GOODS["two classes"].rules(30, budget=20.0, weight_cap=3.0, max_epsilon=1.0))
+    mechanism, rng = terms_of(rules).exact(objective_for(rules, [30])), np.random.default_rng(5)
+    everybody = np.zeros(30, dtype=np.int64)
+    markets = 1.0 + 4.0 * (np.arange(30) + rng.random((20, 30))) / 30
+    totals = [mechanism.run(costs, everybody).rounded_payments(0.01).sum() for costs in markets]
+    assert np.mean(totals) == pytest.approx(20.0, rel=0.015)
 
 
 def test_a_payment_near_a_whole_number_is_not_below_the_loss():
