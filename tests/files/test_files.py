@@ -284,16 +284,6 @@ def test_a_table_is_seen_when_the_block_has_succeeded_and_not_before(tmp_path, c
     assert _leftovers(tmp_path, name) == []
 
 
-def test_a_table_that_cannot_be_written_is_no_success(tmp_path, monkeypatch):
-    def fail(*_):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(files.tables, "_write", fail)
-    with pytest.raises(FileProblem, match="No space left"):
-        files.write_table(tmp_path / "t.parquet", pl.DataFrame({"who": ["a"]}))
-    assert _leftovers(tmp_path) == []
-
-
 @pytest.mark.parametrize(
     ("texts", "dates", "is_day_first"),
     [
