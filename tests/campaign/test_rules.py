@@ -118,6 +118,20 @@ def test_values_outside_are_clipped_or_refused():
         assert str(value) not in str(caught.value) or value is None
 
 
+def test_vectors_longer_than_their_bound_are_refused_where_values_outside_are():
+    place = {"kind": "vector_mean", "columns": ["east", "north"], "bound": 1.0}
+    tables = {name: table for name, table in RULES.items() if name not in ("features", "label")}
+    for outside, is_refused in (("refuse", True), ("clip", False)):
+        rules = check_rules(tables | {"statistics": {"x": place}, "training": {"outside_bounds": outside}})
+        codes, fields = np.array([[0.6, 0.8], [0.7, 0.8]]), columns.fields_of(rules)
+        found = [beyond.tolist() for _, beyond in columns.long_vectors(rules, fields, codes)]
+        assert found == [[False, True]] * is_refused
+        encoding.encode_record(rules, {"east": 0.6, "north": 0.8})
+        if is_refused:
+            with pytest.raises(MarketRefusal, match="expected numbers no longer together than 1"):
+                encoding.encode_record(rules, {"east": 0.7, "north": 0.8})
+
+
 def test_a_cell_and_a_form_have_the_same_code():
     for good in GOODS.values():
         rules, rng = check_rules(good.rules()), np.random.default_rng(1)
