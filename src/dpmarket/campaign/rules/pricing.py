@@ -88,7 +88,9 @@ class Terms:
     @property
     def distribution(self) -> CostDistribution:
         """The distribution of everybody's costs."""
-        return _together(self.groups, self.distributions)
+        if len(self.groups) == 1:
+            return self.distributions[0]
+        return Mixture(self.distributions, [group.share for group in self.groups])
 
     @property
     def reserve_price(self) -> float:
@@ -108,7 +110,12 @@ class Terms:
 
     def bins(self, people: int) -> list[CostBins]:
         """Return the typical market of so many people."""
-        return _typical_bins(self.groups, self.distributions, people)
+        parts = zip(self.groups, self.distributions, strict=True)
+        return [CostBins.typical(group, dist, group.share * people) for group, dist in parts]
+
+    def for_budget(self, bins: Sequence[CostBins], budget: float, unit: float) -> tuple[float, PricedMarket]:
+        """Return the payment weight at which a market spends a budget, and its prices."""
+        return price_for_budget(bins, self.objective, self.epsilon_cost, budget, unit, coverage=self.coverage)
 
     def exact(self, objective: AnyObjective) -> OfflineMechanism:
         """Return the exact mechanism."""
@@ -237,14 +244,8 @@ def _typical(
     if budget is None:
         priced = price_market(terms.bins(people), terms.objective, terms.epsilon_cost, terms.coverage)
         return terms.objective, priced.schedules
-    weight, priced = _for_budget(terms, people, budget, unit)
+    weight, priced = terms.for_budget(terms.bins(people), budget, unit)
     return terms.objective.with_payment_weight(weight), priced.schedules
-
-
-def _for_budget(terms: Terms, people: int, budget: float, unit: float) -> tuple[float, PricedMarket]:
-    """Return the payment weight at which the typical market spends a budget, and its prices."""
-    bins = terms.bins(people)
-    return price_for_budget(bins, terms.objective, terms.epsilon_cost, budget, unit, coverage=terms.coverage)
 
 
 def _posted(rules: Rules, people: int, budget: float) -> tuple[PriceSchedule, ...]:
@@ -278,7 +279,8 @@ def cross_priced_terms(rules: Rules) -> dict[str, Any]:
     """
     terms, unit, budget = terms_of(rules), 1.0 / rules.money.minor_units, rules.objective.budget
     assert budget is not None
-    objective = terms.objective.with_payment_weight(_for_budget(terms, rules.people, budget, unit)[0])
+    start, _ = terms.for_budget(terms.bins(rules.people), budget, unit)
+    objective = terms.objective.with_payment_weight(start)
     return terms.public(CROSS_PRICED, objective, budget=budget, minor_unit=unit)
 
 
@@ -304,7 +306,7 @@ def objective_for(rules: Rules, sizes: Sequence[int]) -> AnyObjective:
         mechanism = terms.exact(terms.objective.with_payment_weight(weight))
         return sum(float(mechanism.run(*each).rounded_payments(unit).sum()) for each in markets) / _MARKETS
 
-    start, _ = _for_budget(terms, people, wanted.budget, unit)
+    start, _ = terms.for_budget(terms.bins(people), wanted.budget, unit)
     weight = weight_for_budget(spent, wanted.budget, start, _CLOSE)
     return terms.objective.with_payment_weight(weight)
 
@@ -449,19 +451,30 @@ def schedules_of(
     """
     if "schedules" in public:
         return tuple(map(PriceSchedule.from_dict, public["schedules"]))
-    groups = groups_in(public)
+    terms = terms_in(public)
     if isinstance(reported_costs, int):
-        bins = _typical_bins(groups, distributions_in(public), reported_costs)
+        bins = terms.bins(reported_costs)
     else:
         members = np.zeros(reported_costs.size, dtype=np.int64) if membership is None else membership
-        own = [np.sort(reported_costs[members == g]) for g in range(len(groups))]
-        bins = [CostBins(group, one, np.ones(one.size)) for group, one in zip(groups, own, strict=True)]
-    objective, table = objective_from_dict(public["objective"]), EpsilonCost.from_dict(public["epsilon_cost"])
-    coverage = check_coverage(public["coverage"])
+        own = [np.sort(reported_costs[members == g]) for g in range(len(terms.groups))]
+        bins = [CostBins(group, one, np.ones(one.size)) for group, one in zip(terms.groups, own, strict=True)]
     if "budget" in public:
-        budget, unit = public["budget"], public["minor_unit"]
-        return price_for_budget(bins, objective, table, budget, unit, coverage=coverage)[1].schedules
-    return price_market(bins, objective, table, coverage).schedules
+        return terms.for_budget(bins, public["budget"], public["minor_unit"])[1].schedules
+    return price_market(bins, terms.objective, terms.epsilon_cost, terms.coverage).schedules
+
+
+def terms_in(public: Mapping[str, Any]) -> Terms:
+    """Return the tables of public rules, as :meth:`Terms.public` writes them."""
+    from dpmarket.costs import distribution_from_dict
+
+    return Terms(
+        groups_in(public),
+        tuple(map(distribution_from_dict, public["distributions"])),
+        check_coverage(public["coverage"]),
+        objective_from_dict(public["objective"]),
+        EpsilonCost.from_dict(public["epsilon_cost"]),
+        public["delta"],
+    )
 
 
 def groups_in(public: Mapping[str, Any]) -> tuple[Group, ...]:
@@ -472,26 +485,6 @@ def groups_in(public: Mapping[str, Any]) -> tuple[Group, ...]:
     )
 
 
-def distributions_in(public: Mapping[str, Any]) -> tuple[CostDistribution, ...]:
-    """Return the distributions of costs, one per group, of public rules."""
-    from dpmarket.costs import distribution_from_dict
-
-    return tuple(map(distribution_from_dict, public["distributions"]))
-
-
 def everybodys_costs(public: Mapping[str, Any]) -> CostDistribution:
     """Return the distribution of everybody's costs, of public rules."""
-    return _together(groups_in(public), distributions_in(public))
-
-
-def _typical_bins(
-    groups: Sequence[Group], distributions: Sequence[CostDistribution], people: int
-) -> list[CostBins]:
-    parts = zip(groups, distributions, strict=True)
-    return [CostBins.typical(group, dist, group.share * people) for group, dist in parts]
-
-
-def _together(groups: Sequence[Group], distributions: Sequence[CostDistribution]) -> CostDistribution:
-    if len(groups) == 1:
-        return distributions[0]
-    return Mixture(distributions, [group.share for group in groups])
+    return terms_in(public).distribution
