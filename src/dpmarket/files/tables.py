@@ -195,8 +195,10 @@ class _Opened:
 
 def _opened(source: str | os.PathLike[str] | bytes) -> _Opened:
     """Return what is to be read; refuse what is no table, or would become too large."""
-    name = "the table" if isinstance(source, bytes) else str(source)
-    name = "the standard input" if name == "-" else name
+    if isinstance(source, bytes):
+        name = "the table"
+    else:
+        name = "the standard input" if is_standard_stream(source) else str(source)
     place, kind = _place_of(source)
     if kind == ".parquet":
         refuse_unreadable_parquet(place, name)
@@ -211,7 +213,7 @@ def _place_of(source: str | os.PathLike[str] | bytes) -> tuple[Source, str]:
     if isinstance(source, bytes):
         return _stream(source)
     path = Path(source)
-    if not path.is_file():  # a pipe or a device: read once, recognised by its first bytes
+    if is_standard_stream(source) or not path.is_file():  # read once, recognised by its first bytes
         return _stream(read_bytes(source))
     kind = _kind(path, _READ)
     if kind != ".csv":
