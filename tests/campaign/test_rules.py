@@ -15,6 +15,7 @@ from dpmarket.campaign.quoting import Reports
 from dpmarket.campaign.rules import columns, encoding
 from dpmarket.campaign.rules.decision import Binding, bound_salt, most_people, sellers_digest
 from dpmarket.campaign.rules.pricing import guessing_error, noise_warning, objective_for, terms_of
+from dpmarket.campaign.rules.publication import announced_text
 from dpmarket.campaign.rules.rules_file import check_rules, rules_from
 from dpmarket.errors import FileProblem, MarketRefusal
 from dpmarket.mechanisms.outcome import whole_units
@@ -216,6 +217,14 @@ def test_an_opening_says_what_nobody_exceeds(mechanism):
     else:
         assert decision.whole(100).max() <= opening.largest
         assert opening.offer is not None
+
+
+@pytest.mark.parametrize("fixed", ["payment_weight", "budget"])
+def test_announced_rules_have_the_objective_as_far_as_it_is_fixed(fixed):
+    rules = check_rules(RULES | {"objective": {fixed: 20.0}})
+    market = json.loads(announced_text(rules, "2026-01-01T00:00:00Z", "0" * 64))["announced"]["market"]
+    assert market["objective"]["sampling_error"] > 0.0
+    assert ("payment_weight" in market["objective"]) == (fixed == "payment_weight")
 
 
 def test_a_purchase_of_noise_is_named_and_a_good_one_is_not():
