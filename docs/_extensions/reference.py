@@ -12,7 +12,7 @@ from typing import Any
 from typer.cli import get_docs_for_click
 from typer.main import get_command
 
-from dpmarket.campaign.rules.keys import table_of
+from dpmarket.campaign.rules.keys import expected_of, table_of
 from dpmarket.campaign.rules.rules_file import Rules
 from dpmarket.cli.app import app as command_line
 from dpmarket.web.app import make_routes
@@ -58,7 +58,7 @@ def rules_file() -> str:
         rows = [
             (
                 f"`{prefix}{key}`",
-                entry.json_schema_extra["expected"],
+                expected_of(model, key),
                 "required" if entry.is_required() else _default(entry.default),
                 entry.description,
             )

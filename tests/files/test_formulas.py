@@ -70,12 +70,3 @@ def test_texts_of_a_few_known_values_are_made_harmless_as_well():
     table = pl.DataFrame({"label": [*ODD[:4], None]}, schema={"label": pl.Enum(ODD[:4])})
     assert csv_text(table) == csv_text(table.cast(pl.String))
     assert b"'=HYPERLINK" in csv_text(table)
-
-
-def test_two_ids_that_differ_by_the_apostrophe_only_stay_two(tmp_path):
-    write_table(tmp_path / "t.csv", pl.DataFrame({"seller": ["=a", "'=a", "''=a"]}))
-    assert read_table(tmp_path / "t.csv", ["seller"], ["seller"]).get_column("seller").to_list() == [
-        "=a",
-        "'=a",
-        "''=a",
-    ]

@@ -98,8 +98,9 @@ def test_a_sample_without_labels_says_that_they_are_to_be_set(tmp_path):
     path = put(
         tmp_path, "sample.csv", "age,left\n" + "\n".join(f"{20 + k},{'x' * (k % 2)}" for k in range(40))
     )
-    _, words = sample_template(path, {"label.column": "left", "sellers.expected": 40})
+    text, words = sample_template(path, {"label.column": "left", "sellers.expected": 40})
     assert "set them" in words["left"]
+    assert text.count("TO BE READ OVER") == 1  # beside the features, and no other table
     _, words = sample_template(path, {"label.column": "left", "label.values": ["no", "x"]})
     assert "left" not in words
     path.write_text("age,age\n1,2\n")

@@ -11,15 +11,21 @@ from collections.abc import Mapping
 import numpy as np
 import polars as pl
 
-from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.campaign.file_reports import normal_ids, repeated_ids
 from dpmarket.campaign.people import person_digests
 from dpmarket.campaign.place import Source
-from dpmarket.campaign.rules.columns import Records, columns_by_type, fields_of, read_codes, records_of
+from dpmarket.campaign.rules.columns import (
+    Records,
+    columns_by_type,
+    fields_of,
+    long_vectors,
+    read_codes,
+    records_of,
+)
 from dpmarket.campaign.rules.rules_file import Rules
 from dpmarket.campaign.training import Sellers
 from dpmarket.errors import FileProblem
-from dpmarket.files import ColumnProblem, find, read_table, refuse
+from dpmarket.files import find, read_table, refuse
 
 
 class FileRecords:
@@ -53,7 +59,9 @@ class FileRecords:
         problems += find(column, "a seller without a quote", strangers)
         rows = np.flatnonzero(owners >= 0)
         codes, wrong = read_codes(fields, table, rows)
-        refuse(table, self._source, [*problems, *wrong, *self._long_vectors(codes, rows)])
+        for question, beyond in long_vectors(self._rules, fields, codes):
+            wrong += find(question.names[0], "a vector longer than its public bound", beyond, rows)
+        refuse(table, self._source, problems + wrong)
         absent = len(order) - np.unique(owners[rows]).size
         if absent:
             raise absent_rows(str(self._source), absent)
@@ -63,19 +71,6 @@ class FileRecords:
 
     def destroy(self) -> None:
         """Do nothing: a file's owner has the records anyway."""
-
-    def _long_vectors(self, codes: FloatArray, rows: IntArray) -> list[ColumnProblem]:
-        """Find vectors that are longer than their public bound, where values outside are refused."""
-        found: list[ColumnProblem] = []
-        if self._rules.training.outside_bounds != "refuse":
-            return found
-        names = np.array([field.name for field in fields_of(self._rules)])
-        for name, question in self._rules.statistics.items():
-            if question.kind == "vector_mean":
-                lengths = np.linalg.norm(codes[:, names == name], axis=1)
-                beyond = lengths > (question.bound or 0.0) * (1.0 + 2.0**-40)
-                found += find(question.names[0], "a vector longer than its public bound", beyond, rows)
-        return found
 
 
 def absent_rows(where: str, sellers: int) -> FileProblem:

@@ -7,8 +7,6 @@ from .atomic import refuse_same as refuse_same
 from .atomic import refuse_unwritable as refuse_unwritable
 from .atomic import write_bytes as write_bytes
 from .atomic import write_folder as write_folder
-from .bounded import parse_json as parse_json
-from .bounded import parse_toml as parse_toml
 from .columns import ColumnProblem as ColumnProblem
 from .columns import dates_of as dates_of
 from .columns import find as find
@@ -16,6 +14,8 @@ from .columns import number_column as number_column
 from .columns import numbers_of as numbers_of
 from .columns import refuse as refuse
 from .dialect import is_of_numbers as is_of_numbers
+from .documents import parse_json as parse_json
+from .documents import parse_toml as parse_toml
 from .documents import read_json as read_json
 from .documents import read_toml as read_toml
 from .documents import to_json as to_json

@@ -26,7 +26,7 @@ def is_standard_stream(path: str | os.PathLike[str]) -> bool:
 def refuse_existing(target: str | os.PathLike[str]) -> None:
     """Refuse a target that exists, before work is done that would have nowhere to go."""
     if not is_standard_stream(target) and Path(target).exists():
-        raise FileProblem(f"{target} exists; name another file, or say that it may be overwritten (--force).")
+        raise _existing(target)
 
 
 def refuse_unwritable(target: str | os.PathLike[str]) -> None:
@@ -45,14 +45,6 @@ def refuse_unwritable(target: str | os.PathLike[str]) -> None:
 def refuse_same(output: str | os.PathLike[str], *others: str | os.PathLike[str]) -> None:
     """Refuse an output that is one of the other files, under whatever name: writing it would destroy that.
 
-    Raises
-    ------
-    FileProblem
-        It is one of them. ``-`` never is.
-
-    Examples
-    --------
-    >>> refuse_same("model.json", "market.toml", "data.csv")
     >>> refuse_same("./data.csv", "market.toml", "data.csv")
     Traceback (most recent call last):
         ...
@@ -82,11 +74,10 @@ def atomic_path(
     """
     path = Path(target)
     refuse_unwritable(path)
-    if not overwrite and path.exists():
-        raise FileProblem(f"{path} exists; name another file, or say that it may be overwritten (--force).")
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
-    try:
-        old = _mode_of(path)
+    if not overwrite:
+        refuse_existing(path)
+    with _beside(path) as temporary:
+        old = path.stat().st_mode if path.exists() else None
         _create(temporary, mode if old is None else PRIVATE)
         yield temporary
         flush_to_disk(temporary)
@@ -97,16 +88,25 @@ def atomic_path(
         else:
             os.link(temporary, path)
         flush_to_disk(path.parent)
+
+
+@contextlib.contextmanager
+def _beside(path: Path) -> Iterator[Path]:
+    """Give the path of a temporary file or folder, removed at the end; refuse what cannot be done."""
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
+    try:
+        yield temporary
+    except FileProblem:
+        raise
     except FileExistsError:
-        raise FileProblem(
-            f"{path} exists; name another file, or say that it may be overwritten (--force)."
-        ) from None
+        raise _existing(path) from None
     except OSError as problem:
-        if isinstance(problem, FileProblem):
-            raise
         raise FileProblem(f"cannot write {path}: {problem.strerror or problem}.") from None
     finally:
-        temporary.unlink(missing_ok=True)
+        if temporary.is_dir():
+            shutil.rmtree(temporary, ignore_errors=True)
+        else:
+            temporary.unlink(missing_ok=True)
 
 
 def write_bytes(target: str | os.PathLike[str], data: bytes, *, overwrite: bool = True) -> None:
@@ -128,22 +128,15 @@ def private_bytes(target: str | os.PathLike[str], data: bytes, *, overwrite: boo
 def write_folder(target: str | os.PathLike[str], files: Iterable[tuple[str, bytes]]) -> None:
     """Write confidential files into a new folder that appears when all of them are there.
 
-    Only the owner may look into the folder or read the files. An existing folder is refused.
-
-    Parameters
-    ----------
-    target
-        The new folder; the one that it lies in must exist.
-    files
-        Names and contents, taken one at a time, so that not all need be in memory.
+    Only the owner may look into the folder or read the files. Names and contents are taken one at a time, so
+    that not all need be in memory.
     """
     path = Path(target)
     if not path.parent.is_dir():
         raise FileProblem(f"cannot write {path}: the folder {path.parent} does not exist; make it first.")
     if path.exists():
         raise FileProblem(f"{path} exists; name another folder.")
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
-    try:
+    with _beside(path) as temporary:
         temporary.mkdir(mode=0o700)
         for name, data in files:
             _create(temporary / name, PRIVATE)
@@ -152,23 +145,12 @@ def write_folder(target: str | os.PathLike[str], files: Iterable[tuple[str, byte
         flush_to_disk(temporary)
         os.rename(temporary, path)
         flush_to_disk(path.parent)
-    except OSError as problem:
-        if isinstance(problem, FileProblem):
-            raise
-        raise FileProblem(f"cannot write {path}: {problem.strerror or problem}.") from None
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def read_bytes(source: str | os.PathLike[str], most: int | None = None) -> bytes:
     """Read a whole file, or say in one sentence why that cannot be done; ``-`` is the standard input.
 
-    Parameters
-    ----------
-    source
-        The file.
-    most
-        How many bytes it may have; None: as many as it has. Of a larger one no more is read.
+    Of a file with more bytes than ``most`` no more is read, and it is refused.
     """
     size = -1 if most is None else most + 1
     try:
@@ -179,6 +161,8 @@ def read_bytes(source: str | os.PathLike[str], most: int | None = None) -> bytes
                 data = file.read(size)
     except FileNotFoundError:
         raise FileProblem(f"cannot read {source}: there is no such file.") from None
+    except IsADirectoryError:
+        raise FileProblem(f"cannot read {source}: it is a folder; name a file.") from None
     except OSError as problem:
         raise FileProblem(f"cannot read {source}: {problem.strerror or problem}.") from None
     if most is not None and len(data) > most:
@@ -199,11 +183,8 @@ def _create(path: Path, mode: int) -> None:
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode))
 
 
-def _mode_of(path: Path) -> int | None:
-    try:
-        return path.stat().st_mode
-    except FileNotFoundError:
-        return None
+def _existing(target: str | os.PathLike[str]) -> FileProblem:
+    return FileProblem(f"{target} exists; name another file, or say that it may be overwritten (--force).")
 
 
 def _is_same(path: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:

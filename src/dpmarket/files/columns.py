@@ -19,9 +19,10 @@ from dpmarket.files.dialect import DECIMAL_COMMA, THOUSANDS
 _SHOWN = 3
 _YEAR = r"\d{4}"
 _MIDNIGHT = r"[ T]00:00(:00(\.0+)?)?$"
-_MARKS = {
+_WRONG = {
     "a separator of thousands, or what may be one (write 1234; a fraction with a fourth digit)": THOUSANDS,
     "a decimal comma (write a point)": DECIMAL_COMMA,
+    "no number": "",
 }
 
 
@@ -92,22 +93,17 @@ def numbers_of(
         return np.full(len(column), np.nan), find(
             name, "no number (the column holds something else)", np.ones(len(column), dtype=bool), rows
         )
-    problems = []
-    if column.dtype == pl.String:
-        column = column.str.strip_chars()
-        blank = column.is_null() | (column == "")
-        numbers = column.cast(pl.Float64, strict=False)
-        text = numbers.is_null() & ~blank
-        for words, form in _MARKS.items():
-            marked = text & column.str.contains(form).fill_null(value=False)
-            problems += find(name, words, marked.to_numpy(), rows)
-            text &= ~marked
-        problems += find(name, "no number", text.to_numpy(), rows)
-        missing = blank.to_numpy()
-    else:
-        numbers = column.cast(pl.Float64)
-        missing = numbers.is_null().to_numpy()
-    problems += find(name, "an empty cell", missing, rows)
+    is_text = column.dtype == pl.String
+    cells = column.str.strip_chars() if is_text else column
+    missing = cells.is_null() | (cells == "") if is_text else cells.is_null()
+    numbers = cells.cast(pl.Float64, strict=False)
+    wrong, problems = numbers.is_null() & ~missing, []
+    for words, form in _WRONG.items():
+        if wrong.any():  # never in a column of numbers
+            found = wrong & cells.str.contains(form)
+            problems += find(name, words, found.to_numpy(), rows)
+            wrong &= ~found
+    problems += find(name, "an empty cell", missing.to_numpy(), rows)
     values = np.array(numbers.fill_null(np.nan).to_numpy(), dtype=np.float64)
     infinite = np.isinf(values) | (np.isnan(values) & ~numbers.is_null().to_numpy())
     problems += find(name, "NaN or infinity", infinite, rows)

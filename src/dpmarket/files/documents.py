@@ -1,14 +1,103 @@
-"""Read and write JSON, and read TOML."""
+"""JSON and TOML: written as plain data, and read from untrusted text without taking much time or memory.
+
+Small texts can stand for much work: brackets within brackets, keys of fifty thousand parts, numbers of a
+hundred thousand digits. What no honest file needs is refused.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import re
+import tomllib
 from typing import Any
 
 from dpmarket.errors import FileProblem, InvalidInput
 from dpmarket.files.atomic import read_bytes, write_bytes
-from dpmarket.files.bounded import LARGEST_JSON, LARGEST_TOML, parse_json, parse_toml
+
+LARGEST_JSON = 1 << 30
+"""Bytes of a JSON file: results of a market with millions of sellers are of that size."""
+LARGEST_TOML = 1 << 18
+"""Bytes of a TOML file: a market's rules are some hundred lines."""
+_DEPTH = 64
+_CONTAINERS = 1_000_000
+_DIGITS = 300
+# Keys of many parts take quadratic time; Python bounds the digits of decimal numbers only.
+_PART = r"""(?<![\w-])(?:[\w-]++|"[^"\n]*"|'[^'\n]*')[ \t]*\.[ \t]*"""
+_MONSTERS = {
+    re.compile(rf"(?:{_PART}){{16}}", re.ASCII): "a key of more than 16 parts",
+    re.compile(rf"\b0[xob]\w{{{_DIGITS}}}", re.ASCII): f"a number of more than {_DIGITS} digits",
+}
+
+
+def parse_json(data: bytes | str) -> Any:
+    """Return what JSON text in UTF-8 says.
+
+    Raises
+    ------
+    InvalidInput
+        If it is no JSON, or is nested deeper, has longer numbers or more parts than any file needs. The
+        message quotes nothing.
+
+    Examples
+    --------
+    >>> parse_json(b'{"epsilon": 0.5}')
+    {'epsilon': 0.5}
+    >>> parse_json(b"[" * 100_000)
+    Traceback (most recent call last):
+        ...
+    dpmarket.errors.InvalidInput: nested more than 64 levels deep.
+    """
+    text = _text(data) if isinstance(data, bytes) else data
+    brackets = text.count("[") + text.count("{")
+    if brackets > _CONTAINERS:
+        raise InvalidInput(f"more than {_CONTAINERS:,} lists and objects.")
+    try:
+        value = json.loads(text, parse_int=_whole, parse_constant=_refuse)
+    except json.JSONDecodeError as problem:
+        raise InvalidInput(f"{problem.msg} at line {problem.lineno}, column {problem.colno}.") from None
+    except RecursionError:
+        raise _too_deep() from None
+    if brackets > _DEPTH:
+        _refuse_deep(value)
+    return value
+
+
+def parse_toml(data: bytes) -> dict[str, Any]:
+    r"""Return what TOML text in UTF-8 says.
+
+    Raises
+    ------
+    InvalidInput
+        If it is no TOML, or is longer, nested deeper, has longer numbers or words joined by more dots than
+        any file needs.
+
+    Examples
+    --------
+    >>> parse_toml(b"[objective]\nbudget = 500.0")
+    {'objective': {'budget': 500.0}}
+    >>> parse_toml(b".".join([b"a"] * 50_000) + b" = 1")
+    Traceback (most recent call last):
+        ...
+    dpmarket.errors.InvalidInput: a key of more than 16 parts at line 1.
+    """
+    if len(data) > LARGEST_TOML:
+        raise InvalidInput(f"larger than {LARGEST_TOML >> 10} kB.")
+    text = _text(data)
+    for form, words in _MONSTERS.items():
+        if found := form.search(text):
+            line = text.count("\n", 0, found.start()) + 1
+            raise InvalidInput(f"{words} at line {line}.")
+    try:
+        value = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as problem:
+        raise InvalidInput(f"{problem}.") from None
+    except RecursionError:
+        raise _too_deep() from None
+    except (ValueError, OverflowError):
+        raise InvalidInput("a date or number that cannot be.") from None
+    _refuse_deep(value)
+    return value
 
 
 def to_json(data: object) -> str:
@@ -38,15 +127,7 @@ def write_json(target: str | os.PathLike[str], data: object, *, overwrite: bool 
 
 
 def read_json(source: str | os.PathLike[str], most: int = LARGEST_JSON) -> Any:
-    """Read a JSON file, in UTF-8; ``-`` is the standard input.
-
-    Parameters
-    ----------
-    source
-        The file.
-    most
-        How many bytes it may have.
-    """
+    """Read a JSON file of at most so many bytes, in UTF-8; ``-`` is the standard input."""
     try:
         return parse_json(read_bytes(source, most))
     except InvalidInput as problem:
@@ -59,3 +140,34 @@ def read_toml(source: str | os.PathLike[str]) -> dict[str, Any]:
         return parse_toml(read_bytes(source, LARGEST_TOML))
     except InvalidInput as problem:
         raise FileProblem(f"cannot understand {source} as TOML: {problem}") from None
+
+
+def _text(data: bytes) -> str:
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise InvalidInput("expected text in UTF-8.") from None
+
+
+def _whole(digits: str) -> int:
+    if len(digits) > _DIGITS:
+        raise InvalidInput(f"a number of more than {_DIGITS} digits.")
+    return int(digits)
+
+
+def _refuse(constant: str) -> None:
+    raise InvalidInput("NaN or infinity, which JSON lacks.")
+
+
+def _too_deep() -> InvalidInput:
+    return InvalidInput(f"nested more than {_DEPTH} levels deep.")
+
+
+def _refuse_deep(value: Any) -> None:
+    level = [value]
+    for _ in range(_DEPTH):
+        parts = (part.values() if isinstance(part, dict) else part for part in level)
+        level = [inner for part in parts for inner in part if isinstance(inner, dict | list)]
+        if not level:
+            return
+    raise _too_deep()

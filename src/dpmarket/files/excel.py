@@ -12,12 +12,13 @@ import io
 import re
 import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import polars as pl
 
+from dpmarket.arrays import BoolArray
 from dpmarket.errors import FileProblem
 from dpmarket.files.columns import find, refuse
 from dpmarket.files.untrusted import Source, most_unpacked, size_of
@@ -38,27 +39,37 @@ def read_excel(place: Source, name: str, columns: Sequence[str], texts: Sequence
     """Return columns of an Excel file: numbers as floats, everything else and ``texts`` as texts."""
     has_formulas = _refuse_odd(place, name)
     header, *rows = _rows(_sheet(place, name), name)
-    while rows and all(cell.value is None for cell in rows[-1]):
+    while rows and not rows[-1]:
         rows.pop()
     beyond = next((k for k, row in enumerate(rows, 2) if len(row) > len(header)), None)
     if beyond is not None:
         raise FileProblem(f"cannot read {name}: row {beyond} has more cells than the header in row 1.")
     places = {column: _names(header).index(column) for column in columns}
-    cells = {column: [row[k] if k < len(row) else None for row in rows] for column, k in places.items()}
-    wrong = {column: [_is_error(cell) for cell in own] for column, own in cells.items()}
+    cells = {column: [_at(row, k) for row in rows] for column, k in places.items()}
+    wrong = {column: _where(_kind(cell) == "e" for cell in own) for column, own in cells.items()}
     if has_formulas:
         _, *written = _rows(_sheet(place, name, data_only=False), name)
         for column, k in places.items():
-            for number, row in enumerate(written[: len(rows)]):
-                if k < len(row) and row[k].data_type == "f" and _value(cells[column][number]) is None:
-                    wrong[column][number] = True
+            is_formula = _where(_kind(_at(row, k)) == "f" for row in written[: len(rows)])
+            wrong[column] |= is_formula & _where(cell is None for cell in cells[column])
     table = pl.DataFrame([_series(column, own, is_text=column in texts) for column, own in cells.items()])
-    problems = [
-        one for column, where in wrong.items()
-        for one in find(column, "an error, or a formula without a result", np.array(where, dtype=bool))
-    ]  # fmt: skip
-    refuse(table, name, problems)
+    words = "an error, or a formula without a result"
+    refuse(table, name, [one for column, where in wrong.items() for one in find(column, words, where)])
     return table
+
+
+def _at(row: Sequence[Any], place: int) -> Any:
+    """Return the cell at a place of a row; None if nothing is in it."""
+    cell = row[place] if place < len(row) else None
+    return None if cell is None or cell.value is None else cell
+
+
+def _where(answers: Iterable[bool]) -> BoolArray:
+    return np.array(list(answers), dtype=bool)
+
+
+def _kind(cell: Any) -> Any:
+    return None if cell is None else cell.data_type
 
 
 def _sheet(place: Source, name: str, *, data_only: bool = True) -> Any:
@@ -133,15 +144,7 @@ def _refuse_odd(place: Source, name: str) -> bool:
                             end = block[-64:]
     except FileProblem:
         raise
-    except (
-        zipfile.BadZipFile,
-        zipfile.LargeZipFile,
-        NotImplementedError,
-        RuntimeError,
-        OSError,
-        EOFError,
-        zlib.error,
-    ):
+    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, OSError, EOFError, zlib.error):
         raise FileProblem(
             f"cannot understand {name} as .xlsx: if it has a password, or is an older .xls, save it as .xlsx "
             "without one, or as 'CSV UTF-8'."
@@ -149,28 +152,16 @@ def _refuse_odd(place: Source, name: str) -> bool:
     return has_formulas
 
 
-def _value(cell: Any) -> Any:
-    return None if cell is None else cell.value
-
-
-def _is_error(cell: Any) -> bool:
-    return cell is not None and cell.value is not None and cell.data_type == "e"
-
-
 def _is_number(cell: Any) -> bool:
-    value = _value(cell)
-    if value is None:
-        return True
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    is_number = isinstance(cell.value, int | float) and not isinstance(cell.value, bool)
     return is_number and not _ZEROS.fullmatch(cell.number_format)
 
 
 def _series(column: str, cells: Sequence[Any], *, is_text: bool) -> pl.Series:
-    if not is_text and all(map(_is_number, cells)):
-        numbers = [None if _value(cell) is None else float(cell.value) for cell in cells]
+    if not is_text and all(cell is None or _is_number(cell) for cell in cells):
+        numbers = [None if cell is None else float(cell.value) for cell in cells]
         return pl.Series(column, numbers, dtype=pl.Float64)
-    texts = [None if _value(cell) is None else _text(cell) for cell in cells]
-    return pl.Series(column, texts, dtype=pl.String)
+    return pl.Series(column, [None if cell is None else _text(cell) for cell in cells], dtype=pl.String)
 
 
 def _text(cell: Any) -> str:

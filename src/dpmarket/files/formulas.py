@@ -19,8 +19,7 @@ from typing import BinaryIO
 
 import polars as pl
 
-_BEGINNING = r"(?:[\t\r\n]|\s*[=+\-@\x{ff1d}\x{ff0b}\x{ff0d}\x{ff20}])"
-_RUN, _MADE_HARMLESS = "^'*" + _BEGINNING, "^'+" + _BEGINNING
+_BEGINNING = r"('*(?:[\t\r\n]|\s*[=+\-@\x{ff1d}\x{ff0b}\x{ff0d}\x{ff20}]))"
 # Where columns are separated otherwise, a text with such a separator would be cut, and its second half run.
 _SEPARATORS = r"[;\t|]"
 
@@ -33,8 +32,7 @@ def harmless(texts: pl.Series) -> pl.Series:
     >>> harmless(pl.Series(["ann", "=1+1", "'=1+1", "'tis", "-"])).to_list()
     ['ann', "'=1+1", "''=1+1", "'tis", "'-"]
     """
-    found = texts.str.contains(_RUN).fill_null(value=False)
-    return _changed(texts, found, pl.lit("'") + pl.col("t"))
+    return _replaced(texts, f"^{_BEGINNING}", "'${1}")
 
 
 def as_meant(texts: pl.Series) -> pl.Series:
@@ -45,17 +43,12 @@ def as_meant(texts: pl.Series) -> pl.Series:
     >>> as_meant(pl.Series(["ann", "'=1+1", "''=1+1", "'tis", "=1+1"])).to_list()
     ['ann', '=1+1', "'=1+1", "'tis", '=1+1']
     """
-    if not texts.str.starts_with("'").any():
-        return texts
-    found = texts.str.contains(_MADE_HARMLESS).fill_null(value=False)
-    return _changed(texts, found, pl.col("t").str.slice(1))
+    return _replaced(texts, f"^'{_BEGINNING}", "${1}")
 
 
-def _changed(texts: pl.Series, found: pl.Series, instead: pl.Expr) -> pl.Series:
-    if not found.any():
-        return texts
-    column = pl.when(found).then(instead).otherwise(pl.col("t"))
-    return texts.to_frame("t").select(column).to_series().alias(texts.name)
+def _replaced(texts: pl.Series, form: str, instead: str) -> pl.Series:
+    """Return texts with what has a form replaced; that none has it is seen much sooner."""
+    return texts.str.replace(form, instead) if texts.str.contains(form).any() else texts
 
 
 def write_csv(target: BinaryIO, table: pl.DataFrame) -> None:

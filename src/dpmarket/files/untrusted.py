@@ -29,7 +29,7 @@ def most_unpacked(size: int) -> int:
 
 def refuse_unreadable_csv(source: Source, name: str) -> None:
     """Say in a clear word what the beginning of a file tells about one that is no CSV."""
-    head = _head(source, name)
+    head = head_of(source, name, _HEAD)
     for mark, kind in _PACKED.items():
         # Two letters may begin an honest header; what follows them in a compressed file is no text.
         if head.startswith(mark) and not head[:64].isascii():
@@ -64,12 +64,13 @@ def size_of(source: Source) -> int:
     return len(source) if isinstance(source, bytes) else os.path.getsize(source)
 
 
-def _head(source: Source, name: str) -> bytes:
+def head_of(source: Source, name: str, most: int) -> bytes:
+    """Return the first bytes of a file or its content."""
     if isinstance(source, bytes):
-        return source[:_HEAD]
+        return source[:most]
     try:
         with source.open("rb") as file:
-            return file.read(_HEAD)
+            return file.read(most)
     except OSError as problem:
         raise FileProblem(f"cannot read {name}: {problem.strerror or problem}.") from None
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +35,7 @@ UNKNOWN = -1.0
 NO_CATEGORY = "\0"
 """Stands for it where an encoder takes texts; no rules can name it."""
 _TRUTHS = {word: float(truth) for word, truth in TRUTHS.items()}
+_NO_LEVEL = "none of the public categories"
 _FIRST_DAY = datetime.date(1970, 1, 1).toordinal()
 
 
@@ -128,30 +129,27 @@ class Field:
     def read(self, table: pl.DataFrame, rows: IntArray) -> tuple[FloatArray, list[ColumnProblem]]:
         """Return the codes of a column's cells, NaN for gaps, and everything that is wrong with them."""
         cells = table.get_column(self.column).gather(rows)
+        blank = cells.is_null()
         if cells.dtype == pl.String:
-            empty = (cells.is_null() | (cells.str.strip_chars() == "")).fill_null(value=True).to_numpy()
-        else:
-            empty = cells.is_null().to_numpy()
+            blank |= cells.str.strip_chars() == ""
+        empty = blank.to_numpy()
         codes = np.full(rows.size, np.nan)
         if self.kind == "number":
             codes[~empty], problems = numbers_of(table, self.column, rows[~empty])
         else:
-            codes[~empty], wrong, words = self._coded(cells.filter(~empty).str.strip_chars())
-            problems = find(self.column, words, wrong, rows[~empty])
+            codes[~empty], words = self._coded(cells.filter(~empty).str.strip_chars())
+            problems = find(self.column, words, np.isnan(codes[~empty]), rows[~empty])
         if not self.gaps:
             problems += find(self.column, "an empty cell", empty, rows)
         if self.outside == "refuse":
-            problems += find(self.column, self._outside_words, self.is_outside(codes), rows)
+            words = f"a {'date' if self.kind == 'date' else 'value'} outside the public bounds"
+            words = _NO_LEVEL if self.kind == "choice" else words
+            problems += find(self.column, words, self.is_outside(codes), rows)
         return codes, problems
 
-    @property
-    def _outside_words(self) -> str:
-        if self.kind == "choice":
-            return "none of the public categories"
-        return f"a {'date' if self.kind == 'date' else 'value'} outside the public bounds"
-
-    def _coded(self, texts: pl.Series) -> tuple[FloatArray, BoolArray, str]:
-        """Return codes of texts, which of them have none, and what to say about these."""
+    def _coded(self, texts: pl.Series) -> tuple[FloatArray, str]:
+        """Return codes of texts, NaN for texts without one, and what to say about these."""
+        words = _NO_LEVEL
         if self.kind == "date":
             dates, is_day_first = dates_of(texts)
             if is_day_first:
@@ -169,11 +167,9 @@ class Field:
             found = cells.replace_strict(places, default=None, return_dtype=pl.Float64)
             if self._has_unknown:
                 found = found.fill_null(UNKNOWN)
-            two = self.name == OUTCOME and len(self.levels) == 2
-            words = "none of the public categories"
             if self.name == OUTCOME:
-                words = "neither of the two labels" if two else "none of the labels"
-        return np.array(found.fill_null(np.nan)), np.array(found.is_null()), words
+                words = "neither of the two labels" if len(self.levels) == 2 else "none of the labels"
+        return np.array(found.fill_null(np.nan)), words
 
     def is_outside(self, codes: FloatArray) -> BoolArray:
         """Whether codes lie outside of what is declared: bounds, or the public levels."""
@@ -358,6 +354,16 @@ def read_codes(
         codes[:, place], found = field.read(table, rows)
         problems += [one for one in found if one not in problems]  # two statistics may ask one column
     return codes, problems
+
+
+def long_vectors(
+    rules: Rules, fields: Sequence[Field], codes: FloatArray
+) -> Iterator[tuple[Question, BoolArray]]:
+    """Yield questions of vectors, and which are longer than their bound where values outside are refused."""
+    for name, question in rules.statistics.items():
+        if question.bound is not None and rules.training.outside_bounds == "refuse":
+            lengths = np.linalg.norm(codes[:, [field.name == name for field in fields]], axis=1)
+            yield question, lengths > question.bound * (1.0 + 2.0**-40)
 
 
 def feature_fields(columns: Mapping[str, Any], outside: str) -> list[Field]:

@@ -7,14 +7,20 @@ rules allow. What a value may be is decided by the fields of the rules, for form
 
 from __future__ import annotations
 
-import math
 import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from dpmarket.campaign.rules.columns import Field, Records, columns_asked, fields_of, records_of
+from dpmarket.campaign.rules.columns import (
+    Field,
+    Records,
+    columns_asked,
+    fields_of,
+    long_vectors,
+    records_of,
+)
 from dpmarket.campaign.rules.rules_file import Rules
 from dpmarket.errors import MarketRefusal
 
@@ -84,22 +90,11 @@ def _codes(rules: Rules, fields: Sequence[Field], row: Mapping[str, Any]) -> lis
         if code is None or refused:
             raise MarketRefusal("invalid", f"{field.column}: expected {field.words}.")
         found.append(float(field.clipped(np.array([code]))[0]))
-    if rules.training.outside_bounds == "refuse":
-        _refuse_long(rules, fields, found)
+    for question, beyond in long_vectors(rules, fields, np.array([found])):
+        if beyond[0]:
+            words = f"expected numbers no longer together than {question.bound:g}."
+            raise MarketRefusal("invalid", f"{', '.join(question.names)}: {words}")
     return found
-
-
-def _refuse_long(rules: Rules, fields: Sequence[Field], codes: Sequence[float]) -> None:
-    """Refuse vectors that are longer than their public bound, where values outside are refused."""
-    for name, question in rules.statistics.items():
-        if question.kind == "vector_mean":
-            vector = [code for field, code in zip(fields, codes, strict=True) if field.name == name]
-            if math.hypot(*vector) > (question.bound or 0.0) * (1.0 + 2.0**-40):
-                raise MarketRefusal(
-                    "invalid",
-                    f"{', '.join(question.names)}: expected numbers no longer together than "
-                    f"{question.bound:g}.",
-                )
 
 
 def _row(rules: Rules) -> struct.Struct:

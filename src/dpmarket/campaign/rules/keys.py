@@ -3,27 +3,46 @@
 from __future__ import annotations
 
 import difflib
+import json
 import types
 import typing
 from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_serializer
+from pydantic.fields import FieldInfo
 
 from dpmarket.errors import InvalidInput
 
+_TYPES: dict[Any, str] = {str: "a text", bool: "true or false", int: "a whole number", float: "a number"}
+_LIMITS = ("gt", "ge", "lt", "le")
+_WITHIN = {
+    "": "", "gt": " > {}", "ge": " >= {}", "ge le": " from {} to {}", "ge lt": " from {} and below {}",
+    "gt lt": " strictly between {} and {}", "gt le": " above {} and at most {}",
+}  # fmt: skip
 
-def key(default: Any, expected: str, meaning: str, example: Any = None, **limits: Any) -> Any:
-    """Describe one key: its default (``...``: required), what is expected, what it means, an example."""
-    extra = {"expected": expected, "example": default if example is None else example}
-    if extra["example"] is ...:
-        del extra["example"]  # a required key whose example stands in the template itself
-    return Field(default, description=meaning, json_schema_extra=extra, **limits)
+
+def key(default: Any, expected: str = "", example: Any = None, **limits: Any) -> Any:
+    """Describe one key: its default (``...``: required), an example, and limits of pydantic's ``Field``.
+
+    The docstring below a key says what it means. ``expected`` is only for keys of which their type and
+    limits do not say it.
+    """
+    shown = default if example is None else example
+    return Field(default, json_schema_extra={"expected": expected, "example": shown}, **limits)
 
 
 class Table(BaseModel):
     """A table of the rules file: frozen, and nothing in it that is not described."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, allow_inf_nan=False, use_attribute_docstrings=True
+    )
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_: Any) -> None:
+        """Write what each key means on one line."""
+        for field in cls.model_fields.values():
+            field.description = " ".join((field.description or "").split())
 
 
 class NamedTable(Table):
@@ -59,8 +78,29 @@ def table_of(annotation: Any) -> tuple[type[Table] | None, bool]:
 
 def expected_of(table: type[BaseModel], name: str) -> str:
     """Return what a key expects, for a sentence to the person who wrote it."""
-    extra = table.model_fields[name].json_schema_extra
-    return str(extra["expected"]) if isinstance(extra, dict) else f"the table [{name}]"
+    field = table.model_fields[name]
+    extra = field.json_schema_extra
+    if not isinstance(extra, dict):
+        return f"the table [{name}]"
+    return str(extra["expected"] or _allowed(field))
+
+
+def example_of(field: FieldInfo) -> Any:
+    """Return the example of a key."""
+    extra = field.json_schema_extra
+    return extra["example"] if isinstance(extra, dict) else None
+
+
+def _allowed(field: FieldInfo) -> str:
+    """Say what a key's type and limits allow."""
+    kind = field.annotation
+    if type(None) in typing.get_args(kind):  # a key that may be left out
+        kind = typing.get_args(kind)[0]
+    if typing.get_origin(kind) is typing.Literal:
+        *others, last = map(json.dumps, typing.get_args(kind))
+        return f"{', '.join(others)} or {last}" if others else last
+    limits = {name: getattr(one, name) for name in _LIMITS for one in field.metadata if hasattr(one, name)}
+    return _TYPES[kind] + _WITHIN[" ".join(limits)].format(*(f"{limit:,}" for limit in limits.values()))
 
 
 def sentence(found: Any, whole: type[Table]) -> tuple[str, str]:
@@ -71,8 +111,8 @@ def sentence(found: Any, whole: type[Table]) -> tuple[str, str]:
     expected = "a table"
     for part in found["loc"]:
         if named is not None:
-            assert issubclass(named, NamedTable)
-            expected, table, named = named.expected, named, None
+            expected = named.expected if issubclass(named, NamedTable) else "a table"
+            table, named = named, None
         elif table is None:
             break  # a part of a list
         elif part in table.model_fields:

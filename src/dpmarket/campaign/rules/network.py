@@ -13,11 +13,6 @@ from dpmarket.campaign.rules.rules_file import Rules
 from dpmarket.errors import FileProblem, InvalidInput
 
 
-def outputs_of(rules: Rules) -> int:
-    """Return how many outputs a network for these rules has: the labels, or 1 for a target."""
-    return 1 if rules.label is None else len(rules.label.values)
-
-
 def stated_loss(rules: Rules) -> dict[str, Any]:
     """Return what is public about the loss, as a release states it."""
     if rules.training.model is None:
@@ -41,7 +36,8 @@ def network_of(rules: Rules) -> dict[str, Any]:
     training, features = rules.training, norm_of(rules).n_coefficients - 1  # without the constant
     assert training.model is not None
     assert training.code is not None
-    made = made_by(training.model, training.code, features, outputs_of(rules))
+    outputs = 1 if rules.label is None else len(rules.label.values)
+    made = made_by(training.model, training.code, features, outputs)
     try:
         found = Network(made.get("module")).weights.size
     except InvalidInput as problem:

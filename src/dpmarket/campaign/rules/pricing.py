@@ -29,7 +29,13 @@ from dpmarket.mechanisms.groups import Coverage, Group, check_coverage, quotas
 from dpmarket.mechanisms.objective import AnyObjective, Objective, PaperObjective, objective_from_dict
 from dpmarket.mechanisms.outcome import Outcome, decided
 from dpmarket.mechanisms.plan import SMALL_MARKET, Plan, Prospect, plan
-from dpmarket.mechanisms.price_schedule import CostBins, PriceSchedule, posted_price, price_market
+from dpmarket.mechanisms.price_schedule import (
+    CostBins,
+    PricedMarket,
+    PriceSchedule,
+    posted_price,
+    price_market,
+)
 
 if TYPE_CHECKING:
     from dpmarket.costs import CostDistribution
@@ -82,7 +88,9 @@ class Terms:
     @property
     def distribution(self) -> CostDistribution:
         """The distribution of everybody's costs."""
-        return _together(self.groups, self.distributions)
+        if len(self.groups) == 1:
+            return self.distributions[0]
+        return Mixture(self.distributions, [group.share for group in self.groups])
 
     @property
     def reserve_price(self) -> float:
@@ -104,6 +112,10 @@ class Terms:
         """Return the typical market of so many people."""
         parts = zip(self.groups, self.distributions, strict=True)
         return [CostBins.typical(group, dist, group.share * people) for group, dist in parts]
+
+    def for_budget(self, bins: Sequence[CostBins], budget: float, unit: float) -> tuple[float, PricedMarket]:
+        """Return the payment weight at which a market spends a budget, and its prices."""
+        return price_for_budget(bins, self.objective, self.epsilon_cost, budget, unit, coverage=self.coverage)
 
     def exact(self, objective: AnyObjective) -> OfflineMechanism:
         """Return the exact mechanism."""
@@ -229,10 +241,10 @@ def _typical(
     terms, unit = terms_of(rules), 1.0 / rules.money.minor_units
     if rules.campaign.mechanism == POSTED:
         return terms.objective, _posted(rules, people, budget or 0.0)
-    bins, tables, coverage = terms.bins(people), terms.epsilon_cost, terms.coverage
     if budget is None:
-        return terms.objective, price_market(bins, terms.objective, tables, coverage).schedules
-    weight, priced = price_for_budget(bins, terms.objective, tables, budget, unit, coverage=coverage)
+        priced = price_market(terms.bins(people), terms.objective, terms.epsilon_cost, terms.coverage)
+        return terms.objective, priced.schedules
+    weight, priced = terms.for_budget(terms.bins(people), budget, unit)
     return terms.objective.with_payment_weight(weight), priced.schedules
 
 
@@ -267,8 +279,7 @@ def cross_priced_terms(rules: Rules) -> dict[str, Any]:
     """
     terms, unit, budget = terms_of(rules), 1.0 / rules.money.minor_units, rules.objective.budget
     assert budget is not None
-    bins, tables = terms.bins(rules.people), terms.epsilon_cost
-    start, _ = price_for_budget(bins, terms.objective, tables, budget, unit, coverage=terms.coverage)
+    start, _ = terms.for_budget(terms.bins(rules.people), budget, unit)
     objective = terms.objective.with_payment_weight(start)
     return terms.public(CROSS_PRICED, objective, budget=budget, minor_unit=unit)
 
@@ -295,9 +306,7 @@ def objective_for(rules: Rules, sizes: Sequence[int]) -> AnyObjective:
         mechanism = terms.exact(terms.objective.with_payment_weight(weight))
         return sum(float(mechanism.run(*each).rounded_payments(unit).sum()) for each in markets) / _MARKETS
 
-    start, _ = price_for_budget(
-        terms.bins(people), terms.objective, terms.epsilon_cost, wanted.budget, unit, coverage=terms.coverage
-    )
+    start, _ = terms.for_budget(terms.bins(people), wanted.budget, unit)
     weight = weight_for_budget(spent, wanted.budget, start, _CLOSE)
     return terms.objective.with_payment_weight(weight)
 
@@ -328,52 +337,42 @@ def plan_for(rules: Rules, people: int | tuple[int, ...], budget: float) -> Plan
 
 def prospect_for(rules: Rules, people: int, budget: float) -> Prospect:
     """Return what a budget lets expect in the typical market of so many people, by the rules' mechanism."""
-    unit, schedules = 1.0 / rules.money.minor_units, _typical(rules, people, budget)[1]
-    found = _sales(rules, people, schedules)
-    if found.bought == 0.0:
+    terms, unit = terms_of(rules), 1.0 / rules.money.minor_units
+    _, schedules = _typical(rules, people, budget)
+    counts, epsilons, payments = _quoted(terms, people, schedules)
+    bought = float(counts[epsilons > 0.0].sum())
+    if bought == 0.0:
         raise Infeasible("expected a budget that buys something: raise it.")
+    shares = terms.epsilon_cost.share(epsilons)
+    ends = np.cumsum([bins.counts.size for bins in terms.bins(people)])[:-1]
     return Prospect(
         rules.campaign.mechanism,
-        found.payment + 0.5 * unit * found.bought,
-        *terms_of(rules).objective.errors(found.squared_norm, found.total),
-        found.bought / people,
-        found.epsilon / people,
+        float(counts @ payments) + 0.5 * unit * bought,
+        *_errors(terms.objective, counts, shares),
+        bought / people,
+        float(counts @ epsilons) / people,
         max(schedule.largest_epsilon for schedule in schedules),
         max(schedule.largest_payment for schedule in schedules),
-        group_shares=found.group_shares,
+        group_shares=tuple(float(own.sum() / (counts @ shares)) for own in np.split(counts * shares, ends)),
     )
 
 
-@dataclass(frozen=True)
-class _Sales:
-    """What schedules buy in the typical market: sums over all people."""
-
-    payment: float
-    bought: float
-    epsilon: float
-    total: float
-    squared_norm: float
-    group_shares: tuple[float, ...]
-
-
-def _sales(rules: Rules, people: int, schedules: Sequence[PriceSchedule]) -> _Sales:
-    terms = terms_of(rules)
+def _quoted(
+    terms: Terms, people: int, schedules: Sequence[PriceSchedule]
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return how many people of the typical market are quoted the same, their epsilons and payments."""
     bins = terms.bins(people)
-    counts = np.concatenate([each.counts for each in bins])
     quoted = [schedule.quote(each.costs) for schedule, each in zip(schedules, bins, strict=True)]
     epsilons, payments = (np.concatenate(each) for each in zip(*quoted, strict=True))
-    shares = terms.epsilon_cost.share(epsilons)
+    return np.concatenate([each.counts for each in bins]), epsilons, payments
+
+
+def _errors(objective: AnyObjective, counts: FloatArray, shares: FloatArray) -> tuple[float, float]:
+    """Return the expected error, by sampling and by noise, where so many people each have these shares."""
     total = float(counts @ shares)
-    weights = counts * shares / max(total, 1e-300)
-    ends = np.cumsum([each.counts.size for each in bins])[:-1]
-    return _Sales(
-        float(counts @ payments),
-        float(counts[epsilons > 0.0].sum()),
-        float(counts @ epsilons),
-        total,
-        float(weights @ shares) / max(total, 1e-300),
-        tuple(float(own.sum()) for own in np.split(weights, ends)),
-    )
+    if total == 0.0:
+        return math.inf, math.inf
+    return objective.errors(float(counts @ shares**2) / total**2, total)
 
 
 def guessing_error(rules: Rules) -> float:
@@ -395,10 +394,9 @@ def expected_error(rules: Rules) -> float | None:
     """
     if rules.sellers.expected is None:
         return None
-    found = _sales(rules, rules.people, _typical(rules, rules.people, rules.objective.budget)[1])
-    if found.total == 0.0:
-        return math.inf
-    return sum(_error_constants(rules).errors(found.squared_norm, found.total))
+    terms, schedules = terms_of(rules), _typical(rules, rules.people, rules.objective.budget)[1]
+    counts, epsilons, _ = _quoted(terms, rules.people, schedules)
+    return sum(_errors(_error_constants(rules), counts, terms.epsilon_cost.share(epsilons)))
 
 
 def noise_warning(rules: Rules) -> str | None:
@@ -422,11 +420,7 @@ def noise_warning(rules: Rules) -> str | None:
 def errors_of(rules: Rules, epsilons: FloatArray) -> tuple[float, float]:
     """Return the expected error of a release from people with these epsilons, by sampling and by noise."""
     terms = terms_of(rules)
-    shares = terms.epsilon_cost.share(epsilons)
-    total = float(shares.sum())
-    if total == 0.0:
-        return math.inf, math.inf
-    return terms.objective.errors(float(shares @ shares) / total**2, total)
+    return _errors(terms.objective, np.ones(epsilons.size), terms.epsilon_cost.share(epsilons))
 
 
 def budget_words(rules: Rules) -> str:
@@ -457,20 +451,30 @@ def schedules_of(
     """
     if "schedules" in public:
         return tuple(map(PriceSchedule.from_dict, public["schedules"]))
-    groups = groups_in(public)
+    terms = terms_in(public)
     if isinstance(reported_costs, int):
-        parts = zip(groups, distributions_in(public), strict=True)
-        bins = [CostBins.typical(group, dist, group.share * reported_costs) for group, dist in parts]
+        bins = terms.bins(reported_costs)
     else:
         members = np.zeros(reported_costs.size, dtype=np.int64) if membership is None else membership
-        own = [np.sort(reported_costs[members == g]) for g in range(len(groups))]
-        bins = [CostBins(group, one, np.ones(one.size)) for group, one in zip(groups, own, strict=True)]
-    objective, table = objective_from_dict(public["objective"]), EpsilonCost.from_dict(public["epsilon_cost"])
-    coverage = check_coverage(public["coverage"])
+        own = [np.sort(reported_costs[members == g]) for g in range(len(terms.groups))]
+        bins = [CostBins(group, one, np.ones(one.size)) for group, one in zip(terms.groups, own, strict=True)]
     if "budget" in public:
-        budget, unit = public["budget"], public["minor_unit"]
-        return price_for_budget(bins, objective, table, budget, unit, coverage=coverage)[1].schedules
-    return price_market(bins, objective, table, coverage).schedules
+        return terms.for_budget(bins, public["budget"], public["minor_unit"])[1].schedules
+    return price_market(bins, terms.objective, terms.epsilon_cost, terms.coverage).schedules
+
+
+def terms_in(public: Mapping[str, Any]) -> Terms:
+    """Return the tables of public rules, as :meth:`Terms.public` writes them."""
+    from dpmarket.costs import distribution_from_dict
+
+    return Terms(
+        groups_in(public),
+        tuple(map(distribution_from_dict, public["distributions"])),
+        check_coverage(public["coverage"]),
+        objective_from_dict(public["objective"]),
+        EpsilonCost.from_dict(public["epsilon_cost"]),
+        public["delta"],
+    )
 
 
 def groups_in(public: Mapping[str, Any]) -> tuple[Group, ...]:
@@ -481,19 +485,6 @@ def groups_in(public: Mapping[str, Any]) -> tuple[Group, ...]:
     )
 
 
-def distributions_in(public: Mapping[str, Any]) -> tuple[CostDistribution, ...]:
-    """Return the distributions of costs, one per group, of public rules."""
-    from dpmarket.costs import distribution_from_dict
-
-    return tuple(map(distribution_from_dict, public["distributions"]))
-
-
 def everybodys_costs(public: Mapping[str, Any]) -> CostDistribution:
     """Return the distribution of everybody's costs, of public rules."""
-    return _together(groups_in(public), distributions_in(public))
-
-
-def _together(groups: Sequence[Group], distributions: Sequence[CostDistribution]) -> CostDistribution:
-    if len(groups) == 1:
-        return distributions[0]
-    return Mixture(distributions, [group.share for group in groups])
+    return terms_in(public).distribution

@@ -35,96 +35,49 @@ class Question(NamedTable):
     """A number to buy instead of a model. Public bounds or categories; nothing is read from the records."""
 
     expected: ClassVar[str] = '{ kind = "mean", low = ..., high = ... } or another kind'
-    kind: Literal["mean", "share", "histogram", "quantile", "vector_mean"] = key(
-        ...,
-        '"mean", "share", "histogram", "quantile" or "vector_mean"',
-        "What is asked: the mean of a number, the share of yes, the shares of categories, a quantile such as "
-        "the median, or the mean of several numbers together.",
-        example="mean",
-    )
-    column: str = key("value", "the name of a column", "Column with the records.", min_length=1)
+    kind: Literal["mean", "share", "histogram", "quantile", "vector_mean"] = key(..., example="mean")
+    """What is asked: the mean of a number, the share of yes, the shares of categories, a quantile such as the
+    median, or the mean of several numbers together."""
+    column: str = key("value", "the name of a column", min_length=1)
+    """Column with the records."""
     columns: list[str] | None = key(
-        None,
-        "names of columns, in brackets",
-        "For a vector_mean, in place of column.",
-        example=["east", "north"],
-        min_length=1,
+        None, "names of columns, in brackets", example=["east", "north"], min_length=1
     )
-    low: float | None = key(
-        None, "a number", "Where the number lies at the least: public, never read from the data.", example=0.0
-    )
-    high: float | None = key(
-        None, "a number above low", "Where the number lies at the most: public as well.", example=100.0
-    )
+    """For a vector_mean, in place of column."""
+    low: float | None = key(None, example=0.0)
+    """Where the number lies at the least: public, never read from the data."""
+    high: float | None = key(None, "a number above low", example=100.0)
+    """Where the number lies at the most: public as well."""
     categories: Categories | None = key(
         None,
         "at least two texts (no blanks around them) or whole numbers, in brackets",
-        "For a histogram: all categories that may occur.",
         example=["bus", "car", "train"],
         min_length=2,
     )
+    """For a histogram: all categories that may occur."""
     edges: list[float] | None = key(
-        None,
-        "at least three increasing numbers, in brackets",
-        "For a histogram of a number, in place of categories: public edges of its bins. What lies beyond "
-        "counts in the outer ones.",
-        example=[0.0, 10.0, 20.0],
-        min_length=3,
+        None, "at least three increasing numbers, in brackets", example=[0.0, 10.0, 20.0], min_length=3
     )
-    level: float | None = key(
-        None,
-        "a number strictly between 0 and 1",
-        "For a quantile: which one. Left out: 0.5, the median.",
-        example=0.5,
-        gt=0,
-        lt=1,
-    )
-    steps: int | None = key(
-        None,
-        "a whole number from 2 to 100000",
-        "For a quantile: into how many equal steps the range from low to high is cut. Their ends are what "
-        "may be answered.",
-        example=100,
-        ge=2,
-        le=100_000,
-    )
+    """For a histogram of a number, in place of categories: public edges of its bins. What lies beyond counts
+    in the outer ones."""
+    level: float | None = key(None, example=0.5, gt=0, lt=1)
+    """For a quantile: which one. Left out: 0.5, the median."""
+    steps: int | None = key(None, example=100, ge=2, le=100_000)
+    """For a quantile: into how many equal steps the range from low to high is cut. Their ends are what may be
+    answered."""
     candidates: list[float] | None = key(
-        None,
-        "at least three increasing numbers, in brackets",
-        "For a quantile, in place of low, high and steps: all that may be answered.",
-        example=[0.0, 50.0, 100.0],
-        min_length=3,
+        None, "at least three increasing numbers, in brackets", example=[0.0, 50.0, 100.0], min_length=3
     )
-    interval_share: float | None = key(
-        None,
-        "a number from 0 and below 1",
-        "For a quantile: the share of every epsilon that pays for its interval; 0: there is none. Left out: "
-        "0.5.",
-        example=0.5,
-        ge=0,
-        lt=1,
-    )
-    bound: float | None = key(
-        None,
-        "a number > 0",
-        "For a vector_mean: how long a record is at the most. Public.",
-        example=1.0,
-        gt=0,
-    )
-    confidence: float = key(
-        0.95,
-        "a number strictly between 0 and 1",
-        "Probability with which the interval holds the population's value.",
-        gt=0,
-        lt=1,
-    )
-    share: float | None = key(
-        None,
-        "a number > 0",
-        "With several statistics: this one's share of every epsilon, relative to the others'. Left out: 1.",
-        example=1.0,
-        gt=0,
-    )
+    """For a quantile, in place of low, high and steps: all that may be answered."""
+    interval_share: float | None = key(None, example=0.5, ge=0, lt=1)
+    """For a quantile: the share of every epsilon that pays for its interval; 0: there is none. Left out:
+    0.5."""
+    bound: float | None = key(None, example=1.0, gt=0)
+    """For a vector_mean: how long a record is at the most. Public."""
+    confidence: float = key(0.95, gt=0, lt=1)
+    """Probability with which the interval holds the population's value."""
+    share: float | None = key(None, example=1.0, gt=0)
+    """With several statistics: this one's share of every epsilon, relative to the others'. Left out: 1."""
 
     @property
     def names(self) -> list[str]:
@@ -176,17 +129,16 @@ class Question(NamedTable):
 
 def question_problems(path: str, question: Question) -> Iterator[tuple[str, str]]:
     """Find what is wrong between the keys of one question, each of which may be fine by itself."""
-    kind, declared = question.kind, set(question.declared())
-    known = _COMMON | _OPTIONAL.get(kind, set()).union(*_NEEDED[kind])
-    foreign = [name for name in question.declared() if name not in known]
+    kind, declared = question.kind, question.declared()
+    needed = next((keys for keys in _NEEDED[kind] if keys <= declared.keys()), _NEEDED[kind][0])
+    foreign = [name for name in declared if name not in _COMMON | needed | _OPTIONAL.get(kind, set())]
     for name in foreign:
-        yield f"{path}.{name}", f"a {kind} has no such key."
-    missing = _NEEDED[kind][0] - declared
-    if missing and not any(needed <= declared for needed in _NEEDED[kind]):
-        for name in Question.model_fields:
-            if name in missing:
-                yield f"{path}.{name}", f"missing; expected {expected_of(Question, name)}."
-    elif not foreign:
+        beside = f" beside {', '.join(sorted(needed))}" if name in set().union(*_NEEDED[kind]) else ""
+        yield f"{path}.{name}", f"a {kind} has no such key{beside}."
+    missing = [name for name in Question.model_fields if name in needed and name not in declared]
+    for name in missing:
+        yield f"{path}.{name}", f"missing; expected {expected_of(Question, name)}."
+    if not missing and not foreign:
         try:
             question.statistic()
         except InvalidInput as problem:

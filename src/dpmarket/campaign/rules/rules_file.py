@@ -55,102 +55,54 @@ Date = Annotated[str, BeforeValidator(_text_of_date)]
 class CampaignTable(Table):
     """The campaign: one purchase, with one release. Another purchase is another campaign."""
 
-    name: str = key(
-        "campaign",
-        "a text",
-        "The campaign's name in its database; several campaigns can share one.",
-        example="spring-2026",
-        min_length=1,
-        max_length=200,
-    )
+    name: str = key("campaign", example="spring-2026", min_length=1, max_length=200)
+    """The campaign's name in its database; several campaigns can share one."""
     database: str | None = key(
         None,
         "a file, or an address such as postgresql://user@host/name",
-        "Where people, privacy budgets and money are entered. Campaigns that share a database share each "
-        "person's lifetime limits. Left out: a file beside the rules file, with the ending .db.",
         example="postgresql://market@localhost/campaigns",
         min_length=1,
     )
-    mechanism: Literal["offline", "online", "posted"] = key(
-        "offline",
-        '"offline", "online" or "posted"',
-        "Offline: everybody reports, then all are decided about at once. Online: each seller is quoted by a "
-        "public price schedule, in any order and in several files. Posted: one epsilon at one price for all, "
-        "the best for the budget.",
-    )
+    """Where people, privacy budgets and money are entered. Campaigns that share a database share each
+    person's lifetime limits. Left out: a file beside the rules file, with the ending .db."""
+    mechanism: Literal["offline", "online", "posted"] = key("offline")
+    """Offline: everybody reports, then all are decided about at once. Online: each seller is quoted by a
+    public price schedule, in any order and in several files. Posted: one epsilon at one price for all, the
+    best for the budget."""
 
 
 class Sellers(Table):
     """Who sells, and where the reports say so."""
 
-    id_column: str = key(
-        "seller", "the name of a column", "Column with the sellers' ids, in every file.", min_length=1
-    )
-    cost_column: str = key(
-        "cost",
-        "the name of a column",
-        "Column with the reported costs, money per unit of epsilon, or of its square with quadratic costs. "
-        "Confidential.",
-        min_length=1,
-    )
-    group_column: str = key(
-        "group",
-        "the name of a column",
-        "Column of the reports with each seller's group, where there are [groups]: verified by the operator.",
-        min_length=1,
-    )
-    rows_per_person: int = key(
-        1,
-        "a whole number from 1 to 10,000",
-        "How many rows of data one seller may have: public, a fact about the study, never about the data. "
-        "More are refused. A seller's epsilon covers all of them together.",
-        ge=1,
-        le=10_000,
-    )
-    expected: int | None = key(
-        None,
-        "a whole number from 1 to 100,000,000",
-        "How many sellers are expected: public, fixed before anybody reports. Needed with a budget and "
-        "for online quotes.",
-        example=1000,
-        ge=1,
-        le=10**8,
-    )
-    minimum: int = key(
-        20,
-        "a whole number from 1 to 100,000,000",
-        "How many people must report, or be offered something, so that the campaign takes place: few people "
-        "cannot hide among each other. The number of reports decides, never what they say.",
-        ge=1,
-        le=10**8,
-    )
-    lifetime_epsilon: float | None = key(
-        None,
-        "a number > 0",
-        "Upper limit of a person's epsilons over all campaigns of the database, from files, live, and models "
-        "of the library. An open campaign counts with the largest epsilon that it could ask for, offline "
-        "objective.max_epsilon; afterwards what was spent counts. Sellers with less left are not quoted. The "
-        "lowest limit of any campaign holds for the whole database.",
-        example=5.0,
-        gt=0,
-    )
-    lifetime_delta: float | None = key(
-        None,
-        "a number > 0 and below 1",
-        "Upper limit of a person's deltas over all campaigns of the database; beside lifetime_epsilon. "
-        "Sellers at either limit are not quoted. A campaign with lifetime_epsilon and without this one "
-        "allows no delta at all.",
-        example=1e-5,
-        gt=0,
-        lt=1,
-    )
+    id_column: str = key("seller", "the name of a column", min_length=1)
+    """Column with the sellers' ids, in every file."""
+    cost_column: str = key("cost", "the name of a column", min_length=1)
+    """Column with the reported costs, money per unit of epsilon, or of its square with quadratic costs.
+    Confidential."""
+    group_column: str = key("group", "the name of a column", min_length=1)
+    """Column of the reports with each seller's group, where there are [groups]: verified by the operator."""
+    rows_per_person: int = key(1, ge=1, le=10_000)
+    """How many rows of data one seller may have: public, a fact about the study, never about the data. More
+    are refused. A seller's epsilon covers all of them together."""
+    expected: int | None = key(None, example=1000, ge=1, le=10**8)
+    """How many sellers are expected: public, fixed before anybody reports. Needed with a budget and for
+    online quotes."""
+    minimum: int = key(20, ge=1, le=10**8)
+    """How many people must report, or be offered something, so that the campaign takes place: few people
+    cannot hide among each other. The number of reports decides, never what they say."""
+    lifetime_epsilon: float | None = key(None, example=5.0, gt=0)
+    """Upper limit of a person's epsilons over all campaigns of the database, from files, live, and models of
+    the library. An open campaign counts with the largest epsilon that it could ask for, offline
+    objective.max_epsilon; afterwards what was spent counts. Sellers with less left are not quoted. The lowest
+    limit of any campaign holds for the whole database."""
+    lifetime_delta: float | None = key(None, example=1e-5, gt=0, lt=1)
+    """Upper limit of a person's deltas over all campaigns of the database; beside lifetime_epsilon. Sellers
+    at either limit are not quoted. A campaign with lifetime_epsilon and without this one allows no delta at
+    all."""
     excluded: str | None = key(
-        None,
-        "the name of a .csv or .parquet file beside the rules file",
-        "People who must not sell, by their ids: those of the pilot to which costs.distribution was fitted.",
-        example="pilot.csv",
-        min_length=1,
+        None, "the name of a .csv or .parquet file beside the rules file", example="pilot.csv", min_length=1
     )
+    """People who must not sell, by their ids: those of the pilot to which costs.distribution was fitted."""
 
 
 class Costs(Table):
@@ -160,16 +112,13 @@ class Costs(Table):
         ...,
         "a cost distribution: a formula such as 'uniform(1, 5)', a .json file that 'dpmarket costs fit' "
         "wrote (beside the rules file), or its content as a table",
-        "The distribution of costs, money per unit of epsilon, or of its square with quadratic costs.",
         example="uniform(1, 5)",
     )
-    shape: Literal["linear", "quadratic"] = key(
-        "linear",
-        '"linear" or "quadratic"',
-        "What a reported cost multiplies: epsilon (linear, as in the paper) or its square (quadratic, where "
-        "the first bit of privacy hardly matters to people and a large loss matters much). Quadratic costs "
-        "spread a purchase over more people, at smaller epsilons.",
-    )
+    """The distribution of costs, money per unit of epsilon, or of its square with quadratic costs."""
+    shape: Literal["linear", "quadratic"] = key("linear")
+    """What a reported cost multiplies: epsilon (linear, as in the paper) or its square (quadratic, where the
+    first bit of privacy hardly matters to people and a large loss matters much). Quadratic costs spread a
+    purchase over more people, at smaller epsilons."""
 
 
 class GroupTable(NamedTable):
@@ -180,201 +129,125 @@ class GroupTable(NamedTable):
 
     expected: ClassVar[str] = '{ share = 0.5, distribution = "uniform(1, 5)" }'
     share: float | None = key(
-        None,
-        "a number above 0 and below 1; shares of all groups add up to 1",
-        "Its share of the population, which the group's records shall have of the result. Left out of all "
-        "groups: in proportion to their quotas.",
-        gt=0,
-        lt=1,
+        None, "a number above 0 and below 1; shares of all groups add up to 1", gt=0, lt=1
     )
+    """Its share of the population, which the group's records shall have of the result. Left out of all
+    groups: in proportion to their quotas."""
     distribution: Annotated[Any, AfterValidator(_usable_distribution)] = key(
-        None,
-        "a cost distribution such as 'uniform(1, 5)'",
-        "What privacy costs its sellers. Left out: costs.distribution.",
+        None, "a cost distribution such as 'uniform(1, 5)'"
     )
-    quota: int | None = key(
-        None,
-        "a whole number from 1 to 100,000,000",
-        "Online and posted: how many of its sellers may sell; later ones learn at once that it is full.",
-        ge=1,
-        le=10**8,
-    )
+    """What privacy costs its sellers. Left out: costs.distribution."""
+    quota: int | None = key(None, ge=1, le=10**8)
+    """Online and posted: how many of its sellers may sell; later ones learn at once that it is full."""
 
 
 class Objective(Table):
     """What the buyer wants. Fixed before anybody reports: tuned to reports, it makes misreporting pay."""
 
-    payment_weight: float | None = key(
-        None,
-        "a number from 1e-50 to 1e50",
-        "Expected squared error that a unit of money must save (the paper's gamma): higher buys less. This "
-        "or a budget.",
-        example=0.001,
-        ge=1e-50,
-        le=1e50,
-    )
-    budget: float | None = key(
-        None,
-        "a number > 0",
-        "Total of all payments, in money, rounding included. Online and posted it is never exceeded. Offline "
-        "payments meet it on average: from 50 reports on within a few percent, because each part of the "
-        "sellers is priced by the other parts' reports; with fewer reports within more. This or a payment "
-        "weight.",
-        example=500.0,
-        gt=0,
-    )
-    confidence: float | None = key(
-        None,
-        "a number strictly between 0 and 1",
-        "With a budget: the probability with which payments stay within it, as far as the cost distribution "
-        "is right; offline, the exact mechanism then decides at any size. Left out: they meet it.",
-        example=0.95,
-        gt=0,
-        lt=1,
-    )
+    payment_weight: float | None = key(None, "a number from 1e-50 to 1e50", example=0.001, ge=1e-50, le=1e50)
+    """Expected squared error that a unit of money must save (the paper's gamma): higher buys less. This or a
+    budget."""
+    budget: float | None = key(None, example=500.0, gt=0)
+    """Total of all payments, in money, rounding included. Online and posted it is never exceeded. Offline
+    payments meet it on average: from 50 reports on within a few percent, because each part of the sellers is
+    priced by the other parts' reports; with fewer reports within more. This or a payment weight."""
+    confidence: float | None = key(None, example=0.95, gt=0, lt=1)
+    """With a budget: the probability with which payments stay within it, as far as the cost distribution is
+    right; offline, the exact mechanism then decides at any size. Left out: they meet it."""
     delta: float | None = key(
         None,
         "a number of at least 1e-17, and at most 1 / (10 * sellers.expected)",
-        "Guarantees are then (epsilon, delta): a person changes the chance of any result by at most the "
-        "factor of the epsilon, plus delta. Training is a noisy descent, with less noise where there are "
-        "many features ('dpmarket plan' says what it gains). The same for everybody; people report what an "
-        "epsilon costs them at this delta. Left out: no delta.",
         example=1e-6,
         ge=1e-17,
         lt=1,
     )
-    concentration: float | None = key(
-        None,
-        "a number > 0",
-        "The paper's mu, the price of uneven weights. With noise, in place of the expected squared error of "
-        "what is released, the paper's bound is minimised.",
-        example=1.0,
-        gt=0,
-    )
-    noise: float | None = key(
-        None,
-        "a number > 0",
-        "The paper's sigma, the price of noise; beside concentration.",
-        example=1.0,
-        gt=0,
-    )
-    weight_cap: float | None = key(
-        None,
-        "a number >= 1",
-        "No record weighs more than this many times the average (the paper's k).",
-        example=3.0,
-        ge=1,
-    )
+    """Guarantees are then (epsilon, delta): a person changes the chance of any result by at most the factor
+    of the epsilon, plus delta. Training is a noisy descent, with less noise where there are many features
+    ('dpmarket plan' says what it gains). The same for everybody; people report what an epsilon costs them at
+    this delta. Left out: no delta."""
+    concentration: float | None = key(None, example=1.0, gt=0)
+    """The paper's mu, the price of uneven weights. With noise, in place of the expected squared error of what
+    is released, the paper's bound is minimised."""
+    noise: float | None = key(None, example=1.0, gt=0)
+    """The paper's sigma, the price of noise; beside concentration."""
+    weight_cap: float | None = key(None, example=3.0, ge=1)
+    """No record weighs more than this many times the average (the paper's k)."""
     coverage: Literal["hard"] | Annotated[float, Field(ge=0)] | None = key(
-        None,
-        'a number >= 0, or "hard"',
-        "How binding the shares of [groups] are: a number D adds D times the squared gaps to the expected "
-        "squared error; hard meets them exactly offline, on average online. Left out: hard.",
-        example=0.02,
+        None, 'a number >= 0, or "hard"', example=0.02
     )
-    max_mean_epsilon: float | None = key(
-        None,
-        "a number > 0",
-        "Upper bound of the mean epsilon over all sellers (the paper's L); with a delta, of the mean of the "
-        "Gaussian parameter mu.",
-        example=1.0,
-        gt=0,
-    )
-    max_epsilon: float = key(
-        10.0,
-        "a number from 1e-6 to 100",
-        "Nobody is asked for more than this. With the paper's objective, whose weight cap is then 3 if left "
-        "out, it is kept by bounding the mean epsilon.",
-        ge=1e-6,
-        le=100.0,
-    )
+    """How binding the shares of [groups] are: a number D adds D times the squared gaps to the expected
+    squared error; hard meets them exactly offline, on average online. Left out: hard."""
+    max_mean_epsilon: float | None = key(None, example=1.0, gt=0)
+    """Upper bound of the mean epsilon over all sellers (the paper's L); with a delta, of the mean of the
+    Gaussian parameter mu."""
+    max_epsilon: float = key(10.0, "a number from 1e-6 to 100", ge=1e-6, le=100.0)
+    """Nobody is asked for more than this. With the paper's objective, whose weight cap is then 3 if left out,
+    it is kept by bounding the mean epsilon."""
 
 
 class Money(Table):
     """How payments are rounded."""
 
-    minor_units: int = key(
-        100,
-        "a whole number from 1 to 10,000",
-        "Smallest currency units to one unit of money, such as 100 cents; payments round up to them.",
-        ge=1,
-        le=10_000,
-    )
+    minor_units: int = key(100, ge=1, le=10_000)
+    """Smallest currency units to one unit of money, such as 100 cents; payments round up to them."""
     currency: str = key(
-        "",
-        "a currency's three letters, such as EUR",
-        "The currency, which stands beside every amount.",
-        example="EUR",
-        pattern=r"^([A-Z]{3})?$",
+        "", "a currency's three letters, such as EUR", example="EUR", pattern=r"^([A-Z]{3})?$"
     )
+    """The currency, which stands beside every amount."""
 
 
 class Bounds(NamedTable):
     """What is public about one feature: bounds of a number, categories, dates, or true and false."""
 
     expected: ClassVar[str] = "{ low = ..., high = ... } or { categories = [...] }"
-    low: float | None = key(
-        None, "a number", "Where a number lies at the least: public, never read from the data."
-    )
-    high: float | None = key(None, "a number above low", "Where a number lies at the most: public as well.")
+    low: float | None = key(None)
+    """Where a number lies at the least: public, never read from the data."""
+    high: float | None = key(None, "a number above low")
+    """Where a number lies at the most: public as well."""
     categories: Categories | None = key(
-        None,
-        "texts (no blanks around them) or whole numbers, in brackets",
-        "The categories that may occur, in place of bounds; each becomes a column of 0 and 1.",
-        min_length=1,
+        None, "texts (no blanks around them) or whole numbers, in brackets", min_length=1
     )
-    other: bool | None = key(None, "true or false", "Whether all other values are one more category.")
-    first: Date | None = key(None, "a date such as 2020-12-31", "The earliest date, in place of low.")
-    last: Date | None = key(None, "a date after first", "The latest date, in place of high.")
-    boolean: Literal[True] | None = key(None, "true", "That the feature is true or false.")
-    missing: float | Date | bool | None = key(
-        None, "a value of the feature", "What stands for an empty cell. Left out: such cells are refused."
-    )
-    missing_category: bool | None = key(
-        None, "true or false", "Whether an empty cell is a category of its own, in place of missing."
-    )
+    """The categories that may occur, in place of bounds; each becomes a column of 0 and 1."""
+    other: bool | None = key(None)
+    """Whether all other values are one more category."""
+    first: Date | None = key(None, "a date such as 2020-12-31")
+    """The earliest date, in place of low."""
+    last: Date | None = key(None, "a date after first")
+    """The latest date, in place of high."""
+    boolean: Literal[True] | None = key(None)
+    """That the feature is true or false."""
+    missing: float | Date | bool | None = key(None, "a value of the feature")
+    """What stands for an empty cell. Left out: such cells are refused."""
+    missing_category: bool | None = key(None)
+    """Whether an empty cell is a category of its own, in place of missing."""
 
 
 class Label(Table):
     """What a classifier predicts. Rules without features ask for statistics instead."""
 
-    column: str = key("label", "the name of a column", "Column with the labels.", min_length=1)
+    column: str = key("label", "the name of a column", min_length=1)
+    """Column with the labels."""
     values: Annotated[list[Any], AfterValidator(_labels)] = key(
         ...,
         f"two to {MOST_LABELS} different texts (no blanks around them) or whole numbers, in brackets",
-        "The labels; of two, the negative one first. All that may occur, whether anybody has them or not.",
         example=["no", "yes"],
     )
+    """The labels; of two, the negative one first. All that may occur, whether anybody has them or not."""
 
 
 class Target(Table):
     """What a regression predicts, in place of a label: a number with public bounds."""
 
-    column: str = key("target", "the name of a column", "Column with the numbers to predict.", min_length=1)
-    low: float = key(
-        ...,
-        "a number",
-        "Where the number lies at the least: public; values below count as this.",
-        example=0.0,
-    )
-    high: float = key(
-        ..., "a number above low", "Where the number lies at the most: public as well.", example=100.0
-    )
-    scale: float | None = key(
-        None,
-        "a number > 0",
-        "A public guess of the standard deviation. Left out: a quarter of the distance from low to high.",
-        example=20.0,
-        gt=0,
-    )
-    quantile: float | None = key(
-        None,
-        "a number strictly between 0 and 1",
-        "Predict this quantile, such as 0.5 for the median. Left out: the mean, less drawn by outliers.",
-        example=0.5,
-        gt=0,
-        lt=1,
-    )
+    column: str = key("target", "the name of a column", min_length=1)
+    """Column with the numbers to predict."""
+    low: float = key(..., example=0.0)
+    """Where the number lies at the least: public; values below count as this."""
+    high: float = key(..., "a number above low", example=100.0)
+    """Where the number lies at the most: public as well."""
+    scale: float | None = key(None, example=20.0, gt=0)
+    """A public guess of the standard deviation. Left out: a quarter of the distance from low to high."""
+    quantile: float | None = key(None, example=0.5, gt=0, lt=1)
+    """Predict this quantile, such as 0.5 for the median. Left out: the mean, less drawn by outliers."""
 
     @property
     def center(self) -> float:
@@ -390,88 +263,50 @@ class Target(Table):
 class Translation(Table):
     """A question in another language."""
 
-    wording: str = key(
-        ..., "a text", "The question.", example="Wie alt sind Sie?", min_length=1, max_length=500
-    )
-    help: str = key("", "a text", "What helps to answer it.", max_length=2_000)
+    wording: str = key(..., example="Wie alt sind Sie?", min_length=1, max_length=500)
+    """The question."""
+    help: str = key("", max_length=2_000)
+    """What helps to answer it."""
 
 
 class Wording(Table):
     """How sellers of a live campaign are asked for a column; left out: by the column's name."""
 
-    wording: str = key(
-        ..., "a text", "The question in English.", example="How old are you?", min_length=1, max_length=500
-    )
-    help: str = key("", "a text", "What helps to answer it.", example="In whole years.", max_length=2_000)
+    wording: str = key(..., example="How old are you?", min_length=1, max_length=500)
+    """The question in English."""
+    help: str = key("", example="In whole years.", max_length=2_000)
+    """What helps to answer it."""
     translations: dict[str, Translation] = key(
-        {},
-        'tables by language, such as de = { wording = "Wie alt sind Sie?" }',
-        "The same in other languages, by their codes.",
+        {}, 'tables by language, such as de = { wording = "Wie alt sind Sie?" }'
     )
+    """The same in other languages, by their codes."""
 
 
 class Training(Table):
     """How records are read and a model is trained. Public choices, made without looking at the data."""
 
-    l2: float | None = key(
-        None,
-        "a number > 0",
-        "Ridge penalty (the paper's Lambda). Left out: suggested from the epsilons and the number of "
-        "features.",
-        example=0.05,
-        gt=0,
-    )
+    l2: float | None = key(None, example=0.05, gt=0)
+    """Ridge penalty (the paper's Lambda). Left out: suggested from the epsilons and the number of
+    features."""
     model: str | None = key(
-        None,
-        "torch:package.module:factory",
-        "A function marked with @torch_factory that makes the network to train, from the numbers of features "
-        "and of labels (1 for a target). Needs objective.delta. Left out: a linear model.",
-        example="torch:our_models.networks:two_layers",
-        pattern=_FACTORY,
+        None, "torch:package.module:factory", example="torch:our_models.networks:two_layers", pattern=_FACTORY
     )
-    code: str | None = key(
-        None,
-        "64 hexadecimal digits",
-        "Beside model: the SHA-256 of the file of its module, as sha256sum shows it.",
-        example="0" * 64,
-        pattern="^[0-9a-f]{64}$",
-    )
-    parameters: int | None = key(
-        None,
-        "a whole number from 1 to 10,000,000",
-        "Beside model: how many weights of the network are trained. Prices follow from it.",
-        example=2410,
-        ge=1,
-        le=10**7,
-    )
-    radius: float = key(
-        1.0,
-        "a number > 0",
-        "Rows longer than this, after features are mapped to [-1, 1], are shortened to it. The square root "
-        "of the number of features shortens nothing.",
-        gt=0,
-    )
-    outside_bounds: Literal["clip", "refuse"] = key(
-        "clip",
-        '"clip" or "refuse"',
-        "What happens to numbers outside their public bounds: clipped and counted, or refused.",
-    )
-    numerical_epsilon: float = key(
-        1e-6,
-        "a number > 0",
-        "The part of every epsilon set aside for releasing rounded numbers.",
-        gt=0,
-        le=1.0,
-    )
-    intervals: float | None = key(
-        None,
-        "a number above 0 and below 1",
-        "The share of every epsilon that is spent on a noisy Hessian, so that predictions and coefficients "
-        "have intervals. Left out: nothing, and intervals are rough.",
-        example=0.3,
-        gt=0,
-        lt=1,
-    )
+    """A function marked with @torch_factory that makes the network to train, from the numbers of features and
+    of labels (1 for a target). Needs objective.delta. Left out: a linear model."""
+    code: str | None = key(None, "64 hexadecimal digits", example="0" * 64, pattern="^[0-9a-f]{64}$")
+    """Beside model: the SHA-256 of the file of its module, as sha256sum shows it."""
+    parameters: int | None = key(None, example=2410, ge=1, le=10**7)
+    """Beside model: how many weights of the network are trained. Prices follow from it."""
+    radius: float = key(1.0, gt=0)
+    """Rows longer than this, after features are mapped to [-1, 1], are shortened to it. The square root of
+    the number of features shortens nothing."""
+    outside_bounds: Literal["clip", "refuse"] = key("clip")
+    """What happens to numbers outside their public bounds: clipped and counted, or refused."""
+    numerical_epsilon: float = key(1e-6, gt=0, le=1)
+    """The part of every epsilon set aside for releasing rounded numbers."""
+    intervals: float | None = key(None, example=0.3, gt=0, lt=1)
+    """The share of every epsilon that is spent on a noisy Hessian, so that predictions and coefficients have
+    intervals. Left out: nothing, and intervals are rough."""
 
 
 class Rules(Table):
@@ -490,32 +325,28 @@ class Rules(Table):
         {},
         "at least one feature with its public bounds, such as age = { low = 18, high = 90 }, or with its "
         'categories, such as job = { categories = ["baker", "smith"] }',
-        "The features: the name of a column, and its public bounds or categories.",
     )
+    """The features: the name of a column, and its public bounds or categories."""
     label: Label | None = None
     target: Target | None = None
     statistics: dict[str, Question] = key(
-        {},
-        'tables of statistics, such as age = { kind = "mean", column = "age", low = 18, high = 90 }',
-        "Statistics in place of a model: a name for each, and what is asked. Every epsilon is split between "
-        "them by their shares; together they never spend more.",
+        {}, 'tables of statistics, such as age = { kind = "mean", column = "age", low = 18, high = 90 }'
     )
+    """Statistics in place of a model: a name for each, and what is asked. Every epsilon is split between them
+    by their shares; together they never spend more."""
     training: Training = Field(default_factory=Training)
     questions: dict[str, Wording] = key(
-        {},
-        'tables by column, such as age = { wording = "How old are you?" }',
-        "How sellers of a live campaign are asked: by column wording, help and translations.",
+        {}, 'tables by column, such as age = { wording = "How old are you?" }'
     )
+    """How sellers of a live campaign are asked: by column wording, help and translations."""
     groups: dict[str, GroupTable] = key(
-        {},
-        'tables by group, such as young = { share = 0.4, distribution = "uniform(1, 3)", quota = 100 }',
-        "Groups of sellers by name, with their shares of the population: representative purchases.",
+        {}, 'tables by group, such as young = { share = 0.4, distribution = "uniform(1, 3)", quota = 100 }'
     )
+    """Groups of sellers by name, with their shares of the population: representative purchases."""
     screening: list[Screening] = key(
-        [],
-        'tables such as { question = "Do you drive?", answers = ["yes", "no"], accept = ["yes"] }',
-        "Questions before consent. No epsilon protects the answers; only the resulting group is stored.",
+        [], 'tables such as { question = "Do you drive?", answers = ["yes", "no"], accept = ["yes"] }'
     )
+    """Questions before consent. No epsilon protects the answers; only the resulting group is stored."""
     panel: Panel | None = None
 
     @property

@@ -47,33 +47,31 @@ _URL = "an address that begins with https://, with {pid} for the panel's id"
 class ScreeningTranslation(Table):
     """A screening question in another language."""
 
-    question: str = key(..., "a text", "The question.", min_length=1, max_length=500)
-    answers: Answers = key(..., "as many texts as the question has answers", "The answers, in their order.")
+    question: str = key(..., min_length=1, max_length=500)
+    """The question."""
+    answers: Answers = key(..., "as many texts as the question has answers")
+    """The answers, in their order."""
 
 
 class Screening(NamedTable):
     """A question before consent. All of them are asked before anybody is screened out."""
 
     expected: ClassVar[str] = '{ question = "...", answers = [...], accept = [...] or groups = {...} }'
-    question: str = key(..., "a text", "The question in English.", min_length=1, max_length=500)
-    answers: Answers = key(..., "2 to 50 different texts, in brackets", "The answers to choose from.")
-    accept: list[str] | None = key(
-        None,
-        "some of the answers, in brackets",
-        "The answers with which people can take part. Left out: all, or those with a group.",
-    )
+    question: str = key(..., min_length=1, max_length=500)
+    """The question in English."""
+    answers: Answers = key(..., "2 to 50 different texts, in brackets")
+    """The answers to choose from."""
+    accept: list[str] | None = key(None, "some of the answers, in brackets")
+    """The answers with which people can take part. Left out: all, or those with a group."""
     groups: dict[str, str] | None = key(
-        None,
-        'groups by answer, such as { "in a city" = "city", "elsewhere" = "country" }',
-        "Which group an answer leads to; other answers screen out. With several such questions, a group is "
-        "called by all parts with slashes between them, such as city/young.",
-        min_length=1,
+        None, 'groups by answer, such as { "in a city" = "city", "elsewhere" = "country" }', min_length=1
     )
+    """Which group an answer leads to; other answers screen out. With several such questions, a group is
+    called by all parts with slashes between them, such as city/young."""
     translations: dict[str, ScreeningTranslation] | None = key(
-        None,
-        'tables by language, such as de = { question = "...", answers = [...] }',
-        "The same in other languages, by their codes.",
+        None, 'tables by language, such as de = { question = "...", answers = [...] }'
     )
+    """The same in other languages, by their codes."""
 
     def asked(self, language: str) -> tuple[str, list[str]]:
         """Return the question and its answers in a language, or in English."""
@@ -91,36 +89,21 @@ class Screening(NamedTable):
 class Panel(Table):
     """The panel that people come from by links, and where they go back to."""
 
-    name: str = key(
-        "panel",
-        "1 to 30 small letters, digits and hyphens",
-        "What its ids belong to: campaigns with the same name share each person's lifetime limits. An "
-        "operator names such a person NAME:PID.",
-        pattern="^[a-z0-9-]{1,30}$",
-    )
-    unsigned: bool = key(
-        False,  # noqa: FBT003
-        "true or false",
-        "Whether links without a signature are taken. Anybody can then invent ids and fill places.",
-    )
-    payee: Literal["pid", "ask"] = key(
-        "pid",
-        '"pid" or "ask"',
-        "Whether payments go to the panel's id, as the panel pays it out, or sellers are asked where to.",
-    )
-    complete: ReturnUrl = key(..., _URL, "Where sellers return who have done their part.")
-    screened_out: ReturnUrl | None = key(
-        None, _URL, "Where people return who cannot take part. Left out: a page says so.", example="https://"
-    )
-    full: ReturnUrl | None = key(
-        None, _URL, "Where people return whose group is full. Left out: a page says so.", example="https://"
-    )
-    left: ReturnUrl | None = key(
-        None,
-        _URL,
-        "Where people return who said no, withdrew or got no offer. Left out: a page says so.",
-        example="https://",
-    )
+    name: str = key("panel", "1 to 30 small letters, digits and hyphens", pattern="^[a-z0-9-]{1,30}$")
+    """What its ids belong to: campaigns with the same name share each person's lifetime limits. An operator
+    names such a person NAME:PID."""
+    unsigned: bool = key(default=False)
+    """Whether links without a signature are taken. Anybody can then invent ids and fill places."""
+    payee: Literal["pid", "ask"] = key("pid")
+    """Whether payments go to the panel's id, as the panel pays it out, or sellers are asked where to."""
+    complete: ReturnUrl = key(..., _URL)
+    """Where sellers return who have done their part."""
+    screened_out: ReturnUrl | None = key(None, _URL, example="https://")
+    """Where people return who cannot take part. Left out: a page says so."""
+    full: ReturnUrl | None = key(None, _URL, example="https://")
+    """Where people return whose group is full. Left out: a page says so."""
+    left: ReturnUrl | None = key(None, _URL, example="https://")
+    """Where people return who said no, withdrew or got no offer. Left out: a page says so."""
 
 
 def group_of(screening: Sequence[Screening], answers: Sequence[int]) -> str | None:

@@ -12,9 +12,8 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from pydantic.fields import FieldInfo
 
-from dpmarket.campaign.rules.keys import table_of
+from dpmarket.campaign.rules.keys import Table, example_of, expected_of, table_of
 from dpmarket.campaign.rules.rules_file import MOST_LABELS, Label, Rules, Sellers, Target, check_rules
 from dpmarket.errors import FileProblem
 from dpmarket.files import dates_of, is_of_numbers, numbers_of, read_table, refuse
@@ -92,23 +91,14 @@ def sample_template(
     }  # fmt: skip
     table = read_table(sample)
     declared, words = declared_by(table, sample, used)
-    found = _outcome_of(table, sample, named)
-    for column, known in found.items():
-        named |= known
-        shown = known.get("label.values", list(known.values()))
-        words[column] = f"what is predicted: {' or '.join(map(str, shown))}"
-    predicted = _predicted(named)
-    if predicted and not found and not {"label.values", "target.low", "target.high"} & named.keys():
+    predicted, found = _predicted(table, sample, named)
+    if predicted and found:
+        shown = found.get("label.values", list(found.values()))
+        words[predicted] = f"what is predicted: {' or '.join(map(str, shown))}"
+    elif predicted and not {"label.values", "target.low", "target.high"} & named.keys():
         words[predicted] = "what is predicted: the sample does not show its labels or bounds; set them"
+    named |= found
     return rules_template(named, declared), words
-
-
-def _predicted(named: Mapping[str, Any]) -> str | None:
-    """Return the column of the target or the label; None for statistics."""
-    if any(path.startswith("statistics.") for path in named):
-        return None
-    target: str | None = named.get("target.column")
-    return target or named.get("label.column", Label.model_fields["column"].default)
 
 
 def declared_by(
@@ -126,37 +116,36 @@ def declared_by(
     typed = pl.DataFrame([column for name, (column, _) in read.items() if name not in ids])
     if not typed.width:
         raise FileProblem(f"cannot use {sample}: expected a column that is no id and no label.")
-    found = {
-        name: {
-            key: float(f"{value:.4g}") if isinstance(value, float) else value
-            for key, value in column.to_dict().items()
-        }
-        for name, column in declared_from(typed, _MOST_CATEGORIES).items()
-    }
+    declared = {name: column.to_dict() for name, column in declared_from(typed, _MOST_CATEGORIES).items()}
+    found = {name: {key: _short(value) for key, value in own.items()} for name, own in declared.items()}
     words = {name: _words(found[name], note) for name, (_, note) in read.items() if name in found}
     return found, words | dict.fromkeys(ids, _LEFT_OUT)
 
 
-def _outcome_of(
+def _predicted(
     table: pl.DataFrame, sample: str | os.PathLike[str], named: Mapping[str, Any]
-) -> dict[str, dict[str, Any]]:
-    """Return by column what a public sample tells about the label or target, as values of the rules file."""
-    target, label = (
-        named.get("target.column"),
-        named.get("label.column", Label.model_fields["column"].default),
-    )
-    if target in table.columns:
-        column, _ = _as_meant(table, target, sample)
-        if column.dtype.is_numeric() and not {"target.low", "target.high"} & named.keys():
-            ends = np.nanquantile(column.to_numpy(), (0.0, 1.0))
-            low, high = (float(f"{end:.4g}") for end in ends)
-            return {target: {"target.low": low, "target.high": high}} if low < high else {}
-    elif target is None and label in table.columns and "label.values" not in named:
-        known = table.get_column(label).cast(pl.String).drop_nulls().str.strip_chars()
+) -> tuple[str | None, dict[str, Any]]:
+    """Return the column of the label or target, None for statistics, and what a public sample tells about it.
+
+    That is the labels, or the bounds of the target, as values of the rules file that do not have them.
+    """
+    if any(path.startswith("statistics.") for path in named):
+        return None, {}
+    target = named.get("target.column")
+    column = target or named.get("label.column", Label.model_fields["column"].default)
+    if column not in table.columns:
+        return column, {}
+    if target and not {"target.low", "target.high"} & named.keys():
+        numbers, _ = _as_meant(table, column, sample)
+        if numbers.dtype.is_numeric():
+            low, high = map(_short, np.nanquantile(numbers.to_numpy(), (0.0, 1.0)).tolist())
+            return column, {"target.low": low, "target.high": high} if low < high else {}
+    elif not target and "label.values" not in named:
+        known = table.get_column(column).cast(pl.String).drop_nulls().str.strip_chars()
         values = sorted(known.unique().to_list(), key=lambda text: (TRUTHS.get(text.lower(), False), text))
         if 2 <= len(values) <= MOST_LABELS:
-            return {label: {"label.values": values}}
-    return {}
+            return column, {"label.values": values}
+    return column, {}
 
 
 def _as_meant(table: pl.DataFrame, name: str, sample: str | os.PathLike[str]) -> tuple[pl.Series, str]:
@@ -183,6 +172,11 @@ def _is_of_ids(column: pl.Series) -> bool:
     known, different = column.drop_nulls(), column.drop_nulls().n_unique()
     many = _MOST_CATEGORIES < different > len(known) // 2
     return column.dtype == pl.String and len(known) >= _FEW and (different == len(known) or many)
+
+
+def _short(value: Any) -> Any:
+    """Return a value, of a float four digits."""
+    return float(f"{value:.4g}") if isinstance(value, float) else value
 
 
 def _words(declared: Mapping[str, Any], note: str) -> str:
@@ -224,18 +218,15 @@ def _filled(given: Mapping[str, Any], features: Mapping[str, Mapping[str, Any]] 
         if name in left_out or model is None:
             continue
         if is_named:
-            shown = given.get(name, {})
+            shown, about = given.get(name, {}), _comment(str(field.description))
             if name == "features":
                 shown = _features(given) if features is None else {**features, **shown}
-            about = [*_comment(str(field.description)), *([_KINDS] if name == "features" else [])]
-            about += _comment(_TAKEN if features is not None else "")
+                about += [_KINDS, *_comment(_TAKEN if features is not None else "")]
             keys = [f"{_key(own)} = {_toml(declared)}" for own, declared in shown.items()]
         else:
             about = _comment(str(model.__doc__))
-            entries = dict(model.model_fields)
-            if asks and name == "training":
-                entries = {"outside_bounds": entries["outside_bounds"]}
-            keys = [line for key, entry in entries.items() for line in _entry(name, key, entry, given)]
+            names = ["outside_bounds"] if asks and name == "training" else model.model_fields
+            keys = [line for key in names for line in _entry(name, model, key, given)]
         parts.append("\n".join([*about, f"[{name}]", *keys]) + "\n")
     return "\n".join(parts)
 
@@ -248,16 +239,14 @@ def _features(given: Mapping[str, Any]) -> dict[str, Any]:
     return {name: ends for name, ends in _FEATURES.items() if name not in used}
 
 
-def _entry(table: str, key: str, field: FieldInfo, given: Mapping[str, Any]) -> list[str]:
-    extra = field.json_schema_extra
-    assert isinstance(extra, dict)
-    own = given.get(table, {})
-    line = f"{key} = {_toml(own.get(key, extra['example']))}"
+def _entry(table: str, model: type[Table], key: str, given: Mapping[str, Any]) -> list[str]:
+    field, own = model.model_fields[key], given.get(table, {})
+    line = f"{key} = {_toml(own.get(key, example_of(field)))}"
     has_price = bool({"budget", "payment_weight"} & set(given.get("objective", {})))
     is_shown = (table, key) in _SHOWN and not has_price
     if field.default is None and not is_shown and key not in own:
         line = "# " + line
-    return [*_comment(f"{field.description} Expected: {extra['expected']}."), line]
+    return [*_comment(f"{field.description} Expected: {expected_of(model, key)}."), line]
 
 
 def _comment(text: str) -> list[str]:
