@@ -164,10 +164,10 @@ def test_charges_are_rounded_up_and_by_almost_nothing(name, weight, rate, l2):
 
 @pytest.mark.parametrize("name", LOSSES)
 @pytest.mark.parametrize("rows", [1, 4])
-@pytest.mark.parametrize("people", [1, 7, 2_000])
-def test_weights_spend_every_epsilon_exceed_none_and_add_up_to_one(name, rows, people):
+@pytest.mark.parametrize(("people", "least"), [(1, -6.0), (7, -6.0), (3_000, -6.0), (3_000, -60.0)])
+def test_weights_spend_every_epsilon_exceed_none_and_add_up_to_one(name, rows, people, least):
     rng = np.random.default_rng(people)
-    epsilons = np.exp(rng.uniform(-6.0, 2.0, people))
+    epsilons = np.exp(rng.uniform(least, 2.0, people))
     epsilons[3:4] = 0.0
     loss = LOSSES[name][0]
     for share in (0.6, 1.0, 3.0):
@@ -175,7 +175,7 @@ def test_weights_spend_every_epsilon_exceed_none_and_add_up_to_one(name, rows, p
         weights, rate = release.weights(epsilons)
         spent = release.epsilons(weights, rate)
         assert (spent <= epsilons).all()
-        assert spent == pytest.approx(epsilons, rel=1e-11, abs=0.0)
+        assert spent == pytest.approx(epsilons, rel=1e-9 if people > 7 else 1e-11, abs=0.0)
         assert weights.sum() == pytest.approx(1.0, abs=1e-12)
 
 
