@@ -100,12 +100,12 @@ class Accounting:
 
         Epsilons are 0 or at least 1e-100.
         """
-        target = self.target
-        lam = float(epsilons.sum()) / (2.0 * target)  # what the noise alone costs: the root or above
+        total, target = float(epsilons.sum()), self.target
+        lam = total / (2.0 * target)  # what the noise alone costs: the root or above
         present: slice | BoolArray = slice(None) if float(epsilons.min()) > 0.0 else epsilons > 0.0
         some = epsilons[present]
         if any(_without_terms(lam, terms) for terms in self.bounds):
-            c = some * (0.5 * _KEPT / lam)
+            c = some * (_KEPT * target / total)
         else:
             solved = (_of_few if some.size < _KNOTS else _of_many)(some, target, self.bounds, lam)
             if solved is None:
@@ -397,18 +397,11 @@ def _of_many(
         for k in range(0, epsilons.size, _BLOCK):
             block = slice(k, k + _BLOCK)
             some, at = epsilons[block] * _KEPT, (bits[block] >> dropped) - first
-            found = [
-                _on_line(
-                    some,
-                    [start.take(at) + rise.take(at) * some for start, rise in z],
-                    lam,
-                    terms,
-                )
-                for z, terms in zip(tables, bounds, strict=True)
-            ]
-            if not close:
-                pairs = zip(found, bounds, strict=True)
-                found = [_inverse(some, lam, terms, one.c) for one, terms in pairs]
+            found = []
+            for terms, table in zip(bounds, tables, strict=True):
+                z = [start.take(at) + rise.take(at) * some for start, rise in table]
+                one = _on_line(some, z, lam, terms)
+                found.append(one if close else _inverse(some, lam, terms, one.c))
             c[block], falls[block] = _largest(found)
         missing, fall = target - float(c.sum()), float(falls.sum())
         moved = -missing / fall
