@@ -6,7 +6,6 @@ Statistical tests use fixed seeds and a false-alarm rate of 1e-6: a failure is a
 import os
 import subprocess
 import sys
-import time
 from fractions import Fraction
 
 import numpy as np
@@ -33,21 +32,14 @@ def test_length_is_gamma_distributed_and_another_rate_is_noticed(n):
         assert kstest(lengths, gamma(n, scale=2.0 / wrong).cdf).pvalue < FALSE_ALARM
 
 
-def test_direction_is_uniform_on_the_sphere():
-    draws = sampled(3, 1.0, 3_000)
-    directions = draws / np.linalg.norm(draws, axis=1, keepdims=True)
+def test_direction_is_uniform_on_the_sphere_whatever_the_length():
+    draws = sampled(3, 1.0, 2_000)
+    lengths = np.linalg.norm(draws, axis=1)
+    directions = draws / lengths[:, None]
     # On the sphere in three dimensions every projection is uniform (Archimedes).
     for axis in ([1, 0, 0], [0, 1, 0], [0, 0, 1], [0.6, 0.8, 0], [0.48, -0.6, 0.64]):
-        assert kstest(directions @ np.array(axis), uniform(-1, 2).cdf).pvalue > FALSE_ALARM
-
-
-def test_direction_and_length_are_independent():
-    draws = sampled(2, 1.0, 3_000)
-    lengths = np.linalg.norm(draws, axis=1)
-    long = lengths > np.median(lengths)
-    angles = np.arctan2(draws[:, 1], draws[:, 0])
-    for part in (long, ~long):
-        assert kstest(angles[part], uniform(-np.pi, 2 * np.pi).cdf).pvalue > FALSE_ALARM
+        for part in (lengths > np.median(lengths), lengths <= np.median(lengths)):
+            assert kstest(directions[part] @ np.array(axis), uniform(-1, 2).cdf).pvalue > FALSE_ALARM
 
 
 def test_tail_reaches_beyond_what_floats_with_53_bits_can_give():
@@ -58,14 +50,13 @@ def test_tail_reaches_beyond_what_floats_with_53_bits_can_give():
     assert noise.exponential(stream).floor(64) == (50 << 64) + 7
 
 
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("n", [1, 2, 30])
-def test_draw_is_within_its_accuracy_of_a_much_better_one(seed, n):
-    source = SeededNoise(seed)
-    best = source.draw(n, 0.37, 1e-60)
+@pytest.mark.parametrize(("n", "blocks"), [(1, 1), (2, 1), (30, 1), (3, 4)])
+def test_draw_is_within_its_accuracy_of_a_much_better_one(n, blocks):
+    source = SeededNoise(n)
+    best = source.draw(n, 0.37, 1e-60, blocks=blocks)
     ideal = [Fraction(numerator, 2**best.bits) for numerator in best.numerators]
     for accuracy in (1e-3, 1e-12, 1e-25):
-        draw = source.draw(n, 0.37, accuracy)
+        draw = source.draw(n, 0.37, accuracy, blocks=blocks)
         off = sum((Fraction(k, 2**draw.bits) - b) ** 2 for k, b in zip(draw.numerators, ideal, strict=True))
         assert off <= Fraction(accuracy / 2) ** 2
         high, low = draw.high_low()
@@ -74,12 +65,6 @@ def test_draw_is_within_its_accuracy_of_a_much_better_one(seed, n):
             for h, rest, b in zip(high.tolist(), low.tolist(), ideal, strict=True)
         )
         assert off <= Fraction(accuracy) ** 2
-
-
-def test_a_coarse_accuracy_is_used_and_not_only_promised():
-    """Otherwise the test above could not fail: the result does depend on the accuracy."""
-    coarse, fine = (SeededNoise(1).draw(2, 1e-30, accuracy) for accuracy in (1.0, 1e-40))
-    assert coarse.bits < fine.bits
 
 
 def test_numbers_that_need_more_bits_than_usual_get_them():
@@ -107,15 +92,6 @@ def test_numbers_that_need_more_bits_than_usual_get_them():
 def test_a_direction_too_short_for_its_bits_gets_more_bits():
     reals = [noise.Real(noise.Bits(lambda count: bytes(count))) for _ in range(2)]
     assert noise.cut_off(reals[:1], reals[1:], [1], Fraction(1), 64)[0] is None
-
-
-def test_fractions_with_equal_first_bits_are_continued_until_they_differ():
-    words = iter([5, 5, 3, 4])
-    stream = noise.Bits(lambda count: b"")
-    stream.word = lambda: next(words)
-    first, second = noise.Real(stream), noise.Real(stream)
-    assert first.below(second)
-    assert first.known == 128
 
 
 def test_noise_too_large_for_two_floats_is_an_error_that_depends_on_the_noise_alone():
@@ -151,12 +127,6 @@ print("differ")
     assert run.stdout.strip() == "differ"
 
 
-def test_seeded_noise_repeats_itself_and_cannot_be_certified():
-    assert SeededNoise(3).draw(4, 2.0, 1e-9) == SeededNoise(3).draw(4, 2.0, 1e-9)
-    assert SeededNoise(3).draw(4, 2.0, 1e-9) != SeededNoise(4).draw(4, 2.0, 1e-9)
-    assert not SeededNoise(3).certifiable
-
-
 def unavailable(count):
     raise OSError("no entropy")
 
@@ -184,29 +154,14 @@ def test_senseless_requests_are_refused(arguments):
         SecureNoise().draw(*arguments)
 
 
-@pytest.mark.slow
-def test_two_hundred_coefficients_take_a_few_milliseconds():
-    start = time.perf_counter()
-    for _ in range(3):
-        SecureNoise().draw(200, 1e5, 1e-25).high_low()
-    assert (time.perf_counter() - start) / 3 < 0.2  # measured near 5 ms; a loaded machine is allowed for
-
-
-def test_blocks_are_drawn_once_each_and_differ_and_one_block_is_the_draw_without():
+def test_seeded_noise_repeats_itself_cannot_be_certified_and_differs_between_blocks():
     one = SeededNoise(3).draw(4, 2.0, 1e-12)
-    assert SeededNoise(3).draw(4, 2.0, 1e-12, blocks=1) == one
+    assert SeededNoise(3).draw(4, 2.0, 1e-12, blocks=1) == one != SeededNoise(4).draw(4, 2.0, 1e-12)
+    assert not SeededNoise(3).certifiable
     three = SeededNoise(3).draw(4, 2.0, 1e-12, blocks=3)
     assert len(three.numerators) == 12
     assert three.accuracy == 1e-12
     assert len(set(three.numerators)) == 12
-
-
-def test_the_ideal_sample_of_blocks_does_not_depend_on_accuracy():
-    rough, fine = (SeededNoise(9).draw(3, 1.0, accuracy, blocks=4) for accuracy in (1e-6, 1e-40))
-    rough_values = np.array([Fraction(k, 2**rough.bits) for k in rough.numerators])
-    fine_values = np.array([Fraction(k, 2**fine.bits) for k in fine.numerators])
-    distance = sum((rough_values - fine_values) ** 2)
-    assert distance <= Fraction(1.1e-6) ** 2
 
 
 def test_the_length_of_every_block_has_its_own_gamma_law():
