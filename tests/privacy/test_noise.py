@@ -73,12 +73,14 @@ def test_numbers_that_need_more_bits_than_usual_get_them():
     length, large = [half, half + 5], [half + (half >> 1), half + (half >> 1) + 1]
     words = length * 2 + [300, 900, *large] + [500, 900, *large] + [1, 1]
 
+    class Known(SecureNoise):
+        def bits(self):
+            later = np.random.default_rng(0)
+            buffers = iter([np.array(words[::-1], dtype="<u8").tobytes()])
+            return noise.Bits(lambda count: next(buffers, None) or later.bytes(count))
+
     def draw(accuracy):
-        later = np.random.default_rng(0)
-        buffers = iter([np.array(words[::-1], dtype="<u8").tobytes()])
-        return noise._draw(
-            noise.Bits(lambda count: next(buffers, None) or later.bytes(count)), 2, 1.0, accuracy
-        )
+        return Known().draw(2, 1.0, accuracy)
 
     coarse, fine = draw(1e-6), draw(1e-40)
     off = sum(

@@ -111,7 +111,32 @@ class _NoiseFromBits:
         self, n_coefficients: int, noise_rate: float, accuracy: float, independent: int = 0, blocks: int = 1
     ) -> NoiseDraw:
         """Return noise as :class:`NoiseSource` says."""
-        return _draw(self.bits(), n_coefficients, noise_rate, accuracy, independent, blocks)
+        n = checks.whole("n_coefficients", n_coefficients, minimum=1)
+        alone = checks.whole("independent", independent)
+        count = checks.whole("blocks", blocks, minimum=1)
+        if alone > n:
+            raise InvalidInput(f"expected at most {n} independent coefficients, got {alone}.")
+        eta = Fraction(checks.positive("noise_rate", noise_rate))
+        beta = Fraction(checks.positive("accuracy", accuracy))
+        stream = self.bits()
+        parts = [_Parts.drawn(stream, n - alone, alone) for _ in range(count)]
+        size = math.log2(n) + math.log2(count) / 2.0
+        bits = max(CHUNK, math.ceil(size - math.log2(float(eta)) - math.log2(float(beta))) + 16)
+        level = CHUNK
+        while True:
+            while level < bits:
+                # Next bits in turn, so that the ideal sample of a seed does not depend on accuracy.
+                level += CHUNK
+                for part in parts:
+                    for number in (*part.lengths, *part.normals, *part.sizes):
+                        number.floor(level)
+            cut = [part.rounded(eta, bits) for part in parts]
+            found = [numerators for numerators, _ in cut if numerators is not None]
+            error = sum((block**2 for _, block in cut), Fraction(0))
+            # Half of the accuracy is kept for writing the draw as two floats.
+            if len(found) == count and error <= (beta / 2) ** 2:
+                return NoiseDraw(tuple(itertools.chain.from_iterable(found)), bits, accuracy)
+            bits += CHUNK
 
 
 @dataclass(frozen=True)
@@ -285,41 +310,6 @@ class _Parts(NamedTuple):
         )
         own, own_error = cut_off_each(self.sizes, self.own_signs, eta, bits)
         return None if radial is None else (*radial, *own), error + own_error
-
-
-def _draw(
-    stream: Bits,
-    n_coefficients: int,
-    noise_rate: float,
-    accuracy: float,
-    independent: int = 0,
-    blocks: int = 1,
-) -> NoiseDraw:
-    n = checks.whole("n_coefficients", n_coefficients, minimum=1)
-    alone = checks.whole("independent", independent)
-    count = checks.whole("blocks", blocks, minimum=1)
-    if alone > n:
-        raise InvalidInput(f"expected at most {n} independent coefficients, got {alone}.")
-    eta = Fraction(checks.positive("noise_rate", noise_rate))
-    beta = Fraction(checks.positive("accuracy", accuracy))
-    parts = [_Parts.drawn(stream, n - alone, alone) for _ in range(count)]
-    size = math.log2(n) + math.log2(count) / 2.0
-    bits = max(CHUNK, math.ceil(size - math.log2(float(eta)) - math.log2(float(beta))) + 16)
-    level = CHUNK
-    while True:
-        while level < bits:
-            # Everybody's next bits in turn, so that the ideal sample of a seed does not depend on accuracy.
-            level += CHUNK
-            for part in parts:
-                for number in (*part.lengths, *part.normals, *part.sizes):
-                    number.floor(level)
-        cut = [part.rounded(eta, bits) for part in parts]
-        found = [numerators for numerators, _ in cut if numerators is not None]
-        error = sum((block**2 for _, block in cut), Fraction(0))
-        # Half of the accuracy is kept for writing the draw as two floats.
-        if len(found) == count and error <= (beta / 2) ** 2:
-            return NoiseDraw(tuple(itertools.chain.from_iterable(found)), bits, accuracy)
-        bits += CHUNK
 
 
 def sign(stream: Bits) -> int:

@@ -1,6 +1,7 @@
 from .histogram import PrivateHistogram as PrivateHistogram
 from .kinds import statistic_from_dict as statistic_from_dict
 from .mean import PrivateMean as PrivateMean
+from .mean import PrivateShare as PrivateShare
 from .post_stratified import PostStratified as PostStratified
 from .post_stratified import group_difference as group_difference
 from .post_stratified import post_stratified as post_stratified
@@ -9,6 +10,5 @@ from .quantile import PrivateQuantile as PrivateQuantile
 from .release import ReleasedStatistic as ReleasedStatistic
 from .release import StatisticError as StatisticError
 from .several import SeveralStatistics as SeveralStatistics
-from .share import PrivateShare as PrivateShare
 from .statistic import Statistic as Statistic
 from .vector import PrivateVectorMean as PrivateVectorMean

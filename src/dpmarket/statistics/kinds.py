@@ -8,9 +8,8 @@ from typing import Any
 
 from dpmarket.errors import InvalidInput
 from dpmarket.statistics.histogram import PrivateHistogram
-from dpmarket.statistics.mean import PrivateMean
+from dpmarket.statistics.mean import PrivateMean, PrivateShare
 from dpmarket.statistics.quantile import PrivateQuantile
-from dpmarket.statistics.share import PrivateShare
 from dpmarket.statistics.statistic import Statistic
 from dpmarket.statistics.vector import PrivateVectorMean
 
