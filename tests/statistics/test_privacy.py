@@ -19,8 +19,7 @@ from dpmarket.statistics import (
     PrivateShare,
     PrivateVectorMean,
     SeveralStatistics,
-    quantile,
-    vector,
+    kinds,
 )
 from dpmarket.statistics import statistic as contract
 
@@ -36,8 +35,8 @@ def laws(monkeypatch):
         return lambda stream, *arguments: noted.append(arguments) or value(*arguments)
 
     monkeypatch.setattr(contract, "discrete_laplace", note(lambda scale: 0))
-    monkeypatch.setattr(quantile, "report_noisy_max", note(lambda scores, rate: 0))
-    monkeypatch.setattr(vector, "rounded_radial", note(lambda n, rate: (0,) * n))
+    monkeypatch.setattr(kinds, "report_noisy_max", note(lambda scores, rate: 0))
+    monkeypatch.setattr(kinds, "rounded_radial", note(lambda n, rate: (0,) * n))
     return noted
 
 

@@ -21,8 +21,8 @@ from dpmarket.statistics import (
     SeveralStatistics,
     statistic_from_dict,
 )
+from dpmarket.statistics.kinds import whole_rows
 from dpmarket.statistics.sample import RESOLUTION, whole_weights
-from dpmarket.statistics.vector import whole_rows
 
 LARGE = 1e5  # an epsilon with which hardly any noise is left
 

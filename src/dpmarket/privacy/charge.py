@@ -195,7 +195,8 @@ def _highest(y: Sequence[FloatArray], lam: float, terms: Terms) -> FloatArray:
             t /= bend
         else:
             rise = sum(m * (q - p + v) / inner for (m, p, q, v), inner in zip(terms, y, strict=True))
-            t = 0.5 * (lam + rise) / sum(m * v / inner for (m, _, _, v), inner in zip(terms, y, strict=True))
+            bend = sum(m * v / inner for (m, _, _, v), inner in zip(terms, y, strict=True))
+            t = np.asarray(0.5 * (lam + rise) / bend)
     return np.clip(t, 0.0, 1.0, out=t)
 
 

@@ -2,7 +2,7 @@
 
 A kind is a subclass with public settings that says three things: its expected ``error``; how records become
 whole numbers (``_read``); and which whole numbers are released with which noise, and what they mean
-(``_draw``). Copy :mod:`dpmarket.statistics.mean` for the next one.
+(``_draw``). Copy :class:`~dpmarket.statistics.PrivateMean` for the next one.
 
 Guaranteed here: epsilons become whole weights, rounded down; records of people who spend nothing are dropped
 before any record is read; refusals come first, then an account is charged, then noise is drawn. Guaranteed by
