@@ -13,7 +13,8 @@ be continued at any time:
 * independent noise of one coefficient (:mod:`dpmarket.privacy.noise_norm`) is an exponential with a sign.
 
 Only at the end are these real numbers cut off, at a precision that bounds the distance between the result and
-the ideal, real-valued noise by a given absolute number.
+the ideal, real-valued noise by a given absolute number. Noise in whole numbers (discrete Laplace, report
+noisy max, rounded radial noise) is not cut off at all: it has the ideal law.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import itertools
 import math
 import os
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple, Protocol
@@ -354,3 +355,65 @@ def cut_off(
     # |z| >= root and |z|/root <= 2.
     error = (2 / eta) * (n * unit + length * unit * Fraction(2 * root_n + 2, root)) + root_n * unit
     return numerators, error
+
+
+def scaled_floor(number: Real, scale: Fraction) -> int:
+    """Return the largest whole number not above ``scale`` times a real number."""
+    bits = CHUNK
+    while True:
+        part = number.floor(bits)
+        below = scale.numerator * part // (scale.denominator << bits)
+        # The number lies strictly below its next cut-off value, so that this end is not reached.
+        above = -(-scale.numerator * (part + 1) // (scale.denominator << bits)) - 1
+        if below == above:
+            return below
+        bits += CHUNK
+
+
+def discrete_laplace(stream: Bits, scale: Fraction) -> int:
+    r"""Draw a whole number k with probability proportional to :math:`e^{-|k| / scale}`.
+
+    ``floor(scale * E)`` of an exponential E is geometric, and the difference of two has this law.
+    """
+    return scaled_floor(exponential(stream), scale) - scaled_floor(exponential(stream), scale)
+
+
+def report_noisy_max(stream: Bits, scores: Sequence[int], rate: Fraction) -> int:
+    """Return the position with the largest ``E - rate * score``, with an independent exponential E for each.
+
+    If a person changes every score by at most d, no position's probability changes by more than the factor
+    ``exp(2 * rate * d)``: to win, E must exceed a threshold that moves by at most ``2 * rate * d``. The
+    winner's score is r above the best with probability at most ``len(scores) * exp(-rate * r)``.
+    """
+    numbers = {k: exponential(stream) for k in range(len(scores))}
+    bits = CHUNK
+    while True:
+        # In units of 2**-bits / denominator, E - rate * score lies in [low, low + denominator).
+        lows = {
+            k: rate.denominator * number.floor(bits) - (rate.numerator * scores[k] << bits)
+            for k, number in numbers.items()
+        }
+        best = max(lows.values())
+        numbers = {k: number for k, number in numbers.items() if lows[k] + rate.denominator > best}
+        if len(numbers) == 1:
+            return next(iter(numbers))
+        bits += CHUNK
+
+
+def rounded_radial(stream: Bits, n: int, noise_rate: Fraction) -> tuple[int, ...]:
+    r"""Draw noise with density proportional to :math:`e^{-\eta |b| / 2}`, every coordinate rounded down.
+
+    Exactly: whole numbers plus this noise are their sums with the real-valued noise, rounded afterwards.
+    """
+    lengths = [exponential(stream) for _ in range(n)]
+    normals = [half_normal(stream) for _ in range(n)]
+    signs = [sign(stream) for _ in range(n)]
+    bits = CHUNK
+    while True:
+        numerators, error = cut_off(lengths, normals, signs, noise_rate, bits)
+        if numerators is not None:
+            off = -(-error.numerator * (1 << bits) // error.denominator) + 1  # in units of 2**-bits
+            low = tuple((numerator - off) >> bits for numerator in numerators)
+            if low == tuple((numerator + off) >> bits for numerator in numerators):
+                return low
+        bits += CHUNK

@@ -15,8 +15,7 @@ from dpmarket import checks
 from dpmarket.arrays import BoolArray, FloatArray, IntArray
 from dpmarket.errors import InvalidInput, NotConverged
 from dpmarket.numerics import project_to_capped_simplex
-from dpmarket.privacy.exact import report_noisy_max, rounded_radial
-from dpmarket.privacy.noise import Bits
+from dpmarket.privacy.noise import Bits, report_noisy_max, rounded_radial
 from dpmarket.statistics.intervals import level_margin, vector_radius
 from dpmarket.statistics.release import StatisticError
 from dpmarket.statistics.sample import RESOLUTION, WeightedSample

@@ -26,8 +26,7 @@ from dpmarket import checks
 from dpmarket.arrays import BoolArray, FloatArray, IntArray
 from dpmarket.errors import InvalidInput
 from dpmarket.privacy.account import PrivacyAccount
-from dpmarket.privacy.exact import discrete_laplace
-from dpmarket.privacy.noise import Bits, NoiseSource, SecureNoise
+from dpmarket.privacy.noise import Bits, NoiseSource, SecureNoise, discrete_laplace
 from dpmarket.statistics.intervals import mean_interval
 from dpmarket.statistics.release import ReleasedStatistic, StatisticError
 from dpmarket.statistics.sample import RESOLUTION, WeightedSample, read_sample, records_at
