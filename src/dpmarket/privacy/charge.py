@@ -121,14 +121,14 @@ class Accounting:
         return found, lam / self.lam(1.0)
 
 
-def bounds_of(terms: Terms, rank: int, rows: int, n_coefficients: int | None) -> tuple[Terms, ...]:
+def bounds_of(terms: Terms, rank: int, rows: int, n_coefficients: int) -> tuple[Terms, ...]:
     """Return every valid bound on the determinant worth a look, for at most so many rows of one person.
 
     Equal shares of the weight are the worst case: ``rows`` times each term, with c / rows. For more rows than
     coefficients also the trace, spread evenly over the directions that a person can change.
     """
     by_rows = tuple(Term(m * rows, p / rows, q / rows, v / rows) for m, p, q, v in terms)
-    if n_coefficients is None or rows <= n_coefficients:
+    if rows <= n_coefficients:
         return (by_rows,)
     size = float(n_coefficients * rank)
     trace = [math.fsum(term.times * term[k] for term in terms) / size for k in (1, 2, 3)]
@@ -372,11 +372,11 @@ def _of_many(
 
     c is as good as z squared. Where that is not enough, everybody's c gets Newton steps of its own.
     """
-    octaves = math.log2(float(epsilons.max()) / float(epsilons.min())) + 1.0
+    ends, bits = np.array([epsilons.min(), epsilons.max()]), epsilons.view(np.int64)
+    octaves = math.log2(ends[1] / ends[0]) + 1.0
     dropped = 52 - max(0, math.floor(math.log2(_KNOTS / octaves)))
-    bits = epsilons.view(np.int64)
+    first, last = (ends.view(np.int64) >> dropped).tolist()
     place = bits >> dropped
-    first, last = int(place.min()), int(place.max())
     place -= first
     knots = (np.arange(first, last + 2) << dropped).view(np.float64)
     counts = np.bincount(place, minlength=knots.size).astype(np.float64)
@@ -392,23 +392,25 @@ def _of_many(
         return None
     at_knots, lam = root
     c, falls = np.empty_like(epsilons), np.empty_like(epsilons)
+    blocks = [slice(k, k + _BLOCK) for k in range(0, epsilons.size, _BLOCK)]
     for _ in range(_MAX_STEPS):
         close = all(map(_is_close, at_knots, bounds, [knots] * len(bounds)))
         tables = [[_table(knots, z) for z in one.z] for one in at_knots]
-        for k in range(0, epsilons.size, _BLOCK):
-            block = slice(k, k + _BLOCK)
+        missing, fall = target, 0.0
+        for block in blocks:
             some, at = epsilons[block] * _KEPT, (bits[block] >> dropped) - first
             found = []
             for terms, table in zip(bounds, tables, strict=True):
                 z = [start.take(at) + rise.take(at) * some for start, rise in table]
                 one = _on_line(some, z, lam, terms)
                 found.append(one if close else _inverse(some, lam, terms, one.c))
-            c[block], falls[block] = _largest(found)
-        missing, fall = target - float(c.sum()), float(falls.sum())
+            largest = _largest(found)
+            missing, fall = missing - float(largest[0].sum()), fall + float(largest[1].sum())
+            c[block], falls[block] = largest
         moved = -missing / fall
         if abs(moved) <= _CLOSE * lam:
-            falls *= moved
-            c -= falls
+            for block in blocks:
+                c[block] -= falls[block] * moved
             return c, lam + moved
         lam /= max(1.0 - moved / lam, 0.5)
         if not lam > 1e-120:
