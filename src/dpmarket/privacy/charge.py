@@ -194,9 +194,11 @@ def _highest(y: Sequence[FloatArray], lam: float, terms: Terms) -> FloatArray:
             t += 0.5 * (end - start + bend)
             t /= bend
         else:
-            rise = sum(m * (q - p + v) / inner for (m, p, q, v), inner in zip(terms, y, strict=True))
-            bend = sum(m * v / inner for (m, _, _, v), inner in zip(terms, y, strict=True))
-            t = np.asarray(0.5 * (lam + rise) / bend)
+            rise, bends = np.full_like(y[0], lam), np.zeros_like(y[0])
+            for (times, start, end, bend), inner in zip(terms, y, strict=True):
+                rise += times * (end - start + bend) / inner
+                bends += times * bend / inner
+            t = 0.5 * rise / bends
     return np.clip(t, 0.0, 1.0, out=t)
 
 
