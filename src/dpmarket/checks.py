@@ -26,42 +26,27 @@ def real(name: str, value: object) -> float:
 
 def finite(name: str, value: object) -> float:
     """Return ``value`` as a finite float."""
-    number = _scalar(name, value, "a finite number")
-    if not math.isfinite(number):
-        raise InvalidInput(f"expected {name} to be a finite number, got {number!r}.")
-    return number
+    return _within(name, value, "a finite number", -math.inf, math.inf)
 
 
 def positive(name: str, value: object) -> float:
     """Return ``value`` as a finite float above 0."""
-    number = _scalar(name, value, "a finite number > 0")
-    if not 0.0 < number < math.inf:
-        raise InvalidInput(f"expected {name} to be finite and > 0, got {number!r}.")
-    return number
+    return _within(name, value, "finite and > 0", 0.0, math.inf)
 
 
 def non_negative(name: str, value: object) -> float:
     """Return ``value`` as a finite float of at least 0."""
-    number = _scalar(name, value, "a finite number >= 0")
-    if not 0.0 <= number < math.inf:
-        raise InvalidInput(f"expected {name} to be finite and >= 0, got {number!r}.")
-    return number
+    return _within(name, value, "finite and >= 0", -math.ulp(0.0), math.inf)
 
 
 def at_least(name: str, value: object, bound: float) -> float:
     """Return ``value`` as a finite float of at least ``bound``."""
-    number = _scalar(name, value, f"a finite number >= {bound!r}")
-    if not bound <= number < math.inf:
-        raise InvalidInput(f"expected {name} to be finite and >= {bound!r}, got {number!r}.")
-    return number
+    return _within(name, value, f"finite and >= {bound!r}", math.nextafter(bound, -math.inf), math.inf)
 
 
 def strictly_between(name: str, value: object, low: float, high: float) -> float:
     """Return ``value`` as a float with ``low < value < high``."""
-    number = _scalar(name, value, f"a number strictly between {low!r} and {high!r}")
-    if not low < number < high:
-        raise InvalidInput(f"expected {low!r} < {name} < {high!r}, got {number!r}.")
-    return number
+    return _within(name, value, f"strictly between {low!r} and {high!r}", low, high)
 
 
 def whole(name: str, value: object, minimum: int = 0) -> int:
@@ -134,6 +119,13 @@ def same_length(name: str, values: Sized, other_name: str, others: Sized) -> Non
         raise InvalidInput(
             f"expected {name} and {other_name} to have the same length, got {len(values)} and {len(others)}."
         )
+
+
+def _within(name: str, value: object, expected: str, low: float, high: float) -> float:
+    number = _scalar(name, value, expected)
+    if not low < number < high:
+        raise InvalidInput(f"expected {name} to be {expected}, got {number!r}.")
+    return number
 
 
 def _scalar(name: str, value: object, expected: str) -> float:

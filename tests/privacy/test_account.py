@@ -23,15 +23,12 @@ def gaussian_epsilon(mu, delta):
 ABOVE = 1 + 1e-9  # far more than what is rounded up
 
 
-def test_an_account_obeys_the_protocol():
-    assert isinstance(Account(1.0), PrivacyAccount)
-
-
 # --- epsilons, exactly ---
 
 
 def test_a_limit_can_be_spent_to_the_last_bit():
     account = Account({"a": 1.0})
+    assert isinstance(account, PrivacyAccount)
     for left in (0.5, 0.0):
         account.charge(["a"], [0.5])
         assert account.left(["a"]).tolist() == [left]
@@ -119,20 +116,6 @@ def test_epsilons_and_distances_compose_by_the_sum_of_both_and_never_exceed_the_
     assert 2.5 / ABOVE**3 <= account.spent(["b"])[0] <= 2.5
 
 
-def test_two_gaussian_releases_together_have_the_composed_law():
-    """Their privacy loss is that of one release: adding noisy answers with variances 1/mu^2 is sufficient."""
-    rng = np.random.default_rng(0)
-    mus, n = np.array([0.6, 0.8]), 400_000
-    answers = rng.normal(size=(n, 2)) + mus  # under the first of two neighbours
-    losses = answers @ mus - 0.5 * (mus**2).sum()
-    epsilon = 1.0
-    found = np.maximum(0.0, 1.0 - np.exp(epsilon - losses)).mean()
-    error = np.maximum(0.0, 1.0 - np.exp(epsilon - losses)).std() / math.sqrt(n)
-    expected = float(gaussian_deltas(epsilon, 1.0))
-    assert abs(found - expected) < 5.0 * error  # a false alarm in 1.7e6, with a fixed seed
-    assert abs(found - float(gaussian_deltas(epsilon, 1.4))) > 5.0 * error
-
-
 def test_a_known_delta_is_taken_off_the_accounts_delta():
     account = Account({"ann": 1.0, "bob": 1.0}, delta=3e-6)
     account.charge(["ann", "bob"], [0.25, 0.0], delta=1e-6)
@@ -166,15 +149,9 @@ def test_a_refused_charge_changes_nothing_and_names_nobody():
     assert repr(account) == "Account(people: 2)"
 
 
-def test_people_who_are_charged_nothing_may_be_at_their_limit():
-    account = Account({"a": 0.0, "b": 1.0})
-    account.charge(["a", "b"], [0.0, 0.5])
-    assert account.left(["a", "b"]).tolist() == [0.0, 0.5]
-
-
 def test_one_limit_for_anybody_and_limits_by_number():
     account = Account(1.0)
-    account.charge(["new"], [0.75])
+    account.charge(["new", "spared"], [0.75, 0.0])
     with pytest.raises(Infeasible):
         account.charge(["unseen", "new"], [0.5, 0.5])
     assert account.left(["new", "unseen"]).tolist() == [0.25, 1.0]
@@ -243,6 +220,5 @@ def test_charges_from_many_threads_are_all_or_nothing_and_never_exceed_a_limit()
 
 
 def test_a_person_without_a_name_is_refused_because_nan_is_somebody_new_every_time():
-    account = Account(1.0)
     with pytest.raises(InvalidInput, match="gap"):
-        account.charge([float("nan")], [0.9])
+        Account(1.0).charge([float("nan")], [0.9])

@@ -10,7 +10,14 @@ import mpmath
 import numpy as np
 import pytest
 
-from dpmarket.audit.density import Group, log_ratio, longest, worst_of_one_output, worst_of_softmax
+from dpmarket.audit.density import (
+    Group,
+    log_density,
+    log_ratio,
+    longest,
+    worst_of_one_output,
+    worst_of_softmax,
+)
 from dpmarket.errors import Infeasible, InvalidInput
 from dpmarket.privacy.loss import (
     SigmoidLoss,
@@ -18,7 +25,6 @@ from dpmarket.privacy.loss import (
     hinge_loss,
     log_cosh_loss,
     logistic_loss,
-    loss_from,
     quantile_loss,
 )
 from dpmarket.privacy.noise_norm import NoiseNorm
@@ -78,8 +84,15 @@ def found_against_charged(name, norm, rows, settings):
     return found
 
 
-@pytest.mark.parametrize("norm", ["Euclidean", "sum"])
-@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize(
+    ("name", "norm"),
+    [
+        *((name, "Euclidean") for name in LOSSES),
+        ("logistic", "sum"),
+        ("log-cosh", "sum"),
+        ("softmax of 3", "sum"),
+    ],
+)
 def test_no_exact_density_ratio_exceeds_the_charge_and_the_best_case_reaches_it(name, norm):
     found = found_against_charged(name, NORMS[norm], 1, SETTINGS[:1])
     assert 0.95 <= max(found) <= 1.0 + 1e-9
@@ -164,10 +177,10 @@ def test_charges_are_rounded_up_and_by_almost_nothing(name, weight, rate, l2):
 
 @pytest.mark.parametrize("name", LOSSES)
 @pytest.mark.parametrize("rows", [1, 4])
-@pytest.mark.parametrize("people", [1, 7, 2_000])
-def test_weights_spend_every_epsilon_exceed_none_and_add_up_to_one(name, rows, people):
+@pytest.mark.parametrize(("people", "least"), [(1, -6.0), (7, -6.0), (3_000, -6.0), (3_000, -60.0)])
+def test_weights_spend_every_epsilon_exceed_none_and_add_up_to_one(name, rows, people, least):
     rng = np.random.default_rng(people)
-    epsilons = np.exp(rng.uniform(-6.0, 2.0, people))
+    epsilons = np.exp(rng.uniform(least, 2.0, people))
     epsilons[3:4] = 0.0
     loss = LOSSES[name][0]
     for share in (0.6, 1.0, 3.0):
@@ -175,7 +188,7 @@ def test_weights_spend_every_epsilon_exceed_none_and_add_up_to_one(name, rows, p
         weights, rate = release.weights(epsilons)
         spent = release.epsilons(weights, rate)
         assert (spent <= epsilons).all()
-        assert spent == pytest.approx(epsilons, rel=1e-11, abs=0.0)
+        assert spent == pytest.approx(epsilons, rel=1e-9 if people > 7 else 1e-11, abs=0.0)
         assert weights.sum() == pytest.approx(1.0, abs=1e-12)
 
 
@@ -284,9 +297,8 @@ def test_the_log_density_is_no_steeper_than_the_grid_is_charged_for(name, norm):
         data = Group(rows, y, 1.0 / 3.0)
         w = rng.normal(size=(loss.outputs, 2)) * np.exp(rng.uniform(-3.0, 3.0))
         move = 1e-6 * rng.choice([-1.0, 1.0], w.shape)
-        nothing = Group(rows[:0], y[:0], 0.0)
-        ends = [_log_density(release, rate, w + sign * move, data, nothing) for sign in (1.0, -1.0)]
-        steepest = max(steepest, abs(ends[0] - ends[1]) / 2e-6)
+        ends = [log_density(release, rate, w + sign * move, data) for sign in (1.0, -1.0)]
+        steepest = max(steepest, abs(float(ends[0] - ends[1])) / 2e-6)
     plan = release.grid_plan(1e-6, rate)
     slope = release.grid_cost(plan, rate) - 2.0 * loss.outputs * 2 * math.atanh(_share(plan, release))
     assert steepest <= slope / (_share(plan, release) * plan.grid)
@@ -294,15 +306,6 @@ def test_the_log_density_is_no_steeper_than_the_grid_is_charged_for(name, norm):
 
 def _share(plan, release):
     return 2.0 * (plan.gradient_bound + plan.noise_accuracy) / release.l2 / plan.grid
-
-
-def _log_density(release, rate, w, data, nothing):
-    """The log density but for a constant: the ratio to data without any record, plus that one's."""
-    against_nothing = log_ratio(release, rate, w, data, nothing, nothing)
-    mask = release.norm.mask
-    b = release.l2 * w
-    length = np.linalg.norm(b[:, ~mask], axis=1).sum() + np.abs(b[:, mask]).sum()
-    return against_nothing - 0.5 * rate * length
 
 
 def test_defaults_are_functions_of_public_sizes_with_known_values():
@@ -323,17 +326,6 @@ def test_error_constants_are_those_of_the_paper_for_two_classes():
     assert (sampling, noise) == (pytest.approx(0.2), pytest.approx(4.0 * 10.0 * 11.0))
     sampling, noise = Release(Softmax(5), NoiseNorm.euclidean(10), 1.0).error_constants()
     assert (sampling, noise) == (pytest.approx(0.8), pytest.approx(16.0 * 4.0 * 10.0 * 11.0))
-
-
-def test_a_new_loss_is_a_few_numbers():
-    # A hinge smoothed over 0.4 that asks for a margin of 2 of one class and of 1 of the other.
-    loss = SigmoidLoss(1.0, 2.5, (2.5, -7.5), (0.0, 1.0), (0.0, 1.0))
-    assert loss_from(json.loads(json.dumps(loss.to_dict()))) == loss
-    release = Release(loss, SUMS, 1e-4)
-    charge = release.epsilons([0.1], 10.0)[0]
-    assert (
-        0.95 * charge < worst_of_one_output(release, 10.0, 0.1, 0.9, (0.0, 1.0), 60) <= charge * (1.0 + 1e-9)
-    )
 
 
 @pytest.mark.parametrize(

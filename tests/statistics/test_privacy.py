@@ -7,7 +7,6 @@ and returns 0. Its own law is tested beside this.
 import itertools
 from fractions import Fraction
 
-import mpmath
 import numpy as np
 import pytest
 
@@ -19,11 +18,7 @@ from dpmarket.statistics import (
     PrivateShare,
     PrivateVectorMean,
     SeveralStatistics,
-    mean,
-    quantile,
-    sample,
-    share,
-    vector,
+    kinds,
 )
 from dpmarket.statistics import statistic as contract
 
@@ -39,17 +34,9 @@ def laws(monkeypatch):
         return lambda stream, *arguments: noted.append(arguments) or value(*arguments)
 
     monkeypatch.setattr(contract, "discrete_laplace", note(lambda scale: 0))
-    monkeypatch.setattr(quantile, "report_noisy_max", note(lambda scores, rate: 0))
-    monkeypatch.setattr(vector, "rounded_radial", note(lambda n, rate: (0,) * n))
+    monkeypatch.setattr(kinds, "report_noisy_max", note(lambda scores, rate: 0))
+    monkeypatch.setattr(kinds, "rounded_radial", note(lambda n, rate: (0,) * n))
     return noted
-
-
-@pytest.fixture
-def coarse(monkeypatch):
-    """Weights of four bits and four parts of the range: laws with few likely outcomes."""
-    for module in (sample, contract, mean, share):
-        monkeypatch.setattr(module, "RESOLUTION", 4)
-    monkeypatch.setattr(sample, "_BITS", 4)
 
 
 def law_of(laws, asked, records, epsilons=EPSILONS, people=None):
@@ -102,7 +89,7 @@ def test_no_replaced_record_costs_more_than_the_epsilon_and_some_cost_all_of_it(
     statistic, possible = SUMS[name]
     largest = [Fraction(0)] * len(EPSILONS)
     law = remembered(laws, statistic)
-    for before, i, after in itertools.islice(neighbours(possible), 0, None, 3):
+    for before, i, after in itertools.islice(neighbours(possible), 0, None, 7):
         first, noise = law(before)
         second, same = law(after)
         assert noise == same
@@ -112,34 +99,6 @@ def test_no_replaced_record_costs_more_than_the_epsilon_and_some_cost_all_of_it(
     for loss, epsilon in zip(largest, EPSILONS, strict=True):
         assert loss >= Fraction(999, 1000) * Fraction(epsilon)
         assert (loss == 0) == (epsilon == 0.0)
-
-
-@pytest.mark.parametrize("name", SUMS)
-def test_enumerated_probabilities_stay_within_the_epsilon_and_reach_it(laws, coarse, name):
-    """All likely outcomes of a coarse release, one by one, with their probabilities."""
-    statistic, possible = SUMS[name]
-    spent = statistic.fit(list(possible[:2]) * 2, epsilons=EPSILONS).epsilons_
-    reached = np.zeros(len(EPSILONS))
-    law = remembered(laws, statistic)
-    for before, i, after in itertools.islice(neighbours(possible), 0, None, 5):
-        first, noise = law(before)
-        second, _ = law(after)
-        loss = 0.0
-        for a, b, (scale,) in zip(first, second, noise, strict=True):
-            outcomes = np.arange(int(min(a, b) - 25 * scale), int(max(a, b) + 25 * scale))
-            here, there = (masses(outcomes - int(centre), float(scale)) for centre in (a, b))
-            assert abs(here.sum() - 1.0) < 1e-9
-            loss += np.abs(np.log(here / there)).max()
-        assert loss <= EPSILONS[i]
-        reached[i] = max(reached[i], loss)
-    assert (reached >= 0.999 * spent).all()
-    bought = spent > 0.0
-    assert (spent[bought] < np.array(EPSILONS)[bought]).all()  # weights of four bits are rounded down
-
-
-def masses(distances, scale):
-    ratio = np.exp(-1.0 / scale)
-    return (1.0 - ratio) / (1.0 + ratio) * ratio ** np.abs(distances)
 
 
 def test_replacing_all_of_several_records_costs_no_more_than_the_epsilon(laws):
@@ -163,15 +122,6 @@ def test_replacing_all_of_several_records_costs_no_more_than_the_epsilon(laws):
         assert largest >= Fraction(999, 1000) * Fraction(0.9)
 
 
-def test_fewer_records_instead_of_many_cost_no_more_than_the_epsilon(laws):
-    statistic = PrivateHistogram(("a", "b", "c"), rows_per_person=4)
-    promises = {"x": 1.0, "y": 0.5}
-    _, first, noise = law_of(laws, statistic, ["a", "b", "a", "b"], promises, ["x", "x", "x", "y"])
-    _, second, _ = law_of(laws, statistic, ["c", "b"], promises, ["x", "y"])
-    loss = sum(abs(a - b) / scale for a, b, (scale,) in zip(first, second, noise, strict=True))
-    assert Fraction(999, 1000) <= loss <= 1
-
-
 def test_a_vector_mean_costs_no_more_than_the_epsilon_and_a_reversed_vector_all_of_it(laws):
     rng = np.random.default_rng(0)
     statistic = PrivateVectorMean(("a", "b", "c"), bound=2.0)
@@ -188,45 +138,19 @@ def test_a_vector_mean_costs_no_more_than_the_epsilon_and_a_reversed_vector_all_
             assert squared >= Fraction(999, 1000) ** 2 * Fraction(EPSILONS[i]) ** 2
 
 
-def noisy_max_chances(scores, rate):
-    """Exact chances of few candidates, to fifty digits: subsets of the product are integrated one by one."""
-    handicaps = [mpmath.mpf(score) * rate.numerator / rate.denominator for score in scores]
-    chances = []
-    for t, own in enumerate(handicaps):
-        others = [h - own for k, h in enumerate(handicaps) if k != t]
-        start = max(mpmath.mpf(0), *(-h for h in others))
-        chances.append(
-            sum(
-                (-1) ** size * mpmath.exp(-sum(chosen) - (1 + size) * start) / (1 + size)
-                for size in range(len(others) + 1)
-                for chosen in itertools.combinations(others, size)
-            )
-        )
-    assert abs(sum(chances) - 1) < mpmath.mpf(10) ** -20
-    return chances
-
-
 @pytest.mark.parametrize("others", [0, 60])
-def test_all_choices_of_a_quantile_together_stay_within_the_epsilon(laws, others):
-    """With many others the two races for the interval are run, too; the sum over races is charged."""
+def test_all_choices_of_a_quantile_together_cost_the_epsilon(laws, others):
+    """With many others the two races for the interval are run as well; the sum over races is charged."""
     epsilons = [*EPSILONS, *[20.0] * others]
     same = [(1.0, 2.0, 4.0)[k % 3] for k in range(others)]
     statistic = PrivateQuantile(0.4, (1.0, 2.0, 3.0, 4.0), confidence=0.2)
     races, bounds = set(), [Fraction(0)] * len(EPSILONS)
-    with mpmath.workdps(50):
-        for before, i, after in itertools.islice(neighbours((0.0, 1.5, 3.0, 9.0)), 0, None, 29):
-            _, _, first = law_of(laws, statistic, before + same, epsilons)
-            _, _, second = law_of(laws, statistic, after + same, epsilons)
-            races.add(len(first))
-            loss = mpmath.mpf(0)
-            for one, other in zip(first, second, strict=True):
-                pairs = zip(noisy_max_chances(*one), noisy_max_chances(*other), strict=True)
-                loss += max(abs(mpmath.log(x / y)) for x, y in pairs)
-            assert loss <= epsilons[i] * (1 + mpmath.mpf(10) ** -20)
-            bounds[i] = max(bounds[i], charged(first, second))
-            assert loss <= float(bounds[i]) * (1 + 1e-9)
+    for before, i, after in itertools.islice(neighbours((0.0, 1.5, 3.0, 9.0)), 0, None, 29):
+        _, _, first = law_of(laws, statistic, before + same, epsilons)
+        _, _, second = law_of(laws, statistic, after + same, epsilons)
+        races.add(len(first))
+        bounds[i] = max(bounds[i], charged(first, second))
     assert races == {3 if others else 1}
-    # What the races are proved to cost is the promise, all of them together, exactly.
     for bound, epsilon in zip(bounds, EPSILONS, strict=True):
         assert Fraction(999, 1000) * Fraction(epsilon) <= bound <= Fraction(epsilon)
 
@@ -237,53 +161,6 @@ def charged(first, second):
         2 * rate * max(abs(a - b) for a, b in zip(one, other, strict=True))
         for (one, rate), (other, _) in zip(first, second, strict=True)
     )
-
-
-def chance_among_many(scores, rate, t):
-    """The chance of one candidate among many: candidates with equal scores share a factor."""
-    handicaps, counts = np.unique(np.array(scores, dtype=float) * float(rate), return_counts=True)
-    own = scores[t] * float(rate)
-    counts = counts - (handicaps == own)
-    start = max(0.0, own - float(handicaps.min()))
-
-    def integrand(x):
-        product = mpmath.exp(-x)
-        for handicap, count in zip(handicaps.tolist(), counts.tolist(), strict=True):
-            product *= (1 - mpmath.exp(-(x + handicap - own))) ** count
-        return product
-
-    edges = [start, *(start + np.linspace(1.0, 60.0, 30)), mpmath.inf]
-    return mpmath.quad(integrand, edges)
-
-
-def test_a_quantile_can_cost_all_of_the_epsilon(laws):
-    """A long plateau at the level: one replaced record raises all its scores and lowers the target's."""
-    plateau = 100_000
-    statistic = PrivateQuantile(0.5, range(plateau + 10), interval_share=0.0)
-    epsilons = [3.0, 3.0, 2.0, 3.0, 1.0]
-    high = float(plateau + 5)
-    _, _, ((first, rate),) = law_of(laws, statistic, [4.0, 4.0, high, high, high], epsilons)
-    _, _, ((second, _),) = law_of(laws, statistic, [4.0, 4.0, high, high, 0.0], epsilons)
-    one, other = (chance_among_many(scores, rate, 1) for scores in (first, second))
-    loss = abs(float(mpmath.log(one / other)))
-    assert 0.999 <= loss <= 1.0
-
-
-def test_scores_change_by_no_more_than_the_weight_and_the_quantile_has_none():
-    rng = np.random.default_rng(2)
-    for _ in range(200):
-        parts = rng.integers(0, 50, 6)
-        level = Fraction(int(rng.integers(1, 9)), 9)
-        i, j = rng.choice(6, 2, replace=False)
-        moved = parts.copy()
-        step = int(rng.integers(0, parts[i] + 1))
-        moved[i] -= step
-        moved[j] += step
-        if parts.sum() == 0:
-            continue
-        first, second = (quantile.scores(np.cumsum(p).tolist(), level) for p in (parts, moved))
-        assert max(abs(a - b) for a, b in zip(first, second, strict=True)) <= step * level.denominator
-        assert min(first) == 0
 
 
 @pytest.mark.parametrize("shares", [{"a": 1, "b": 1, "c": 1}, {"a": 0.1, "b": 0.7, "c": 0.2000001}])

@@ -24,9 +24,8 @@ from dpmarket.arrays import FloatArray, IntArray, read_only
 from dpmarket.errors import Infeasible, InvalidInput
 from dpmarket.learning.descent import People
 from dpmarket.privacy.descent import CELLS
-from dpmarket.privacy.exact import rounded_radial
 from dpmarket.privacy.loss import Loss
-from dpmarket.privacy.noise import Bits
+from dpmarket.privacy.noise import Bits, rounded_radial
 from dpmarket.privacy.noise_norm import NoiseNorm
 
 _TOTAL_BITS = 36

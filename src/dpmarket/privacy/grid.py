@@ -29,7 +29,6 @@ sets the grid where there is any.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -65,40 +64,37 @@ class ReleasePlan:
     numerical_epsilon: float
 
 
-def grid_for(spread: float, noise_rate: float, l2: float) -> float:
-    """Return the largest power of two not above a quarter of ``spread``, a coefficient's noise."""
+def plan_on(spread: float, asked: float, l2: float, size: int, slope: float) -> ReleasePlan:
+    """Return the least accurate plan that costs at most ``asked``, less one per cent.
+
+    The grid is the largest power of two not above a quarter of ``spread``, a coefficient's noise. A little of
+    the accuracy pays for rounding where the share is computed again. ``size`` and ``slope`` are those of
+    :func:`plan_cost`.
+    """
     if not 1e-200 < spread < 1e200:
         raise Infeasible(
-            f"expected noise within the range of floats, got noise_rate = {noise_rate!r}, l2 = {l2!r}."
+            f"expected coefficients with noise within the range of floats, got {spread!r}; choose another "
+            "noise_rate or l2."
         )
-    return float(2.0 ** math.floor(math.log2(spread / 4.0)))
-
-
-def plan_on(
-    grid: float, asked: float, l2: float, first_order: float, cost: Callable[[float], float]
-) -> ReleasePlan:
-    r"""Return the least accurate plan on this grid that costs at most ``asked``, less one per cent.
-
-    ``cost`` is what a share :math:`2 \rho / g` costs, and ``first_order`` its derivative at 0; a
-    little of the accuracy pays for rounding where the share is computed again.
-    """
+    grid = 2.0 ** math.floor(math.log2(spread / 4.0))
     usable = asked * (1.0 - _KEPT_BACK)
-    share = min(usable / first_order, 0.5)
-    while cost(share) > usable:
+    share = min(usable / (2.0 * size + grid * slope), 0.5)
+    while _box_cost(share, grid, size, slope) > usable:
         share *= 0.999
     accuracy = share * grid / 2.0 * l2 * (1.0 - 1e-12)
     if not accuracy > 1e-250:
         raise Infeasible(f"expected a larger numerical_epsilon, got {asked!r}: its grid cannot be computed.")
-    return ReleasePlan(grid, accuracy * (1.0 - _NOISE_SHARE), accuracy * _NOISE_SHARE, cost(share))
+    cost = _box_cost(share, grid, size, slope)
+    return ReleasePlan(grid, accuracy * (1.0 - _NOISE_SHARE), accuracy * _NOISE_SHARE, cost)
 
 
-def share_of(plan: ReleasePlan, l2: float) -> float:
-    r"""Return :math:`2 \rho / g`, by which share of a box the computed minimiser may be off."""
-    return 2.0 * ((plan.gradient_bound + plan.noise_accuracy) / l2) / plan.grid
+def plan_cost(plan: ReleasePlan, l2: float, size: int, slope: float) -> float:
+    """Return what a plan costs in ``size`` coordinates, with this slope of the log density, rounded up."""
+    share = 2.0 * ((plan.gradient_bound + plan.noise_accuracy) / l2) / plan.grid
+    return _box_cost(share, plan.grid, size, slope) if share < 1.0 else math.inf
 
 
-def box_cost(share: float, grid: float, size: int, slope: float) -> float:
-    """Return what boxes of ``size`` coordinates and this slope of the log density cost, rounded up."""
+def _box_cost(share: float, grid: float, size: int, slope: float) -> float:
     return (2.0 * size * math.atanh(share) + share * grid * slope) * _ROUND_UP
 
 

@@ -13,7 +13,8 @@ be continued at any time:
 * independent noise of one coefficient (:mod:`dpmarket.privacy.noise_norm`) is an exponential with a sign.
 
 Only at the end are these real numbers cut off, at a precision that bounds the distance between the result and
-the ideal, real-valued noise by a given absolute number.
+the ideal, real-valued noise by a given absolute number. Noise in whole numbers (discrete Laplace, report
+noisy max, rounded radial noise) is not cut off at all: it has the ideal law.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import itertools
 import math
 import os
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple, Protocol
@@ -111,7 +112,32 @@ class _NoiseFromBits:
         self, n_coefficients: int, noise_rate: float, accuracy: float, independent: int = 0, blocks: int = 1
     ) -> NoiseDraw:
         """Return noise as :class:`NoiseSource` says."""
-        return _draw(self.bits(), n_coefficients, noise_rate, accuracy, independent, blocks)
+        n = checks.whole("n_coefficients", n_coefficients, minimum=1)
+        alone = checks.whole("independent", independent)
+        count = checks.whole("blocks", blocks, minimum=1)
+        if alone > n:
+            raise InvalidInput(f"expected at most {n} independent coefficients, got {alone}.")
+        eta = Fraction(checks.positive("noise_rate", noise_rate))
+        beta = Fraction(checks.positive("accuracy", accuracy))
+        stream = self.bits()
+        parts = [_Parts.drawn(stream, n - alone, alone) for _ in range(count)]
+        size = math.log2(n) + math.log2(count) / 2.0
+        bits = max(CHUNK, math.ceil(size - math.log2(float(eta)) - math.log2(float(beta))) + 16)
+        level = CHUNK
+        while True:
+            while level < bits:
+                # Next bits in turn, so that the ideal sample of a seed does not depend on accuracy.
+                level += CHUNK
+                for part in parts:
+                    for number in (*part.lengths, *part.normals, *part.sizes):
+                        number.floor(level)
+            cut = [part.rounded(eta, bits) for part in parts]
+            found = [numerators for numerators, _ in cut if numerators is not None]
+            error = sum((block**2 for _, block in cut), Fraction(0))
+            # Half of the accuracy is kept for writing the draw as two floats.
+            if len(found) == count and error <= (beta / 2) ** 2:
+                return NoiseDraw(tuple(itertools.chain.from_iterable(found)), bits, accuracy)
+            bits += CHUNK
 
 
 @dataclass(frozen=True)
@@ -287,41 +313,6 @@ class _Parts(NamedTuple):
         return None if radial is None else (*radial, *own), error + own_error
 
 
-def _draw(
-    stream: Bits,
-    n_coefficients: int,
-    noise_rate: float,
-    accuracy: float,
-    independent: int = 0,
-    blocks: int = 1,
-) -> NoiseDraw:
-    n = checks.whole("n_coefficients", n_coefficients, minimum=1)
-    alone = checks.whole("independent", independent)
-    count = checks.whole("blocks", blocks, minimum=1)
-    if alone > n:
-        raise InvalidInput(f"expected at most {n} independent coefficients, got {alone}.")
-    eta = Fraction(checks.positive("noise_rate", noise_rate))
-    beta = Fraction(checks.positive("accuracy", accuracy))
-    parts = [_Parts.drawn(stream, n - alone, alone) for _ in range(count)]
-    size = math.log2(n) + math.log2(count) / 2.0
-    bits = max(CHUNK, math.ceil(size - math.log2(float(eta)) - math.log2(float(beta))) + 16)
-    level = CHUNK
-    while True:
-        while level < bits:
-            # Everybody's next bits in turn, so that the ideal sample of a seed does not depend on accuracy.
-            level += CHUNK
-            for part in parts:
-                for number in (*part.lengths, *part.normals, *part.sizes):
-                    number.floor(level)
-        cut = [part.rounded(eta, bits) for part in parts]
-        found = [numerators for numerators, _ in cut if numerators is not None]
-        error = sum((block**2 for _, block in cut), Fraction(0))
-        # Half of the accuracy is kept for writing the draw as two floats.
-        if len(found) == count and error <= (beta / 2) ** 2:
-            return NoiseDraw(tuple(itertools.chain.from_iterable(found)), bits, accuracy)
-        bits += CHUNK
-
-
 def sign(stream: Bits) -> int:
     """Return 1 or -1, each with the probability one half."""
     return 1 if (stream.word() & 1) else -1
@@ -364,3 +355,65 @@ def cut_off(
     # |z| >= root and |z|/root <= 2.
     error = (2 / eta) * (n * unit + length * unit * Fraction(2 * root_n + 2, root)) + root_n * unit
     return numerators, error
+
+
+def scaled_floor(number: Real, scale: Fraction) -> int:
+    """Return the largest whole number not above ``scale`` times a real number."""
+    bits = CHUNK
+    while True:
+        part = number.floor(bits)
+        below = scale.numerator * part // (scale.denominator << bits)
+        # The number lies strictly below its next cut-off value, so that this end is not reached.
+        above = -(-scale.numerator * (part + 1) // (scale.denominator << bits)) - 1
+        if below == above:
+            return below
+        bits += CHUNK
+
+
+def discrete_laplace(stream: Bits, scale: Fraction) -> int:
+    r"""Draw a whole number k with probability proportional to :math:`e^{-|k| / scale}`.
+
+    ``floor(scale * E)`` of an exponential E is geometric, and the difference of two has this law.
+    """
+    return scaled_floor(exponential(stream), scale) - scaled_floor(exponential(stream), scale)
+
+
+def report_noisy_max(stream: Bits, scores: Sequence[int], rate: Fraction) -> int:
+    """Return the position with the largest ``E - rate * score``, with an independent exponential E for each.
+
+    If a person changes every score by at most d, no position's probability changes by more than the factor
+    ``exp(2 * rate * d)``: to win, E must exceed a threshold that moves by at most ``2 * rate * d``. The
+    winner's score is r above the best with probability at most ``len(scores) * exp(-rate * r)``.
+    """
+    numbers = {k: exponential(stream) for k in range(len(scores))}
+    bits = CHUNK
+    while True:
+        # In units of 2**-bits / denominator, E - rate * score lies in [low, low + denominator).
+        lows = {
+            k: rate.denominator * number.floor(bits) - (rate.numerator * scores[k] << bits)
+            for k, number in numbers.items()
+        }
+        best = max(lows.values())
+        numbers = {k: number for k, number in numbers.items() if lows[k] + rate.denominator > best}
+        if len(numbers) == 1:
+            return next(iter(numbers))
+        bits += CHUNK
+
+
+def rounded_radial(stream: Bits, n: int, noise_rate: Fraction) -> tuple[int, ...]:
+    r"""Draw noise with density proportional to :math:`e^{-\eta |b| / 2}`, every coordinate rounded down.
+
+    Exactly: whole numbers plus this noise are their sums with the real-valued noise, rounded afterwards.
+    """
+    lengths = [exponential(stream) for _ in range(n)]
+    normals = [half_normal(stream) for _ in range(n)]
+    signs = [sign(stream) for _ in range(n)]
+    bits = CHUNK
+    while True:
+        numerators, error = cut_off(lengths, normals, signs, noise_rate, bits)
+        if numerators is not None:
+            off = -(-error.numerator * (1 << bits) // error.denominator) + 1  # in units of 2**-bits
+            low = tuple((numerator - off) >> bits for numerator in numerators)
+            if low == tuple((numerator + off) >> bits for numerator in numerators):
+                return low
+        bits += CHUNK

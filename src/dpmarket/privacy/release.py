@@ -43,7 +43,7 @@ from dpmarket.arrays import FloatArray, read_only
 from dpmarket.errors import Infeasible, InvalidInput
 from dpmarket.numerics import exact_sum
 from dpmarket.privacy import charge
-from dpmarket.privacy.grid import ReleasePlan, box_cost, grid_for, plan_on, share_of
+from dpmarket.privacy.grid import ReleasePlan, plan_cost, plan_on
 from dpmarket.privacy.loss import Loss, SigmoidLoss, Softmax, loss_from
 from dpmarket.privacy.noise_norm import NoiseNorm
 
@@ -90,7 +90,7 @@ class Release:
     * :meth:`epsilons` bounds the log density ratio of the exact output between neighbours, in exact
       arithmetic on the given floats, and is above its formula by less than 1e-13, relatively (1e-11 for
       charges above 1,000).
-    * ``epsilons(*weights(budgets)) <= budgets`` as computed, and at least ``1 - 1e-11`` times it.
+    * ``epsilons(*weights(budgets)) <= budgets`` as computed, and at least ``1 - 1e-9`` times it.
     * A value; a function of public quantities only.
 
     Examples
@@ -195,19 +195,15 @@ class Release:
         total = checks.positive("weight_total", weight_total)
         n, rank = self.norm.n_coefficients, self.loss.rank
         # In the mean over the directions that decide outputs the Hessian has at most this curvature.
-        trace = self._largest_trace * total * self.norm.row_bound_2**2 / (n * rank)
-        grid = grid_for(self.norm.smallest_deviation / (eta * (self.l2 + trace)), eta, self.l2)
-        slope, size = self._grid_slope(eta, total), self.loss.outputs * n
-        first_order = 2.0 * size + grid * slope
-        return plan_on(grid, asked, self.l2, first_order, lambda share: box_cost(share, grid, size, slope))
+        largest = self.loss.curvature if self.loss.outputs == 1 else 1.0 - 1.0 / self.loss.outputs
+        trace = largest * total * self.norm.row_bound_2**2 / (n * rank)
+        spread = self.norm.smallest_deviation / (eta * (self.l2 + trace))
+        return plan_on(spread, asked, self.l2, self.loss.outputs * n, self._grid_slope(eta, total))
 
     def grid_cost(self, plan: ReleasePlan, noise_rate: float, weight_total: float = 1.0) -> float:
         """Return what a plan costs in epsilon, rounded up: for an outsider to check; infinite if too fine."""
         size = self.loss.outputs * self.norm.n_coefficients
-        share = share_of(plan, self.l2)
-        if share >= 1.0:
-            return math.inf
-        return box_cost(share, plan.grid, size, self._grid_slope(noise_rate, weight_total))
+        return plan_cost(plan, self.l2, size, self._grid_slope(noise_rate, weight_total))
 
     def error_constants(self) -> tuple[float, float]:
         """Return A and B of the expected squared error ``A |a|^2 + B / (sum of epsilons)^2`` of the gradient.
@@ -274,11 +270,6 @@ class Release:
             "largest_sum": norm.largest_sum,
             "ones": norm.ones,
         }
-
-    @property
-    def _largest_trace(self) -> float:
-        """Largest trace of the loss's second derivative."""
-        return self.loss.curvature if self.loss.outputs == 1 else 1.0 - 1.0 / self.loss.outputs
 
     def _grid_slope(self, eta: float, total: float) -> float:
         """Return how steep the log density is where every coordinate moves by at most 1."""

@@ -1,6 +1,7 @@
 """Private means, shares, histograms, quantiles and vector means, with an epsilon for each person.
 
-Their contract and all that they share stand in :mod:`~dpmarket.statistics.statistic`; each kind is a file.
+The contract and all that they share: :mod:`~dpmarket.statistics.statistic`; the five kinds:
+:mod:`~dpmarket.statistics.kinds`.
 """
 
 import lazy_loader

@@ -2,7 +2,7 @@
 
 A kind is a subclass with public settings that says three things: its expected ``error``; how records become
 whole numbers (``_read``); and which whole numbers are released with which noise, and what they mean
-(``_draw``). Copy :mod:`dpmarket.statistics.share` for the next one.
+(``_draw``). Copy :class:`~dpmarket.statistics.PrivateMean` for the next one.
 
 Guaranteed here: epsilons become whole weights, rounded down; records of people who spend nothing are dropped
 before any record is read; refusals come first, then an account is charged, then noise is drawn. Guaranteed by
@@ -26,8 +26,7 @@ from dpmarket import checks
 from dpmarket.arrays import BoolArray, FloatArray, IntArray
 from dpmarket.errors import InvalidInput
 from dpmarket.privacy.account import PrivacyAccount
-from dpmarket.privacy.exact import discrete_laplace
-from dpmarket.privacy.noise import Bits, NoiseSource, SecureNoise
+from dpmarket.privacy.noise import Bits, NoiseSource, SecureNoise, discrete_laplace
 from dpmarket.statistics.intervals import mean_interval
 from dpmarket.statistics.release import ReleasedStatistic, StatisticError
 from dpmarket.statistics.sample import RESOLUTION, WeightedSample, read_sample, records_at
