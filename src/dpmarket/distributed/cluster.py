@@ -136,13 +136,12 @@ def shared_ids(parts: Parts, ids: Callable[[Any], Any]) -> int:
     return found
 
 
-def _hashes(part: Any, ids: Callable[[Any], Any], key: int) -> pl.Series:
+def _hashes(part: Any, ids: Callable[[Any], Any], key: int) -> Any:
     # Equal numbers are one id, whatever type each part has them in.
     numbers = (int(one) if isinstance(one, float) and one.is_integer() else one for one in ids(part))
-    return pl.Series(list(map(str, numbers)), dtype=pl.String).hash(key).sort()
+    return np.sort(pl.Series(list(map(str, numbers)), dtype=pl.String).hash(key).to_numpy())
 
 
-def _between(hashes: pl.Series, ends: Any) -> Any:
-    numbers = hashes.to_numpy()
+def _between(numbers: Any, ends: Any) -> Any:
     first, last = np.searchsorted(numbers, ends[0]), np.searchsorted(numbers, ends[1], side="right")
     return numbers[first:last]

@@ -59,7 +59,7 @@ def quote_files(
     file_parts.refuse_rules(place.rules)
     with connected(where) as client:
         parts = Parts(client, list(sources))
-        return file_parts.quote_parts(place, parts, folder, confirmed=confirmed, progress=progress)
+        return file_parts.quote_parts(place, sources, parts, folder, confirmed=confirmed, progress=progress)
 
 
 def train_files(
