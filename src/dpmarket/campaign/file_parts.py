@@ -429,4 +429,5 @@ def _in_order(parts: Parts, people: int, same: dict[str, Any]) -> Iterator[list[
     starts = ["", *spaced.gather_every(_AT_ONCE // _SPACING)[1:]]
     for low, high in zip_longest(starts, starts[1:]):
         found = pl.concat(parts.get(ids_between, low=low, high=high, **same)).sort()
-        yield found.cast(pl.Binary).to_list()
+        for some in found.cast(pl.Binary).to_frame().iter_slices(_SPACING << 7):
+            yield some.to_series().to_list()

@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dpmarket.cli.arguments import RULES, DaskOption, OfCampaign, Spoken, Written, WrittenOfCampaign, together
+from dpmarket.cli.arguments import (
+    RULES,
+    DaskOption,
+    OfCampaign,
+    OptionalOutput,
+    OutputOption,
+    Spoken,
+    Written,
+    WrittenOfCampaign,
+    command,
+)
 
 if TYPE_CHECKING:
     from dpmarket.campaign.file_campaign import Training
@@ -23,35 +33,26 @@ _REASONS = {
 }
 
 
-@together
+@command
 def init(
-    given: Written,
-    rules: Annotated[Path, typer.Argument(help="Where to write the rules file.")] = RULES,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            help="Write this value: PATH=VALUE, such as objective.budget=500 or features.age.low=18: "
-            "whatever the file takes. Several times.",
-        ),
-    ] = None,
-    sample: Annotated[
-        Path | None,
-        typer.Option(
-            "--from",
-            help="A public sample, .csv or .parquet: its columns become the features, to be read over.",
-        ),
-    ] = None,
-    service: Annotated[
-        Path | None, typer.Option("--service", help="Make a service's folder and its first operator instead.")
-    ] = None,
-    name: Annotated[str, typer.Option("--name", help="With --service: the operator's name.")] = "operator",
-) -> None:
-    """Write a rules file with every key and a comment to each, ready to be edited."""
+    given: Written, rules: Path = RULES, *,
+    settings: Annotated[list[str] | None, typer.Option("--set")] = None,
+    sample: Annotated[Path | None, typer.Option("--from")] = None, service: Path | None = None,
+    name: str = "operator",
+) -> None:  # fmt: skip
+    """Write a rules file with every key and a comment to each, ready to be edited.
+
+    :param rules: Where to write the rules file.
+    :param settings: Write this value: PATH=VALUE, such as objective.budget=500 or features.age.low=18:
+        whatever the file takes. Several times.
+    :param sample: A public sample, .csv or .parquet: its columns become the features, to be read over.
+    :param service: Make a service's folder and its first operator instead.
+    :param name: With --service: the operator's name.
+    """
     if service is not None:
         from dpmarket.cli.serve import init_service
 
-        init_service(service, name, given.as_json)
+        init_service(given.voice(), service, name)
         return
     from dpmarket.campaign.rules.template import rules_template, sample_template
     from dpmarket.files import write_bytes
@@ -81,49 +82,25 @@ def _setting(text: str) -> tuple[str, Any]:
         return path.strip(), value
 
 
-@together
+@command
 def quote(
-    given: WrittenOfCampaign,
-    reports: Annotated[
-        Path, typer.Argument(help="CSV or Parquet file with seller ids and reported costs; - for stdin.")
-    ],
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="Write the quotes to this .csv or .parquet file; - for stdout."),
-    ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be quoted; enter and write nothing.")
-    ] = False,
-    yes: Annotated[
-        bool, typer.Option("--yes", help="Buy although the result will probably be no better than a guess.")
-    ] = False,
-    not_quoted: Annotated[
-        Path | None,
-        typer.Option(
-            "--not-quoted",
-            help="List sellers who were not quoted, and why, in this file; left out: beside the quotes.",
-        ),
-    ] = None,
-    letters: Annotated[
-        Path | None,
-        typer.Option(
-            "--letters", help="Write each one's offer to this .csv or .parquet file, for a mail merge."
-        ),
-    ] = None,
-    letter: Annotated[
-        Path | None,
-        typer.Option(
-            "--letter",
-            help="With --letters: their text, with {seller}, {payment}, {epsilon}, {guess}, {campaign}.",
-        ),
-    ] = None,
-    dask: DaskOption = None,
-) -> None:
+    given: WrittenOfCampaign, reports: Path, *, output: OptionalOutput = None, dry_run: bool = False,
+    yes: bool = False, not_quoted: Path | None = None, letters: Path | None = None,
+    letter: Path | None = None, dask: DaskOption = None,
+) -> None:  # fmt: skip
     """Quote every seller an epsilon and a payment; a truthful report was everybody's best report.
 
     Quotes are entered in the database before they are written; for the same reports the same quotes are
     written again. Reported costs are confidential: they are neither printed nor stored. Quotes tell much
     about them: keep them confidential.
+
+    :param reports: CSV or Parquet file with seller ids and reported costs; - for stdin.
+    :param output: Write the quotes to this .csv or .parquet file; - for stdout.
+    :param dry_run: Say what would be quoted; enter and write nothing.
+    :param yes: Buy although the result will probably be no better than a guess.
+    :param not_quoted: List sellers who were not quoted, and why, in this file; left out: beside the quotes.
+    :param letters: Write each one's offer to this .csv or .parquet file, for a mail merge.
+    :param letter: With --letters: their text, with {seller}, {payment}, {epsilon}, {guess}, {campaign}.
     """
     from dpmarket.campaign.file_quotes import quote_file
     from dpmarket.campaign.letters import read_template, write_letters
@@ -263,18 +240,19 @@ def _quote_many(
     voice.tell("Quotes: a truthful report was everybody's best report", rows, asdict(done), note)
 
 
-@together
+@command
 def repartition(
-    given: Spoken,
-    files: Annotated[Path, typer.Argument(help="Parquet files: a pattern in quotes, or a folder.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Write the files into this new folder.")],
-    column: Annotated[str, typer.Option("--column", help="The column of ids.")] = "seller",
-    number: Annotated[
-        int, typer.Option("--files", min=0, help="How many files; 0: as many as there are.")
-    ] = 0,
-    dask: Annotated[str, typer.Option("--dask", help="The Dask scheduler's address, or local.")] = "local",
-) -> None:
-    """Write many Parquet files anew, all rows of one person into one file."""
+    given: Spoken, files: Path, *, output: OutputOption, column: str = "seller",
+    number: Annotated[int, typer.Option("--files", min=0)] = 0, dask: str = "local",
+) -> None:  # fmt: skip
+    """Write many Parquet files anew, all rows of one person into one file.
+
+    :param files: Parquet files: a pattern in quotes, or a folder.
+    :param output: Write the files into this new folder.
+    :param column: The column of ids.
+    :param number: How many files; 0: as many as there are.
+    :param dask: The Dask scheduler's address, or local.
+    """
     from dpmarket.distributed.repartition import repartition as write_by_person
 
     made = write_by_person(files, output, column, files=number, where=dask)
@@ -295,23 +273,17 @@ def _budget_rows(done: Quoting) -> list[tuple[str, str]]:
     return [("budget", f"{amount}, {budget_words(done.rules)}")]
 
 
-@together
+@command
 def withdraw(
-    given: OfCampaign,
-    sellers: Annotated[
-        list[str] | None, typer.Argument(help="Ids of sellers who withdraw; these or --absent-from.")
-    ] = None,
-    absent_from: Annotated[
-        Path | None,
-        typer.Option(
-            "--absent-from", help="Withdraw everybody who has no row in this data file; - for stdin."
-        ),
-    ] = None,
-    everybody: Annotated[
-        bool, typer.Option("--everybody", help="End the campaign before its training: nobody sells.")
-    ] = False,
-) -> None:
-    """Take sellers out before training: they are not paid, and nobody else's epsilon or payment changes."""
+    given: OfCampaign, sellers: list[str] | None = None, *, absent_from: Path | None = None,
+    everybody: bool = False,
+) -> None:  # fmt: skip
+    """Take sellers out before training: they are not paid, and nobody else's epsilon or payment changes.
+
+    :param sellers: Ids of sellers who withdraw; these or --absent-from.
+    :param absent_from: Withdraw everybody who has no row in this data file; - for stdin.
+    :param everybody: End the campaign before its training: nobody sells.
+    """
     from dpmarket.campaign.file_campaign import cancel_campaign, withdraw_absent, withdraw_sellers
 
     if sum((bool(sellers), absent_from is not None, everybody)) != 1:
@@ -325,18 +297,14 @@ def withdraw(
     given.voice().tell("Withdrawals", [("withdrawn now", str(count))], {"withdrawn": count})
 
 
-@together
-def train(
-    given: WrittenOfCampaign,
-    data: Annotated[Path, typer.Argument(help="CSV or Parquet file with ids and records; - for stdin.")],
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="Write what is released to this .json file; - for stdout.")
-    ],
-    dask: DaskOption = None,
-) -> None:
+@command
+def train(given: WrittenOfCampaign, data: Path, *, output: OutputOption, dask: DaskOption = None) -> None:
     """Spend the campaign once: train a model, or release statistics, within everybody's epsilon.
 
     Epsilons are debited before a record is read. A second run hands out the same model.
+
+    :param data: CSV or Parquet file with ids and records; - for stdin.
+    :param output: Write what is released to this .json file; - for stdout.
     """
     from dpmarket.campaign.file_campaign import train_file
 
@@ -395,24 +363,19 @@ def _tell_training(voice: Voice, done: Training, output: str) -> None:
     voice.tell(new if done.is_new else f"The {what} that this campaign bought already", rows, told, note)
 
 
-@together
+@command
 def predict(
-    given: Written,
-    model: Annotated[Path, typer.Argument(help="Model file that 'dpmarket train' wrote.")],
-    data: Annotated[Path, typer.Argument(help="CSV or Parquet file with the features; - for stdin.")],
-    output: Annotated[
-        Path,
-        typer.Option("--output", "-o", help="Write predictions to this .csv or .parquet file; - for stdout."),
-    ] = Path("-"),
-    interval: Annotated[
-        float | None,
-        typer.Option(
-            help="Add the ends of an interval for each prediction: how often it holds, such as 0.9. Rough "
-            "if the rules had no training.intervals."
-        ),
-    ] = None,
-) -> None:
-    """Predict the label, or the number, of every row of a table."""
+    given: Written, model: Path, data: Path, *, output: OutputOption = Path("-"),
+    interval: float | None = None,
+) -> None:  # fmt: skip
+    """Predict the label, or the number, of every row of a table.
+
+    :param model: Model file that 'dpmarket train' wrote.
+    :param data: CSV or Parquet file with the features; - for stdin.
+    :param output: Write predictions to this .csv or .parquet file; - for stdout.
+    :param interval: Add the ends of an interval for each prediction: how often it holds, such as 0.9. Rough
+        if the rules had no training.intervals.
+    """
     from dpmarket.campaign.rules.prediction import predict_file
     from dpmarket.campaign.rules.released import read_model
     from dpmarket.cli.render import number

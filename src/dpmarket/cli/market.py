@@ -4,33 +4,34 @@ from __future__ import annotations
 
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from dpmarket.cli.arguments import OfCampaign, OfMarket, Spoken, WrittenOfCampaign, together
+from dpmarket.cli.arguments import OfCampaign, OfMarket, OptionalOutput, Spoken, WrittenOfCampaign, command
 
 if TYPE_CHECKING:
     from dpmarket.campaign.file_payouts import Bank
 
 
-@together
-def show(
-    given: Spoken,
-    file: Annotated[
-        Path, typer.Argument(help="Quotes, a model, statistics, rules or a market (.db), by its ending.")
-    ],
-) -> None:
-    """Show what a file or a market holds; nothing about single people."""
+@command
+def show(given: Spoken, file: Path) -> None:
+    """Show what a file or a market holds; nothing about single people.
+
+    :param file: Quotes, a model, statistics, rules or a market (.db), by its ending.
+    """
     from dpmarket.campaign.description import describe
 
     found = describe(file)
     given.voice().tell(found.title, found.rows, found.data, found.note or None)
 
 
-@together
-def statement(given: OfCampaign, seller: Annotated[str, typer.Argument(help="The seller's id.")]) -> None:
-    """Say what the database knows about one person: epsilon, payment and state, by campaign. Confidential."""
+@command
+def statement(given: OfCampaign, seller: str) -> None:
+    """Say what the database knows about one person: epsilon, payment and state, by campaign. Confidential.
+
+    :param seller: The seller's id.
+    """
     from dpmarket.campaign.file_campaign import statement_of
     from dpmarket.campaign.rules.amounts import money_text
     from dpmarket.cli.render import number, print_table
@@ -59,39 +60,25 @@ def statement(given: OfCampaign, seller: Annotated[str, typer.Argument(help="The
     )
 
 
-@together
+@command
 def payouts(
-    given: WrittenOfCampaign,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="Write whom to pay to this .csv or .parquet file; - for stdout."),
-    ] = None,
-    confirmed: Annotated[
-        Path | None,
-        typer.Option("--confirmed", help="Enter that payments of this file (column reference) were made."),
-    ] = None,
-    returned: Annotated[
-        Path | None,
-        typer.Option("--returned", help="Enter that payments of this file came back: they are owed again."),
-    ] = None,
-    repeat: Annotated[
-        int | None, typer.Option("--repeat", help="Write an earlier payout, by its number, once more.")
-    ] = None,
-    bank: Annotated[
-        Path | None,
-        typer.Option(
-            "--bank",
-            help="Write a bank file (ISO 20022, pain.001), with this table of accounts: id, name, iban.",
-        ),
-    ] = None,
-    payer_name: Annotated[str, typer.Option("--payer-name", help="With --bank: the payer.")] = "",
-    payer_iban: Annotated[str, typer.Option("--payer-iban", help="With --bank: the payer's IBAN.")] = "",
-    day: Annotated[str, typer.Option("--day", help="With --bank: when to pay, such as 2026-03-02.")] = "",
-) -> None:
+    given: WrittenOfCampaign, *, output: OptionalOutput = None, confirmed: Path | None = None,
+    returned: Path | None = None, repeat: int | None = None, bank: Path | None = None, payer_name: str = "",
+    payer_iban: str = "", day: str = "",
+) -> None:  # fmt: skip
     """Write whom to pay how much, net of withdrawals, or enter what became of payments.
 
     Sellers are owed their payment from the moment at which their epsilons are spent. Each payment has a
     reference for the transfer, the same whenever it is written. Bank accounts are stored nowhere.
+
+    :param output: Write whom to pay to this .csv or .parquet file; - for stdout.
+    :param confirmed: Enter that payments of this file (column reference) were made.
+    :param returned: Enter that payments of this file came back: they are owed again.
+    :param repeat: Write an earlier payout, by its number, once more.
+    :param bank: Write a bank file (ISO 20022, pain.001), with this table of accounts: id, name, iban.
+    :param payer_name: With --bank: the payer.
+    :param payer_iban: With --bank: the payer's IBAN.
+    :param day: With --bank: when to pay, such as 2026-03-02.
     """
     from dpmarket.campaign.file_payouts import enter_payout_file, write_payout
     from dpmarket.campaign.rules.amounts import money_text
@@ -130,17 +117,13 @@ def _bank(accounts: Path, name: str, iban: str, day: str) -> Bank:
     return Bank(accounts, BankAccount(name, iban), when)
 
 
-@together
-def check(
-    given: OfMarket,
-    files: Annotated[
-        list[Path] | None,
-        typer.Argument(help="Reports or data: checked against the rules, as quote and train would."),
-    ] = None,
-) -> None:
+@command
+def check(given: OfMarket, files: list[Path] | None = None) -> None:
     """With files: a dry run of quote and train. Without: keys, books, log, clock and disk of a market.
 
     Nothing is entered. Exit code 1 if anything is wrong.
+
+    :param files: Reports or data: checked against the rules, as quote and train would.
     """
     from dpmarket.campaign.checks import findings
     from dpmarket.cli.places import opened_market
@@ -166,21 +149,13 @@ def check(
         raise typer.Exit(1)
 
 
-@together
-def repair(
-    given: OfMarket,
-    log_lost: Annotated[
-        bool,
-        typer.Option(
-            "--log-lost", help="The log is lost: write it anew; what may have been spent counts as spent."
-        ),
-    ] = False,
-    released: Annotated[
-        Path | None,
-        typer.Option("--released", help="The released document of this campaign, which exists elsewhere."),
-    ] = None,
-) -> None:
-    """After a backup was put back: enter what only the log knows. Spent epsilon stays spent, and is paid."""
+@command
+def repair(given: OfMarket, *, log_lost: bool = False, released: Path | None = None) -> None:
+    """After a backup was put back: enter what only the log knows. Spent epsilon stays spent, and is paid.
+
+    :param log_lost: The log is lost: write it anew; what may have been spent counts as spent.
+    :param released: The released document of this campaign, which exists elsewhere.
+    """
     from dpmarket.cli.places import repaired
 
     done = repaired(given.rules, given.database, log_lost=log_lost, released=released)
@@ -189,11 +164,12 @@ def repair(
     given.voice().tell("Repaired", rows or [("entered", "nothing was missing")], {"entered": counts})
 
 
-@together
-def backup(
-    given: OfMarket, target: Annotated[Path, typer.Argument(help="The new file for the copy.")]
-) -> None:
-    """Copy the database while it is in use. Private keys and the log are not in the copy."""
+@command
+def backup(given: OfMarket, target: Path) -> None:
+    """Copy the database while it is in use. Private keys and the log are not in the copy.
+
+    :param target: The new file for the copy.
+    """
     from dpmarket.campaign.backup import back_up
     from dpmarket.cli.places import located
 
@@ -203,11 +179,12 @@ def backup(
     given.voice().tell("A backup", [("written to", str(target))], {"backup": str(target)}, note)
 
 
-@together
-def restore(
-    given: OfMarket, source: Annotated[Path, typer.Argument(help="The copy that 'dpmarket backup' wrote.")]
-) -> None:
-    """Put a backup back where there is no database, enter what it lacks from the log, and check it."""
+@command
+def restore(given: OfMarket, source: Path) -> None:
+    """Put a backup back where there is no database, enter what it lacks from the log, and check it.
+
+    :param source: The copy that 'dpmarket backup' wrote.
+    """
     from dpmarket.campaign.backup import restore as put_back
     from dpmarket.cli.places import located
 
