@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.campaign.acts import OWNER
 from dpmarket.campaign.certificate import binding_of
-from dpmarket.campaign.file_quotes import opened, refuse_first
+from dpmarket.campaign.file_quotes import EXCLUDED, FULL, Quoting, opened, refuse_first
 from dpmarket.campaign.file_records import FileRecords
 from dpmarket.campaign.file_reports import excluded_ids, normal_ids, read_reports
 from dpmarket.campaign.log import canonical
@@ -156,8 +156,9 @@ def look(
     found = read_reports(rules, rules_path, path)
     ids, costs = found.table.get_column("id"), found.table.get_column("cost").to_numpy()
     quotes = None if prices is None else write_quotes(ids, *prices.quote(costs), target, rules)
-    lowest = float(costs.min(initial=np.inf))
-    seen = Seen(costs.size, len(found.excluded), found.below, found.above, lowest, sha256_of(path), quotes)
+    seen = Seen(
+        costs.size, len(found.excluded), found.below, found.above, found.lowest, sha256_of(path), quotes
+    )
     return seen, sorted_hashes(ids, key)
 
 
@@ -269,38 +270,10 @@ def encoded(records: Records, epsilons: FloatArray, encoder: Any, names: list[st
     return rows, records.columns[OUTCOME], records.owners, epsilons
 
 
-@dataclass(frozen=True)
-class QuotedFiles:
-    """What quoting many files came to.
-
-    Attributes
-    ----------
-    sellers, bought_from, total_epsilon, total_payment
-        Of everybody together, payments in minor units.
-    files, is_new, state
-        How many files of quotes there are, whether they were entered now, and the campaign's state.
-    left_out
-        How many people were not quoted, by reason.
-    below, above
-        How many costs lie below and above the distribution.
-    """
-
-    sellers: int
-    bought_from: int
-    total_epsilon: float
-    total_payment: int
-    files: int
-    is_new: bool
-    state: str
-    left_out: dict[str, int]
-    below: int
-    above: int
-
-
 def quote_parts(
     place: Place, sources: Sequence[Path], parts: Parts, folder: Source, *, confirmed: bool,
     progress: StageProgress,
-) -> QuotedFiles:  # fmt: skip
+) -> Quoting:  # fmt: skip
     """Quote every seller of files of reports, whose paths are also the parts, into a new folder.
 
     Nothing is entered before all files are checked; the same reports have the same quotes again.
@@ -315,7 +288,7 @@ def quote_parts(
 def _quoted(
     place: Place, sources: Sequence[Path], parts: Parts, target: Path, aside: Path, *, confirmed: bool,
     progress: StageProgress,
-) -> QuotedFiles:  # fmt: skip
+) -> Quoting:  # fmt: skip
     rules = place.rules
     made = aside / "quotes"
     made.mkdir(mode=0o700)
@@ -347,7 +320,7 @@ def _quoted(
                 raise MarketRefusal("state", "This campaign was quoted for other reports, or is not open.")
             tables = zip(known, read_files(known), strict=True)
             quotes = [Written(one, table.height, table["epsilon"].sum()) for one, table in tables]
-            return _told(quotes, seen, campaign.state, is_new=False)
+            return _told(rules, quotes, seen, campaign.state, is_new=False)
         refuse_existing(target)
         progress("Deciding epsilons and payments", 0.4)
         quotes, offer = [one.quotes for one in seen if one.quotes is not None], {}
@@ -369,7 +342,7 @@ def _quoted(
             raise
         with market.look() as c:
             state = campaign_of(c, campaign.id).state
-    return _told(quotes, seen, state, is_new=True)
+    return _told(rules, quotes, seen, state, is_new=True)
 
 
 def refuse_rules(rules: Rules) -> None:
@@ -382,15 +355,15 @@ def refuse_rules(rules: Rules) -> None:
             raise Infeasible(f"A campaign over many files cannot use training.{key}: leave it out.")
 
 
-def _told(quotes: list[Written], seen: list[Seen], state: str, *, is_new: bool) -> QuotedFiles:
+def _told(rules: Rules, quotes: list[Written], seen: list[Seen], state: str, *, is_new: bool) -> Quoting:
     """Return what files of quotes have together."""
-    quoted = sum(one.people for one in quotes)
-    left = {"full": sum(one.people for one in seen) - quoted, "excluded": sum(one.excluded for one in seen)}
-    return QuotedFiles(
-        quoted, sum(one.file.people for one in quotes), sum(one.epsilon for one in quotes),
-        sum(one.file.payments for one in quotes), len(quotes), is_new, state,
+    sellers = sum(one.people for one in quotes)
+    left = {FULL: sum(one.people for one in seen) - sellers, EXCLUDED: sum(one.excluded for one in seen)}
+    return Quoting(
+        rules, state, is_new, sellers, sum(one.file.people for one in quotes),
+        sum(one.epsilon for one in quotes), sum(one.file.payments for one in quotes),
         {name: number for name, number in left.items() if number},
-        sum(one.below for one in seen), sum(one.above for one in seen),
+        sum(one.below for one in seen), sum(one.above for one in seen), len(quotes),
     )  # fmt: skip
 
 

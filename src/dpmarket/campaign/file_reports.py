@@ -49,6 +49,11 @@ class ReportsFile:
     above: int
 
     @property
+    def lowest(self) -> float:
+        """The lowest cost; infinite where all people are excluded."""
+        return float(self.table.get_column("cost").to_numpy().min(initial=np.inf))
+
+    @property
     def groups(self) -> list[str] | None:
         """Everybody's group, where there are some."""
         return self.table.get_column("group").to_list() if "group" in self.table.columns else None

@@ -20,6 +20,7 @@ from dpmarket.cli.arguments import (
 )
 
 if TYPE_CHECKING:
+    from dpmarket.arrays import FloatArray
     from dpmarket.campaign.file_campaign import Training
     from dpmarket.campaign.file_quotes import Quoting
     from dpmarket.cli.render import Voice
@@ -117,41 +118,40 @@ def quote(
             refuse_existing(letters)
     template = read_template(letter)
     voice = given.voice(output)
-    if dask is not None:
-        if output is None or not_quoted is not None or given.force:
-            raise typer.BadParameter("expected -o FOLDER, a new one, and neither --not-quoted nor --force.")
-        _quote_many(given, voice, reports, output, dask, confirmed=yes)
-        return
     with voice.progress() as progress:
-        done = quote_file(
-            given.rules, reports, output, overwrite=given.force, confirmed=yes, progress=progress,
-            database=given.database,
-            not_quoted=not_quoted,
-        )  # fmt: skip
+        more: Any = {"confirmed": yes, "progress": progress, "database": given.database}
+        if dask is not None:
+            if output is None or not_quoted is not None or given.force:
+                raise typer.BadParameter(
+                    "expected -o FOLDER, a new one, and neither --not-quoted nor --force."
+                )
+            from dpmarket.distributed.purchases import quote_files
+
+            done = quote_files(given.rules, reports, output, dask, **more)
+        else:
+            more |= {"overwrite": given.force, "not_quoted": not_quoted}
+            done = quote_file(given.rules, reports, output, **more)
     if letters is not None and output is not None:
         write_letters(done.rules, output, letters, template, overwrite=given.force)
     _tell_quotes(voice, done, output, letters)
 
 
 def _tell_quotes(voice: Voice, done: Quoting, output: Path | None, letters: Path | None) -> None:
-    import numpy as np
-
     from dpmarket.campaign.rules.amounts import money_text
-    from dpmarket.campaign.rules.decision import is_cross_priced
-    from dpmarket.campaign.rules.pricing import errors_of
+    from dpmarket.campaign.rules.decision import budget_in_minor_units, is_cross_priced
+    from dpmarket.campaign.rules.pricing import budget_words, errors_of
 
-    bought, rules = done.epsilons > 0.0, done.rules
-    number, units, currency = int(bought.sum()), rules.money.minor_units, rules.money.currency
-    payments, total = int(done.amounts.sum()), float(done.epsilons.sum())
-    sampling, noise = errors_of(rules, done.epsilons) if number else (None, None)
+    rules, number, epsilons = done.rules, done.bought_from, done.epsilons
+    units, currency = rules.money.minor_units, rules.money.currency
+    sampling, noise = errors_of(rules, epsilons) if number and epsilons is not None else (None, None)
     data = {
         "mechanism": rules.campaign.mechanism,
-        "sellers": int(bought.size),
+        "sellers": done.sellers,
         "bought_from": number,
-        "total_epsilon": total,
+        "total_epsilon": done.total_epsilon,
         "sampling_error": sampling,
         "noise_error": noise,
-        "total_payment_minor_units": payments,
+        "total_payment_minor_units": done.total_payment,
         "minor_units": units,
         "currency": currency,
         "is_new": done.is_new,
@@ -159,43 +159,47 @@ def _tell_quotes(voice: Voice, done: Quoting, output: Path | None, letters: Path
         "delta": rules.delta,
         "not_quoted": done.left_out,
         "costs_outside_distribution": {"below": done.below, "above": done.above},
+        "files": done.files,
     }
     rows = [
         ("mechanism", rules.campaign.mechanism),
-        ("sellers", f"{bought.size:,}"),
-        ("bought from", f"{number:,} ({number / max(bought.size, 1):.1%})"),
-        ("total epsilon", f"{total:,.6g}"),
+        ("sellers", f"{done.sellers:,}"),
+        ("bought from", f"{number:,} ({number / max(done.sellers, 1):.1%})"),
+        ("total epsilon", f"{done.total_epsilon:,.6g}"),
     ]
-    if number >= _ENOUGH:
-        rows += [
-            ("median epsilon of those", f"{np.median(done.epsilons[bought]):.4g}"),
-            ("median payment of those", f"{np.median(done.amounts[bought]) / units:.4g}"),
-        ]
+    if epsilons is not None and done.amounts is not None:
+        rows += _median_rows(epsilons, done.amounts / units)
+        weak = int((epsilons > _WEAK).sum())
+        if weak:
+            voice.remark(
+                f"Little protection: {weak:,} sellers are quoted an epsilon above {_WEAK:g}, with which an "
+                "even guess about them can become 95% sure."
+            )
     if noise is not None:
         rows += [
             ("expected error, from noise", f"{noise:.4g}"),
             ("expected error, from sampling", f"{sampling:.4g}"),
         ]
+    rows.append(("to pay, rounded up", money_text(done.total_payment, units, currency)))
+    budget = budget_in_minor_units(rules)
+    if budget is not None:  # in the words of plan and report
+        rows.append(("budget", f"{money_text(budget, units, currency)}, {budget_words(rules)}"))
     rows += [
-        ("to pay, rounded up", money_text(payments, units, currency)),
-        *_budget_rows(done),
         ("costs below and above the distribution", f"{done.below:,} and {done.above:,}"),
         *((f"not quoted: {_REASONS[name]}", f"{count:,}") for name, count in done.left_out.items()),
     ]
     if rules.delta:
         rows.append(("delta beside each epsilon", f"{rules.delta:g}"))
-    weak = int((done.epsilons > _WEAK).sum())
-    if weak:
-        voice.remark(
-            f"Little protection: {weak:,} sellers are quoted an epsilon above {_WEAK:g}, with which an even "
-            "guess about them can become 95% sure."
-        )
-    notes = ["Nothing was entered: this was a dry run."] if output is None else []
-    if output is None and is_cross_priced(rules, bought.size):
-        notes.append(
-            "Parts of the sellers are drawn by the rules and the list of sellers: quotes can differ."
-        )
-    if output is not None and str(output) != "-":
+    notes = [] if done.is_new else ["Everybody was quoted before; the quotes are the same."]
+    if output is None:
+        notes = ["Nothing was entered: this was a dry run."]
+        if is_cross_priced(rules, done.sellers):
+            notes.append(
+                "Parts of the sellers are drawn by the rules and the list of sellers: quotes can differ."
+            )
+    elif epsilons is None:
+        notes.append("The folder of quotes stays the campaign's: keep it as it was written.")
+    elif str(output) != "-":
         notes.append(f"The quotes are in {output}.")
     if letters is not None:
         notes.append(f"A letter to everybody who is offered something is in {letters}.")
@@ -205,39 +209,16 @@ def _tell_quotes(voice: Voice, done: Quoting, output: Path | None, letters: Path
     voice.tell(title, rows, data, "\n".join(notes))
 
 
-def _quote_many(
-    given: OfCampaign, voice: Voice, reports: Path, output: Path, where: str, *, confirmed: bool
-) -> None:
-    from dataclasses import asdict
+def _median_rows(epsilons: FloatArray, payments: FloatArray) -> list[tuple[str, str]]:
+    import numpy as np
 
-    from dpmarket.campaign.rules.amounts import money_text
-    from dpmarket.campaign.rules.rules_file import read_rules
-    from dpmarket.distributed.purchases import quote_files
-
-    with voice.progress() as progress:
-        done = quote_files(
-            given.rules,
-            reports,
-            output,
-            where,
-            confirmed=confirmed,
-            progress=progress,
-            database=given.database,
-        )
-    money = read_rules(given.rules).money
-    rows = [
-        ("sellers", f"{done.sellers:,}"),
-        ("bought from", f"{done.bought_from:,} ({done.bought_from / max(done.sellers, 1):.1%})"),
-        ("total epsilon", f"{done.total_epsilon:,.6g}"),
-        ("to pay, rounded up", money_text(done.total_payment, money.minor_units, money.currency)),
-        ("costs below and above the distribution", f"{done.below:,} and {done.above:,}"),
-        *((f"not quoted: {_REASONS[name]}", f"{count:,}") for name, count in done.left_out.items()),
-        ("files of quotes", f"{done.files:,}"),
+    bought = epsilons > 0.0
+    if bought.sum() < _ENOUGH:
+        return []
+    return [
+        ("median epsilon of those", f"{np.median(epsilons[bought]):.4g}"),
+        ("median payment of those", f"{np.median(payments[bought]):.4g}"),
     ]
-    note = f"The quotes are in {output}; they stay the campaign's: keep the folder."
-    if not done.is_new:
-        note = "Everybody was quoted before; the folder of quotes is as it was written."
-    voice.tell("Quotes: a truthful report was everybody's best report", rows, asdict(done), note)
 
 
 @command
@@ -258,19 +239,6 @@ def repartition(
     made = write_by_person(files, output, column, files=number, where=dask)
     rows = [("files", f"{made:,}"), ("folder", str(output))]
     given.voice(output).tell("Files by person", rows, {"files": made})
-
-
-def _budget_rows(done: Quoting) -> list[tuple[str, str]]:
-    """Say what a budget means for this mechanism, in the words of plan and report."""
-    from dpmarket.campaign.rules.amounts import money_text
-    from dpmarket.campaign.rules.decision import budget_in_minor_units
-    from dpmarket.campaign.rules.pricing import budget_words
-
-    budget = budget_in_minor_units(done.rules)
-    if budget is None:
-        return []
-    amount = money_text(budget, done.rules.money.minor_units, done.rules.money.currency)
-    return [("budget", f"{amount}, {budget_words(done.rules)}")]
 
 
 @command

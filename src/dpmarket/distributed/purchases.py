@@ -13,6 +13,7 @@ import polars as pl
 from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.campaign import file_parts
 from dpmarket.campaign.file_campaign import Training, handed_out, raised_l2
+from dpmarket.campaign.file_quotes import Quoting
 from dpmarket.campaign.file_records import absent_rows
 from dpmarket.campaign.file_reports import people_in_file
 from dpmarket.campaign.partitions import CHANNEL
@@ -34,7 +35,7 @@ from dpmarket.progress import StageProgress, silent
 def quote_files(
     rules_path: Source, pattern: Source, folder: Source, where: str, *, confirmed: bool = False,
     progress: StageProgress = silent, database: str | None = None,
-) -> file_parts.QuotedFiles:  # fmt: skip
+) -> Quoting:  # fmt: skip
     """Quote every seller of many Parquet files, and write a file of quotes for each into a new folder.
 
     Parameters
