@@ -5,6 +5,7 @@ import shutil
 import polars as pl
 import pytest
 
+from dpmarket.campaign import file_parts
 from dpmarket.campaign.checks import books, findings
 from dpmarket.campaign.database import Market
 from dpmarket.campaign.file_campaign import certify_file, statement_of, train_file, withdraw_sellers
@@ -133,8 +134,24 @@ def test_quotes_that_were_entered_stay_where_an_interruption_comes_after_it(make
     assert campaign.books() == []
 
 
-def test_an_id_in_two_files_is_refused_and_nothing_is_entered(make):
-    campaign = make()
+def test_a_folder_that_somebody_else_made_meanwhile_stays_as_it_is(make, monkeypatch):
+    campaign, price = make(), file_parts._priced
+
+    def meanwhile(*given):
+        (campaign / "quotes").mkdir()
+        (campaign / "quotes" / "theirs").write_text("")
+        return price(*given)
+
+    monkeypatch.setattr(file_parts, "_priced", meanwhile)
+    with pytest.raises(FileProblem, match="quotes"):
+        campaign.buy()
+    assert [one.name for one in (campaign / "quotes").iterdir()] == ["theirs"]
+    assert campaign.books() == []
+
+
+@pytest.mark.parametrize("mechanism", ["offline", "online"])
+def test_an_id_in_two_files_is_refused_and_nothing_is_entered(make, mechanism):
+    campaign = make(mechanism=mechanism)
     shutil.copy(campaign / "reports" / "0.parquet", campaign / "reports" / "9.parquet")
     with pytest.raises(MarketRefusal, match="20 ids stand in two rows"):
         campaign.buy()
@@ -142,16 +159,17 @@ def test_an_id_in_two_files_is_refused_and_nothing_is_entered(make):
     assert not (campaign / "rules.db").exists()
 
 
-def test_a_lifetime_limit_refuses_many_files(make):
-    campaign = make(sellers_table={"lifetime_epsilon": 3.0, "lifetime_delta": 0.5})
-    with pytest.raises(MarketRefusal, match="no lifetime accounts"):
-        campaign.buy()
-
-
-@pytest.mark.parametrize("good", ["intervals", "delta, torch"])
-def test_what_is_trained_in_one_place_only_is_refused_before_anybody_is_quoted(make, good):
-    campaign = make(good=good)
-    with pytest.raises(Infeasible, match="many files cannot use training"):
+@pytest.mark.parametrize(
+    ("good", "limits", "words"),
+    [
+        ("intervals", {}, "cannot use training"),
+        ("delta, torch", {}, "cannot use training"),
+        ("two classes", {"lifetime_epsilon": 3.0, "lifetime_delta": 0.5}, "no lifetime accounts"),
+    ],
+)
+def test_what_is_done_in_one_place_only_is_refused_before_anybody_is_quoted(make, good, limits, words):
+    campaign = make(good=good, sellers_table=limits)
+    with pytest.raises((Infeasible, MarketRefusal), match=words):
         campaign.buy()
     assert not (campaign / "rules.db").exists()
 

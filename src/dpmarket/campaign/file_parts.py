@@ -331,7 +331,10 @@ def _quoted(
         if not sum(one.file.people for one in quotes):
             raise MarketRefusal("funds", "Nobody can be quoted: the budget is full.")
         files = [replace(one.file, path=str(target / Path(one.file.path).name)) for one in quotes]
-        made.rename(target)
+        try:
+            made.rename(target)
+        except OSError as problem:
+            raise FileProblem(f"cannot write {target}: {problem.strerror}.") from None
         try:
             market.run(enter_quotes_files, OWNER, campaign.id, files, canonical(offer), digest)
         except BaseException:
