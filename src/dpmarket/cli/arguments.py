@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type
 
 import typer
 
+from dpmarket import files
 from dpmarket.progress import told_of_reading
 
 if TYPE_CHECKING:
@@ -187,11 +188,10 @@ def read_distribution(text: str) -> CostDistribution:
     """Make a distribution from a formula or from a .json file."""
     from dpmarket.costs import distribution_from_dict, parse_distribution
     from dpmarket.errors import FileProblem
-    from dpmarket.files import read_json
 
     if not text.endswith(".json"):
         return parse_distribution(text)
-    data = read_json(text)
+    data = files.read_json(text)
     if not isinstance(data, dict):
         raise FileProblem(f"expected a cost distribution in {text}, as 'costs fit' writes it.")
     return distribution_from_dict(data.get("distribution", data))

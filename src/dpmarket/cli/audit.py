@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dpmarket import files
 from dpmarket.cli.arguments import (
     RULES,
     CostsOption,
@@ -147,13 +148,12 @@ def participation(
     from dpmarket.campaign.rules.pricing import terms_of
     from dpmarket.campaign.rules.rules_file import read_rules
     from dpmarket.errors import FileProblem
-    from dpmarket.files import number_column, read_table
 
-    table = read_table(costs, [id_column, cost_column], [id_column], [cost_column])
+    table = files.read_table(costs, [id_column, cost_column], [id_column], [cost_column])
     names = normal_ids(table, id_column)[0].to_list()
-    own = dict(zip(names, number_column(table, cost_column, costs), strict=True))
+    own = dict(zip(names, files.number_column(table, cost_column, costs), strict=True))
     figures = ["epsilon", "payment_minor_units"]
-    quoted = read_table(quotes, [id_column, *figures], [id_column], figures)
+    quoted = files.read_table(quotes, [id_column, *figures], [id_column], figures)
     ids = normal_ids(quoted, id_column)[0].to_list()
     missing = sum(name not in own for name in ids)
     if missing or len(own) != table.height:
@@ -164,8 +164,8 @@ def participation(
     found = read_rules(rules)
     unit = 1.0 / found.money.minor_units
     audit = audit_participation(
-        number_column(quoted, "epsilon", quotes),
-        number_column(quoted, "payment_minor_units", quotes) * unit,
+        files.number_column(quoted, "epsilon", quotes),
+        files.number_column(quoted, "payment_minor_units", quotes) * unit,
         [own[name] for name in ids],
         epsilon_cost=terms_of(found).epsilon_cost,
         minor_unit=unit,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dpmarket import files
 from dpmarket.cli.arguments import (
     RULES,
     DaskOption,
@@ -56,7 +57,6 @@ def init(
         init_service(given.voice(), service, name)
         return
     from dpmarket.campaign.rules.template import rules_template, sample_template
-    from dpmarket.files import write_bytes
 
     values = dict(map(_setting, settings or ()))
     taken: dict[str, str] = {}
@@ -64,7 +64,7 @@ def init(
         text = rules_template(values)
     else:
         text, taken = sample_template(sample, values)
-    write_bytes(rules, text.encode(), overwrite=given.force)
+    files.write_bytes(rules, text.encode(), overwrite=given.force)
     rows = [("rules file", str(rules)), *((f"column {name!r}", words) for name, words in taken.items())]
     data = {"rules": str(rules), "columns": taken}
     given.voice(rules).tell("New rules", rows, data, "Edit the file before you quote.")
@@ -105,17 +105,16 @@ def quote(
     """
     from dpmarket.campaign.file_quotes import quote_file
     from dpmarket.campaign.letters import read_template, write_letters
-    from dpmarket.files import refuse_existing, refuse_same, refuse_unwritable
 
     if (output is None) != dry_run:
         raise typer.BadParameter("name an output with -o, or ask for a --dry-run.")
     if letters is not None:
         if output is None or str(output) == "-" or dask is not None:
             raise typer.BadParameter("expected -o FILE with --letters, and no --dask.")
-        refuse_same(letters, given.rules, reports, output)
-        refuse_unwritable(letters)
+        files.refuse_same(letters, given.rules, reports, output)
+        files.refuse_unwritable(letters)
         if not given.force:
-            refuse_existing(letters)
+            files.refuse_existing(letters)
     template = read_template(letter)
     voice = given.voice(output)
     with voice.progress() as progress:
@@ -347,9 +346,8 @@ def predict(
     from dpmarket.campaign.rules.prediction import predict_file
     from dpmarket.campaign.rules.released import read_model
     from dpmarket.cli.render import number
-    from dpmarket.files import refuse_same
 
-    refuse_same(output, model, data)
+    files.refuse_same(output, model, data)
     voice = given.voice(output)
     with voice.progress() as progress:
         progress("Predicting", 0.0)

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from dpmarket import certificates, files
 from dpmarket.cli.arguments import OptionalOutput, OutputOption, Spoken, Written, WrittenOfCampaign, command
 
 CertificateFile = Annotated[Path, typer.Argument(help="The certificate that 'dpmarket certify' wrote.")]
@@ -24,16 +25,14 @@ def commit(given: WrittenOfCampaign, *, output: OutputOption = Path("commitment.
     """
     from dpmarket.campaign.file_quotes import commit_file
     from dpmarket.campaign.place import place_of
-    from dpmarket.certificates import rules_digest
-    from dpmarket.files import refuse_existing, refuse_same, refuse_unwritable, write_bytes
 
-    refuse_same(output, *place_of(given.rules, given.database).files)
-    refuse_unwritable(output)
+    files.refuse_same(output, *place_of(given.rules, given.database).files)
+    files.refuse_unwritable(output)
     if not given.force:
-        refuse_existing(output)
+        files.refuse_existing(output)
     text, committed_at = commit_file(given.rules, database=given.database)
-    write_bytes(output, text.encode() + b"\n", overwrite=given.force)
-    digest = rules_digest(text)
+    files.write_bytes(output, text.encode() + b"\n", overwrite=given.force)
+    digest = certificates.rules_digest(text)
     rows = [("digest", digest), ("time", committed_at), ("written to", str(output))]
     data = {"digest": digest, "committed_at": committed_at, "commitment": str(output)}
     note = f"Publish {output}, or at least its digest, before anybody reports."
@@ -55,26 +54,24 @@ def certify(
     """
     from dpmarket.campaign.file_campaign import certify_file
     from dpmarket.campaign.place import place_of
-    from dpmarket.certificates import sign, write_certificate
-    from dpmarket.files import refuse_existing, refuse_same, write_bytes
 
     signature = output.with_name(output.name + ".sig")
     for path in (output, signature, openings):
-        refuse_same(path, *place_of(given.rules, given.database).files, *([key] if key else []))
+        files.refuse_same(path, *place_of(given.rules, given.database).files, *([key] if key else []))
     if not given.force:
         for path in (output, *([signature] if key else [])):
-            refuse_existing(path)
-    refuse_existing(openings)
+            files.refuse_existing(path)
+    files.refuse_existing(openings)
     voice = given.voice()
     with voice.progress() as progress:
         progress("Certifying", 0.1)
         certificate = certify_file(given.rules, database=given.database)
-        signed = None if key is None else sign(certificate, key)
+        signed = None if key is None else certificates.sign(certificate, key)
         progress("Writing the certificate", 0.6)
-        write_certificate(certificate, output, openings, overwrite=given.force)
+        certificates.write_certificate(certificate, output, openings, overwrite=given.force)
     rows = [("sellers", f"{len(certificate.lines):,}"), ("digest", certificate.digest)]
     if signed is not None:
-        write_bytes(signature, signed, overwrite=given.force)
+        files.write_bytes(signature, signed, overwrite=given.force)
         rows.append(("signature", str(signature)))
     data = {"sellers": len(certificate.lines), "digest": certificate.digest, "certificate": str(output)}
     note = f"The certificate is in {output}. Keep {openings} secret: it opens every line."
@@ -102,9 +99,7 @@ def receipts(
     import hashlib
 
     from dpmarket.campaign.certificate import write_receipts_folder, write_receipts_table
-    from dpmarket.certificates import read_certificate, receipt_page
     from dpmarket.errors import InvalidInput
-    from dpmarket.files import refuse_existing, refuse_same, write_bytes
 
     voice = given.voice()
     rows: list[tuple[str, str]] = []
@@ -113,21 +108,21 @@ def receipts(
     if len(files) not in (0, 3) or (not files and page is None):
         raise InvalidInput("expected a certificate, its openings and --output, or --page alone.")
     if page is not None:
-        refuse_same(page, *files)
+        files.refuse_same(page, *files)
         if not given.force:
-            refuse_existing(page)
+            files.refuse_existing(page)
     if certificate is not None and openings is not None and output is not None:
         with voice.progress() as progress:
             progress("Reading the certificate", 0.0)
-            found = read_certificate(certificate, openings)
+            found = certificates.read_certificate(certificate, openings)
             if output.suffix.lower() in (".csv", ".parquet"):
                 count = write_receipts_table(found, output, overwrite=given.force)
             else:
                 count = write_receipts_folder(found, output, progress)
         rows, data = [("receipts", f"{count:,}"), ("written to", str(output))], {"receipts": count}
     if page is not None:
-        content = receipt_page()
-        write_bytes(page, content, overwrite=given.force)
+        content = certificates.receipt_page()
+        files.write_bytes(page, content, overwrite=given.force)
         digest = hashlib.sha256(content).hexdigest()
         rows += [("page", str(page)), ("the page's digest", digest)]
         data |= {"page": str(page), "digest": digest}
@@ -153,8 +148,6 @@ def verify(
     :param commitment: The rules as they were published before the reports: checks that nothing was changed.
     :param reports: With --openings: the frozen reports, a CSV file of id and cost.
     """
-    from dpmarket.certificates import check_certificate
-
     cost = None
     if ask_cost:
         cost = typer.prompt(
@@ -163,7 +156,7 @@ def verify(
     voice = given.voice()
     with voice.progress() as progress:
         progress("Checking", 0.0)
-        result = check_certificate(
+        result = certificates.check_certificate(
             certificate,
             receipt=receipt,
             cost=cost,
@@ -190,8 +183,6 @@ def signing_key(given: Spoken, key: Path) -> None:
 
     :param key: Where to write the secret key; an existing file is never overwritten.
     """
-    from dpmarket.certificates import new_signing_key
-
-    public = new_signing_key(key)
+    public = certificates.new_signing_key(key)
     note = f"The secret key is in {key}; publish the public key where sellers can find it."
     given.voice().tell("A new key", [("public key", public)], {"public_key": public}, note)

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from dpmarket import files
 from dpmarket.cli.arguments import (
     DISTRIBUTION_HELP,
     OptionalOutput,
@@ -71,17 +72,18 @@ def fit(
     :param output: Write the best distribution to this .json file.
     """
     from dpmarket.costs import fit_costs
-    from dpmarket.files import number_column, read_table, refuse_same, write_json
 
     note = "People of the pilot must not be sellers: exclude them by their ids (sellers.excluded)."
     if output is not None:
-        refuse_same(output, pilot)
-    fitted = fit_costs(number_column(read_table(pilot, [column], numbers=[column]), column, pilot), low, high)
+        files.refuse_same(output, pilot)
+    fitted = fit_costs(
+        files.number_column(files.read_table(pilot, [column], numbers=[column]), column, pilot), low, high
+    )
     if output is not None:
         # Named, so that quoting can refuse the pilot's people; without a folder, which nobody need know.
         content = {"distribution": fitted.distribution.to_dict()}
         content["pilot"] = {"file": pilot.name, "column": column}
-        write_json(output, content, overwrite=given.force)
+        files.write_json(output, content, overwrite=given.force)
         note += f" The best distribution is in {output}: dpmarket costs show {output}"
     candidates = [
         {

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from dpmarket import files
 from dpmarket.cli.arguments import OfCampaign, OfMarket, OptionalOutput, Spoken, WrittenOfCampaign, command
 
 if TYPE_CHECKING:
@@ -35,11 +36,10 @@ def statement(given: OfCampaign, seller: str) -> None:
     from dpmarket.campaign.file_campaign import statement_of
     from dpmarket.campaign.rules.amounts import money_text
     from dpmarket.cli.render import number, print_table
-    from dpmarket.files import to_json
 
     lines = statement_of(given.rules, seller, database=given.database)
     if given.as_json:
-        typer.echo(to_json({"seller": seller, "campaigns": [vars(line) for line in lines]}), nl=False)
+        typer.echo(files.to_json({"seller": seller, "campaigns": [vars(line) for line in lines]}), nl=False)
         return
     deltas = sum(line.delta for line in lines)
     beside = f"; deltas, of open campaigns included: {deltas:g}" if deltas else ""

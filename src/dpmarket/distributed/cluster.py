@@ -31,7 +31,7 @@ class Parts:
     """Values on workers, in order.
 
     >>> with connected("local") as client:
-    ...     Parts.of(client, [1, 2, 3]).map(pow, [2, 3, 4]).get()
+    ...     Parts(client, [1, 2, 3]).map(pow, [2, 3, 4]).get()
     [1, 8, 81]
     """
 
@@ -40,11 +40,6 @@ class Parts:
 
     def __len__(self) -> int:
         return len(self.futures)
-
-    @classmethod
-    def of(cls, client: Client, values: Sequence[Any]) -> Parts:
-        """Return parts of values that are here; ``map`` reads what they name."""
-        return cls(client, list(values))
 
     def map(self, function: Callable[..., Any], *each: Sequence[Any], **same: Any) -> Parts:
         """Return a function's values for each part, with the part's own elements of ``each``."""
