@@ -92,8 +92,8 @@ def test_a_hard_budget_holds_over_all_files_in_their_order(make):
 def test_quotes_are_those_of_one_file(make):
     campaign = make()
     campaign.buy()
-    one = quote_file(campaign.rules, campaign / "reports.csv", campaign / "one.csv", confirmed=True,
-                     database=str(campaign / "one.db"))  # fmt: skip
+    place = place_of(campaign.rules, str(campaign / "one.db"))
+    one = quote_file(place, campaign / "reports.csv", campaign / "one.csv", confirmed=True)
     many = campaign.quotes()
     table = pl.read_csv(campaign / "one.csv", schema_overrides={"seller": pl.String})
     assert one.epsilons.size == len(many)

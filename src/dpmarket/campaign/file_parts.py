@@ -214,7 +214,7 @@ def quote_split(
 ) -> Written:
     """Quote a file of reports by the prices of everybody's part."""
     ids, costs = reports_in(path, **same)
-    return write_quotes(ids, *prices.quote(costs, found[0]), target, prices.rules)
+    return write_quotes(ids, *prices.quote(costs, found[0].astype(np.int64)), target, prices.rules)
 
 
 def write_decided(
@@ -230,8 +230,8 @@ def write_quotes(
     """Write quotes; payments in minor units."""
     money = in_money(pl.Series(amounts), rules.money.minor_units)
     table = pl.DataFrame({rules.sellers.id_column: ids, "epsilon": epsilons, "payment": money})
-    more = {"payment_minor_units": amounts, "currency": pl.lit(rules.money.currency)}
-    return write_parquet(table.with_columns(**more), target)
+    currency = pl.lit(rules.money.currency)
+    return write_parquet(table.with_columns(payment_minor_units=amounts, currency=currency), target)
 
 
 def write_parquet(quotes: pl.DataFrame, target: str) -> Written:
@@ -319,11 +319,14 @@ def _quoted(
             if campaign.reports_digest != digest:
                 raise MarketRefusal("state", "This campaign was quoted for other reports, or is not open.")
             tables = zip(known, read_files(known), strict=True)
-            quotes = [Written(one, table.height, table["epsilon"].sum()) for one, table in tables]
+            quotes = [
+                Written(one, table.height, float(table["epsilon"].to_numpy().sum())) for one, table in tables
+            ]
             return _told(rules, quotes, seen, campaign.state, is_new=False)
         refuse_existing(target)
         progress("Deciding epsilons and payments", 0.4)
-        quotes, offer = [one.quotes for one in seen if one.quotes is not None], {}
+        quotes = [one.quotes for one in seen if one.quotes is not None]
+        offer: dict[str, Any] = {}
         if not quotes:
             quotes, offer = _priced(binding_of(market.key, campaign), sources, parts, people, names, same)
         if campaign.mechanism != OFFLINE and not campaign.self_funded:

@@ -35,9 +35,6 @@ from dpmarket.campaign.transaction import Campaign, Tx, campaign_of, lock_campai
 from dpmarket.errors import FileProblem, Infeasible, MarketRefusal
 from dpmarket.files import (
     is_standard_stream,
-    refuse_existing,
-    refuse_same,
-    refuse_unwritable,
     table_kind,
     writing_table,
 )
@@ -88,22 +85,21 @@ class Quoting:
 
 
 def quote_file(
-    rules_path: Source,
+    rules: Source | Place,
     reports: Source,
     output: Source | None,
     *,
     overwrite: bool = False,
     confirmed: bool = False,
     progress: StageProgress = silent,
-    database: str | None = None,
     not_quoted: Source | None = None,
 ) -> Quoting:
     """Quote every seller of a file of reports, enter the quotes, and write them; again: the same quotes.
 
     Parameters
     ----------
-    rules_path
-        The rules file; its rules are fixed with the first quote.
+    rules
+        The rules file, whose rules are fixed with the first quote; or its place, with another database.
     reports
         .csv or .parquet with the columns ``sellers.id_column`` and ``sellers.cost_column``.
     output
@@ -112,12 +108,10 @@ def quote_file(
     overwrite, confirmed
         Whether existing outputs may be replaced, and whether to go on although what is bought will probably
         be no better than a guess.
-    database
-        A file or an address, in place of the rules' ``campaign.database``.
     not_quoted
         Where people who were not quoted are listed, with the reason; None: beside the output.
     """
-    place = place_of(rules_path, database)
+    place = place_of(rules)
     if output is not None:
         not_quoted = _checked_outputs(place, reports, output, not_quoted, overwrite=overwrite)
     progress("Reading reports", 0.0)
@@ -147,13 +141,13 @@ def quote_file(
     raise AssertionError("unreachable")
 
 
-def commit_file(rules_path: Source, *, database: str | None = None) -> tuple[str, str]:
+def commit_file(rules: Source | Place) -> tuple[str, str]:
     """Fix a campaign's rules before anybody reports; return their text to publish, and the time.
 
     The text is the same whenever it is asked for. Rules that were fixed and changed since, before anybody was
     quoted, are fixed anew, with a new time.
     """
-    place = place_of(rules_path, database)
+    place = place_of(rules)
     opening_of(place.rules)  # refuses rules by which nothing can be bought
     with place.open(make=True) as market:
         found, is_empty = _campaign(market, place.rules)
@@ -220,14 +214,12 @@ def _checked_outputs(
     if not_quoted is None and not is_standard_stream(quotes):
         path = Path(quotes)
         not_quoted = path.with_name(f"{path.stem}-not-quoted{path.suffix}")
-    for target, others in ((quotes, []), (not_quoted, [quotes])):
-        if target is not None:
-            refuse_same(target, *place.files, reports, *others)
-            refuse_unwritable(target)
-            if not is_standard_stream(target):
-                table_kind(target)
-    if not overwrite:
-        refuse_existing(quotes)
+    place.refuse_output(quotes, reports, overwrite=overwrite)
+    if not_quoted is not None:
+        place.refuse_output(not_quoted, reports, quotes, overwrite=True)
+    for target in (quotes, not_quoted):
+        if target is not None and not is_standard_stream(target):
+            table_kind(target)
     return not_quoted
 
 

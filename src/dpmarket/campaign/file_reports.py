@@ -126,8 +126,7 @@ def read_reports(rules: Rules, rules_path: Path, source: Source) -> ReportsFile:
             f"{_ends(rules)}. Are they in another unit? A cost is money per unit of epsilon. Nothing was "
             "entered."
         )
-    excluded = pl.Series(sorted(excluded_ids(rules, rules_path)), dtype=pl.String)
-    banned = table.get_column("id").is_in(excluded)
+    banned = table.get_column("id").is_in(list(excluded_ids(rules, rules_path)))
     out = table.filter(banned).get_column("written").to_list()
     return ReportsFile(table.filter(~banned), out, below, above)
 

@@ -17,6 +17,7 @@ from dpmarket import files
 from dpmarket.progress import told_of_reading
 
 if TYPE_CHECKING:
+    from dpmarket.campaign.place import Place
     from dpmarket.cli.render import Voice
     from dpmarket.costs import CostDistribution
 
@@ -91,6 +92,13 @@ class OfCampaign(Spoken):
 
     rules: RulesOption = RULES
     database: DatabaseOption = None
+
+    @property
+    def place(self) -> Place:
+        """The campaign's place."""
+        from dpmarket.campaign.place import place_of
+
+        return place_of(self.rules, self.database)
 
 
 @dataclass(frozen=True)

@@ -175,6 +175,8 @@ def participation(
 
 def _tell(voice: Voice, title: str, audit: Audit, figure: Path | None = None) -> None:
     """Say the verdict and its evidence; a failed audit is exit code 1."""
-    voice.tell(title, audit.summary(), audit.to_dict(), figure and f"The figure is in {figure}.")
+    voice.tell(
+        title, audit.summary(), audit.to_dict(), None if figure is None else f"The figure is in {figure}."
+    )
     if not audit.passed:
         raise typer.Exit(1)

@@ -118,7 +118,7 @@ def quote(
     template = read_template(letter)
     voice = given.voice(output)
     with voice.progress() as progress:
-        more: Any = {"confirmed": yes, "progress": progress, "database": given.database}
+        more: Any = {"confirmed": yes, "progress": progress}
         if dask is not None:
             if output is None or not_quoted is not None or given.force:
                 raise typer.BadParameter(
@@ -126,10 +126,10 @@ def quote(
                 )
             from dpmarket.distributed.purchases import quote_files
 
-            done = quote_files(given.rules, reports, output, dask, **more)
+            done = quote_files(given.place, reports, output, dask, **more)
         else:
             more |= {"overwrite": given.force, "not_quoted": not_quoted}
-            done = quote_file(given.rules, reports, output, **more)
+            done = quote_file(given.place, reports, output, **more)
     if letters is not None and output is not None:
         write_letters(done.rules, output, letters, template, overwrite=given.force)
     _tell_quotes(voice, done, output, letters)
@@ -256,11 +256,11 @@ def withdraw(
     if sum((bool(sellers), absent_from is not None, everybody)) != 1:
         raise typer.BadParameter("name sellers, a data file with --absent-from, or --everybody.")
     if absent_from is not None:
-        count = withdraw_absent(given.rules, absent_from, database=given.database)
+        count = withdraw_absent(given.place, absent_from)
     elif everybody:
-        count = cancel_campaign(given.rules, database=given.database)
+        count = cancel_campaign(given.place)
     else:
-        count = withdraw_sellers(given.rules, sellers or (), database=given.database)
+        count = withdraw_sellers(given.place, sellers or ())
     given.voice().tell("Withdrawals", [("withdrawn now", str(count))], {"withdrawn": count})
 
 
@@ -277,8 +277,8 @@ def train(given: WrittenOfCampaign, data: Path, *, output: OutputOption, dask: D
 
     voice = given.voice(output)
     with voice.progress() as progress:
-        source = given.rules, data, output
-        more: Any = {"overwrite": given.force, "progress": progress, "database": given.database}
+        source = given.place, data, output
+        more: Any = {"overwrite": given.force, "progress": progress}
         if dask is None:
             done = train_file(*source, **more)
         else:

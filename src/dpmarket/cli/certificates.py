@@ -24,13 +24,10 @@ def commit(given: WrittenOfCampaign, *, output: OutputOption = Path("commitment.
     :param output: Write the rules to this .json file; publish it.
     """
     from dpmarket.campaign.file_quotes import commit_file
-    from dpmarket.campaign.place import place_of
 
-    files.refuse_same(output, *place_of(given.rules, given.database).files)
-    files.refuse_unwritable(output)
-    if not given.force:
-        files.refuse_existing(output)
-    text, committed_at = commit_file(given.rules, database=given.database)
+    place = given.place
+    place.refuse_output(output, overwrite=given.force)
+    text, committed_at = commit_file(place)
     files.write_bytes(output, text.encode() + b"\n", overwrite=given.force)
     digest = certificates.rules_digest(text)
     rows = [("digest", digest), ("time", committed_at), ("written to", str(output))]
@@ -53,19 +50,16 @@ def certify(
         .sig after its name.
     """
     from dpmarket.campaign.file_campaign import certify_file
-    from dpmarket.campaign.place import place_of
 
+    place, inputs = given.place, [key] if key else []
     signature = output.with_name(output.name + ".sig")
-    for path in (output, signature, openings):
-        files.refuse_same(path, *place_of(given.rules, given.database).files, *([key] if key else []))
-    if not given.force:
-        for path in (output, *([signature] if key else [])):
-            files.refuse_existing(path)
-    files.refuse_existing(openings)
+    place.refuse_output(output, *inputs, overwrite=given.force)
+    place.refuse_output(signature, *inputs, overwrite=given.force or key is None)
+    place.refuse_output(openings, *inputs, overwrite=False)
     voice = given.voice()
     with voice.progress() as progress:
         progress("Certifying", 0.1)
-        certificate = certify_file(given.rules, database=given.database)
+        certificate = certify_file(place)
         signed = None if key is None else certificates.sign(certificate, key)
         progress("Writing the certificate", 0.6)
         certificates.write_certificate(certificate, output, openings, overwrite=given.force)
@@ -104,11 +98,11 @@ def receipts(
     voice = given.voice()
     rows: list[tuple[str, str]] = []
     data: dict[str, object] = {}
-    files = [file for file in (certificate, openings, output) if file is not None]
-    if len(files) not in (0, 3) or (not files and page is None):
+    inputs = [file for file in (certificate, openings, output) if file is not None]
+    if len(inputs) not in (0, 3) or (not inputs and page is None):
         raise InvalidInput("expected a certificate, its openings and --output, or --page alone.")
     if page is not None:
-        files.refuse_same(page, *files)
+        files.refuse_same(page, *inputs)
         if not given.force:
             files.refuse_existing(page)
     if certificate is not None and openings is not None and output is not None:

@@ -85,19 +85,14 @@ def fit(
         content["pilot"] = {"file": pilot.name, "column": column}
         files.write_json(output, content, overwrite=given.force)
         note += f" The best distribution is in {output}: dpmarket costs show {output}"
-    candidates = [
-        {
-            "name": one.name,
-            "log_likelihood": _finite(one.log_likelihood),
-            "standard_error": _finite(one.standard_error),
-            "distribution": None if one.distribution is None else one.distribution.to_dict(),
-        }
-        for one in fitted.candidates
-    ]
-    rows = [
-        [one["name"], _cell(one["log_likelihood"], "cannot have made these"), _cell(one["standard_error"])]
-        for one in candidates
-    ]
+    candidates, rows = [], []
+    for one in fitted.candidates:
+        likelihood, error = _finite(one.log_likelihood), _finite(one.standard_error)
+        found = None if one.distribution is None else one.distribution.to_dict()
+        candidates.append(
+            {"name": one.name, "log_likelihood": likelihood, "standard_error": error, "distribution": found}
+        )
+        rows.append([one.name, _cell(likelihood, "cannot have made these"), _cell(error)])
     given.voice().tell(
         f"Cost distributions fitted to {fitted.sample_count} reports, best first",
         rows,

@@ -37,7 +37,7 @@ def statement(given: OfCampaign, seller: str) -> None:
     from dpmarket.campaign.rules.amounts import money_text
     from dpmarket.cli.render import number, print_table
 
-    lines = statement_of(given.rules, seller, database=given.database)
+    lines = statement_of(given.place, seller)
     if given.as_json:
         typer.echo(files.to_json({"seller": seller, "campaigns": [vars(line) for line in lines]}), nl=False)
         return
@@ -89,13 +89,11 @@ def payouts(
     if output is None:
         kind = "confirmed" if confirmed is not None else "returned"
         source = confirmed or returned or Path("-")
-        count = enter_payout_file(given.rules, source, kind, database=given.database)
+        count = enter_payout_file(given.place, source, kind)
         voice.tell("Payments entered", [(f"{kind} now", f"{count:,}")], {kind: count})
         return
     how = None if bank is None else _bank(bank, payer_name, payer_iban, day)
-    made = write_payout(
-        given.rules, output, overwrite=given.force, repeat=repeat, bank=how, database=given.database
-    )
+    made = write_payout(given.place, output, overwrite=given.force, repeat=repeat, bank=how)
     rows = [
         ("payout", f"{made.payout.number}"),
         ("payments", f"{made.payout.people:,}"),
@@ -131,8 +129,9 @@ def check(given: OfMarket, files: list[Path] | None = None) -> None:
     voice = given.voice()
     if files:
         from dpmarket.campaign.file_campaign import check_files
+        from dpmarket.campaign.place import place_of
 
-        rows = check_files(given.rules, files, database=given.database)
+        rows = check_files(place_of(given.rules, given.database), files)
         voice.tell("These files can be used", rows, {"files": dict(rows)})
         return
     if given.rules.is_dir():

@@ -17,7 +17,7 @@ from dpmarket.campaign.file_quotes import Quoting
 from dpmarket.campaign.file_records import absent_rows
 from dpmarket.campaign.file_reports import people_in_file
 from dpmarket.campaign.partitions import CHANNEL
-from dpmarket.campaign.place import Source, place_of
+from dpmarket.campaign.place import Place, Source, place_of
 from dpmarket.campaign.quoting import decided_of
 from dpmarket.campaign.release import release_for
 from dpmarket.campaign.rules.rules_file import Rules
@@ -32,8 +32,8 @@ from dpmarket.progress import StageProgress, silent
 
 
 def quote_files(
-    rules_path: Source, pattern: Source, folder: Source, where: str, *, confirmed: bool = False,
-    progress: StageProgress = silent, database: str | None = None,
+    rules: Source | Place, pattern: Source, folder: Source, where: str, *, confirmed: bool = False,
+    progress: StageProgress = silent,
 ) -> Quoting:  # fmt: skip
     """Quote every seller of many Parquet files, and write a file of quotes for each into a new folder.
 
@@ -41,7 +41,7 @@ def quote_files(
     stays the campaign's; the same reports have the same quotes again. Else as
     :func:`~dpmarket.campaign.file_quotes.quote_file`; a lifetime limit is refused.
     """
-    place, sources = place_of(rules_path, database), file_parts.many_files(pattern)
+    place, sources = place_of(rules), file_parts.many_files(pattern)
     file_parts.refuse_rules(place.rules)
     with connected(where) as client:
         parts = Parts(client, list(sources))
@@ -49,15 +49,16 @@ def quote_files(
 
 
 def train_files(
-    rules_path: Source, pattern: Source, output: Source, where: str, *, overwrite: bool = False,
-    progress: StageProgress = silent, database: str | None = None,
+    rules: Source | Place, pattern: Source, output: Source, where: str, *, overwrite: bool = False,
+    progress: StageProgress = silent,
 ) -> Training:  # fmt: skip
     """Spend a campaign over many files once, on records that stay on the workers.
 
     All rows of a person are in one file: :func:`~dpmarket.distributed.repartition`. Else as
     :func:`~dpmarket.campaign.file_campaign.train_file`.
     """
-    place, sources = place_of(rules_path, database), file_parts.many_files(pattern)
+    place, sources = place_of(rules), file_parts.many_files(pattern)
+    place.refuse_output(output, overwrite=overwrite)
     with place.campaign() as (market, found), connected(where) as client:
         with market.look() as c:
             quoted = decided_of(c, found.id)
