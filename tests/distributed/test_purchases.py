@@ -14,6 +14,7 @@ from dpmarket.campaign.file_quotes import quote_file
 from dpmarket.campaign.partitions import enter_quotes_files
 from dpmarket.campaign.place import place_of
 from dpmarket.campaign.repair import repair
+from dpmarket.certificates import verify
 from dpmarket.distributed.purchases import quote_files, train_files
 from dpmarket.errors import FileProblem, Infeasible, MarketRefusal
 from outside.goods import GOODS, sellers, tables
@@ -41,6 +42,8 @@ class Campaign(ManyFiles):
 @pytest.fixture
 def make(tmp_path, monkeypatch):
     monkeypatch.setenv("DPMARKET_STATE", str(tmp_path / "state"))
+    monkeypatch.setattr(file_parts, "_SPACING", 2)
+    monkeypatch.setattr(file_parts, "_AT_ONCE", 16)  # ids come here in several ranges
 
     def made(number=60, good="two classes", sellers_table=None, **objective):
         ids, costs, people = sellers(GOODS[good], number)
@@ -78,7 +81,9 @@ def test_many_files_are_bought_from_the_first_quote_to_the_last_payment(make, ob
     again = write_payout(campaign.rules, campaign / "again.csv").payout
     assert (again.people, again.amount) == (1, lines["payment_minor_units"][0])
     assert campaign.books() == []
-    assert len(certify_file(campaign.rules).lines) == len(quotes)
+    certificate = certify_file(campaign.rules)
+    assert len(certificate.lines) == len(quotes)
+    assert verify(bytes(certificate), openings=certificate.openings()).passed
 
 
 def test_a_hard_budget_holds_over_all_files_in_their_order(make):

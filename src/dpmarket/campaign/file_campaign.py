@@ -7,7 +7,7 @@ out.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -232,58 +232,40 @@ def statement_of(rules: Source | Place, seller: str) -> list[StatementLine]:
     with place_of(rules).open(verified=False) as market:
         digest = people.person_digest(market.key, _text(seller))
         query = (
-            sa.select(schema.participation, schema.campaign)
+            sa.select(schema.participation)
             .join(schema.person, _person.id == _own.person)
-            .join(schema.campaign, _of.id == _own.campaign)
             .where(_person.digest == digest)
             .order_by(_own.id)
         )
         with market.look() as c:
-            lines = [_line(row._mapping) for row in c.execute(query)]
-            filed = c.scalars(sa.select(_of.id).where(_of.channel == CHANNEL)).all()
-            lines += [line for one in filed for line in _filed(c, campaign_of(c, one), digest)]
+            lines = [_line(campaign_of(c, row["campaign"]), row) for row in c.execute(query).mappings()]
+            for one in c.scalars(sa.select(_of.id).where(_of.channel == CHANNEL)).all():
+                found = campaign_of(c, one)
+                rows = people_in(c, found).filter(pl.col("digest") == digest)
+                lines += [_line_in_files(found, row) for row in rows.iter_rows(named=True)]
     if not lines:
         raise MarketRefusal("unknown", "No quote for this id in this database.")
     return lines
 
 
-def _filed(c: sa.Connection, found: Campaign, digest: bytes) -> list[StatementLine]:
-    """Return what files of quotes have on one person: a line, or none."""
-    return [
-        StatementLine(
-            campaign=found.name,
-            channel=found.channel,
-            quoted_at=row["since"],
-            state=row["state"],
-            epsilon=row["epsilon"],
-            held=0.0,
-            spent=float(row["used"] or row["epsilon"]) if row["state"] == "spent" else 0.0,
-            delta=found.delta / people.DELTA_UNITS if row["state"] in ("accepted", "spent") else 0.0,
-            payment=row["payment"],
-            minor_units=found.minor_units,
-            currency=found.currency,
-            paid_at=None,
-        )
-        for row in people_in(c, found).filter(pl.col("digest") == digest).iter_rows(named=True)
-    ]
-
-
-def _line(row: Any) -> StatementLine:
-    used, counted = row[_own.epsilon_used], row[_own.epsilon_held] + row[_own.epsilon_spent]
+def _line(found: Campaign, row: Mapping[str, Any]) -> StatementLine:
+    held, spent, used = row["epsilon_held"], row["epsilon_spent"], row["epsilon_used"]
     return StatementLine(
-        campaign=row[_of.name],
-        channel=row[_of.channel],
-        quoted_at=row[_own.since],
-        state=row[_own.state],
-        epsilon=float(row[_own.epsilon] or 0.0),
-        held=row[_own.epsilon_held] / people.EPSILON_UNITS,
-        spent=float(row[_own.epsilon_spent] / people.EPSILON_UNITS if used is None else used),
-        delta=row[_of.delta] / people.DELTA_UNITS if counted else 0.0,
-        payment=int(row[_own.payment] or 0),
-        minor_units=row[_of.minor_units],
-        currency=row[_of.currency],
-        paid_at=row[_own.paid_at],
-    )
+        found.name, found.channel, row["since"], row["state"], float(row["epsilon"] or 0.0),
+        held / people.EPSILON_UNITS, float(spent / people.EPSILON_UNITS if used is None else used),
+        found.delta / people.DELTA_UNITS if held + spent else 0.0, int(row["payment"] or 0),
+        found.minor_units, found.currency, row["paid_at"],
+    )  # fmt: skip
+
+
+def _line_in_files(found: Campaign, row: Mapping[str, Any]) -> StatementLine:
+    """Return the line of somebody in files of quotes, who has no lifetime account."""
+    spent = float(row["used"] or row["epsilon"]) if row["state"] == "spent" else 0.0
+    return StatementLine(
+        found.name, found.channel, row["since"], row["state"], row["epsilon"], 0.0, spent,
+        found.delta / people.DELTA_UNITS if row["state"] in ("accepted", "spent") else 0.0, row["payment"],
+        found.minor_units, found.currency, None,
+    )  # fmt: skip
 
 
 def check_files(rules: Source | Place, files: Sequence[Source]) -> list[tuple[str, str]]:

@@ -17,7 +17,7 @@ import tempfile
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import zip_longest
+from itertools import pairwise
 from operator import getitem
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -183,22 +183,6 @@ def ids_in(path: Path, rules: Rules, excluded: Collection[str]) -> pl.Series:
     return ids.filter(~ids.is_in(list(excluded)))
 
 
-def hashes_in(path: Path, key: int, **same: Any) -> Hashes:
-    """Return keyed hashes of the ids in a file that was checked before, sorted."""
-    return sorted_hashes(ids_in(path, **same), key)
-
-
-def ids_between(path: Path, low: str, high: str | None, **same: Any) -> pl.Series:
-    """Return the ids of a file from one id on, and below another one."""
-    ids = ids_in(path, **same)
-    return ids.filter((ids >= low) & (True if high is None else ids < high))
-
-
-def some_ids(path: Path, **same: Any) -> pl.Series:
-    """Return one in so many ids of a file, evenly spaced in their order."""
-    return ids_in(path, **same).sort().gather_every(_SPACING)
-
-
 def split_reports(
     path: Path, mechanism: CrossPricedMechanism, salt: bytes, **same: Any
 ) -> tuple[NDArray[np.uint8], FloatArray]:
@@ -207,21 +191,6 @@ def split_reports(
     parts = split(ids.to_list(), salt)
     histograms = mechanism.histograms(costs, np.zeros(costs.size, dtype=np.int64), parts)
     return parts.astype(np.uint8), histograms
-
-
-def quote_split(
-    found: tuple[NDArray[np.uint8], FloatArray], path: Path, target: str, prices: Prices, **same: Any
-) -> Written:
-    """Quote a file of reports by the prices of everybody's part."""
-    ids, costs = reports_in(path, **same)
-    return write_quotes(ids, *prices.quote(costs, found[0].astype(np.int64)), target, prices.rules)
-
-
-def write_decided(
-    path: Path, decided: tuple[FloatArray, IntArray], target: str, rules: Rules, excluded: Collection[str]
-) -> Written:
-    """Write the quotes of a file of reports that were decided about together with all others."""
-    return write_quotes(ids_in(path, rules, excluded), *decided, target, rules)
 
 
 def write_quotes(
@@ -301,7 +270,10 @@ def _quoted(
     people, lowest = sum(one.people for one in seen), min(one.lowest for one in seen)
     shared = looked.map(getitem, [1] * len(parts)).repeated()
     del looked
-    if shared and parts.map(hashes_in, key=secrets.randbits(60), **same).repeated():  # not by chance
+    key = secrets.randbits(60)
+    if (
+        shared and parts.map(lambda path: sorted_hashes(ids_in(path, **same), key)).repeated()
+    ):  # not by chance
         raise MarketRefusal("invalid", f"{shared:,} ids stand in two rows of the reports.")
     refuse_too_many(rules, people)
     refuse = partial(refuse_first, rules, people, lowest, confirmed=confirmed)
@@ -387,7 +359,12 @@ def _priced(
         prices = mechanism.price(sum(found.get(getitem, [1] * len(parts))), salt)
         offer = public | {**prices.to_dict(), "sellers": sellers, "nonce": binding.announced}
         own = Prices(rules, [schedule for (schedule,) in prices.schedules])
-        return found.get(quote_split, sources, names, prices=own, **same), offer
+
+        def quote(found: tuple[NDArray[np.uint8], FloatArray], path: Path, target: str) -> Written:
+            ids, costs = reports_in(path, **same)
+            return write_quotes(ids, *own.quote(costs, found[0].astype(np.int64)), target, rules)
+
+        return found.get(quote, sources, names), offer
     if people > _EXACT:
         raise Infeasible(
             f"expected objective.budget for more than {_EXACT:,} reports: it prices part by part."
@@ -399,14 +376,23 @@ def _priced(
     ends = np.cumsum([own.size for _, own in reports])[:-1]
     amounts = decision.whole(rules.money.minor_units)
     decided = list(zip(np.split(decision.epsilons, ends), np.split(amounts, ends), strict=True))
-    return parts.get(write_decided, decided, names, **same), decision.offer
+
+    def write(path: Path, decided: tuple[FloatArray, IntArray], target: str) -> Written:
+        return write_quotes(ids_in(path, **same), *decided, target, rules)
+
+    return parts.get(write, decided, names), decision.offer
 
 
 def _in_order(parts: Parts, people: int, same: dict[str, Any]) -> Iterator[list[bytes]]:
     """Bring the ids of all files here in their order, so many at a time that memory holds them."""
-    spaced = pl.concat(parts.get(some_ids, **same)).sort()
-    starts = ["", *spaced.gather_every(_AT_ONCE // _SPACING)[1:]]
-    for low, high in zip_longest(starts, starts[1:]):
-        found = pl.concat(parts.get(ids_between, low=low, high=high, **same)).sort()
-        for some in found.cast(pl.Binary).to_frame().iter_slices(_SPACING << 7):
-            yield some.to_series().to_list()
+    found: list[pl.Series] = parts.get(lambda path: ids_in(path, **same).sort().gather_every(_SPACING))
+    starts = ["", *pl.concat(found).sort().gather_every(_AT_ONCE // _SPACING)[1:], None]
+
+    def inside(path: Path, low: str, high: str | None) -> pl.Series:
+        ids = ids_in(path, **same)
+        return ids.filter((ids >= low) & (True if high is None else ids < high))
+
+    for low, high in pairwise(starts):
+        found = parts.get(inside, low=low, high=high)
+        for some in pl.concat(found).sort().to_frame().iter_slices(_SPACING << 7):
+            yield some.to_series().cast(pl.Binary).to_list()

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from dpmarket.campaign import schema
 from dpmarket.campaign.acts import OWNER
-from dpmarket.campaign.bank_file import BankAccount, Payment, bank_format, read_accounts
+from dpmarket.campaign.bank_file import BankAccount, Payment, bank_file, read_accounts
 from dpmarket.campaign.database import Market
 from dpmarket.campaign.payouts import (
     Payout,
@@ -98,8 +98,9 @@ def write_payout(
         write_table(output, table, overwrite=overwrite)
     else:
         payments = [Payment(*row) for row in lines.select(REFERENCE, "name", "payment").iter_rows()]
-        write = bank_format(bank.payer, accounts, bank.day)
-        content = write(payments, found.currency, found.minor_units)
+        content = bank_file(
+            payments, found.currency, found.minor_units, accounts=accounts, payer=bank.payer, day=bank.day
+        )
         private_bytes(output, content, overwrite=overwrite)
     return PayoutFile(made, found.minor_units, found.currency)
 
