@@ -248,7 +248,7 @@ def statement_of(rules: Source | Place, seller: str) -> list[StatementLine]:
     return lines
 
 
-def _line(found: Campaign, row: Mapping[str, Any]) -> StatementLine:
+def _line(found: Campaign, row: Mapping[Any, Any]) -> StatementLine:
     held, spent, used = row["epsilon_held"], row["epsilon_spent"], row["epsilon_used"]
     return StatementLine(
         found.name, found.channel, row["since"], row["state"], float(row["epsilon"] or 0.0),
@@ -258,7 +258,7 @@ def _line(found: Campaign, row: Mapping[str, Any]) -> StatementLine:
     )  # fmt: skip
 
 
-def _line_in_files(found: Campaign, row: Mapping[str, Any]) -> StatementLine:
+def _line_in_files(found: Campaign, row: Mapping[Any, Any]) -> StatementLine:
     """Return the line of somebody in files of quotes, who has no lifetime account."""
     spent = float(row["used"] or row["epsilon"]) if row["state"] == "spent" else 0.0
     return StatementLine(

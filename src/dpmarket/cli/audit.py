@@ -104,7 +104,7 @@ def privacy(
     :param false_alarm: Probability, at most, of calling a respected budget exceeded.
     """
     from dpmarket.audit import audit_privacy, epsilons_around
-    from dpmarket.cli.render import number, print_table
+    from dpmarket.cli.render import number
     from dpmarket.learning import PrivateLogisticRegression
 
     learner = PrivateLogisticRegression(l2=l2, fit_intercept=intercept, classes=(0, 1))
@@ -123,9 +123,8 @@ def privacy(
         series = [(name, [row[k + 2] for row in rows]) for k, name in enumerate(names)]
         draw_epsilons(axes, [row[1] for row in rows], series)  # type: ignore[arg-type]
         save(canvas, figure, overwrite=given.force)
-    if not (given.as_json or given.quiet):
-        cells = [[str(row[0]), *("" if x is None else number(x) for x in row[1:])] for row in rows]
-        print_table("Audited people", ["person", "epsilon", *names], cells)
+    cells = [[str(row[0]), *("" if x is None else number(x) for x in row[1:])] for row in rows]
+    voice.table("Audited people", ["person", "epsilon", *names], cells)
     _tell(voice, "Privacy: is a privacy budget exceeded?", audit, figure)
 
 

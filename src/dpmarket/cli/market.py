@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,9 +11,38 @@ import typer
 
 from dpmarket import files
 from dpmarket.cli.arguments import OfCampaign, OfMarket, OptionalOutput, Spoken, WrittenOfCampaign, command
+from dpmarket.errors import FileProblem
 
 if TYPE_CHECKING:
     from dpmarket.campaign.file_payouts import Bank
+
+
+@dataclass(frozen=True)
+class Located:
+    """A market's database, its folders of logs, keys and PostgreSQL's programs, a file campaign's name."""
+
+    url: str | Path
+    state: Path
+    keys: Path | None = None
+    campaign: str | None = None
+    programs: Path | None = None
+
+
+def located(path: Path, database: str | None = None) -> Located:
+    """Return where a market is."""
+    from dpmarket.campaign.place import place_of, state_folder
+
+    if path.is_dir():
+        from dpmarket.web.folder import name_master_key, settings_of
+
+        settings = settings_of(path)
+        name_master_key(settings)
+        programs = settings.postgres_programs
+        return Located(settings.database, settings.state_folder, settings.keys, programs=programs)
+    if path.suffix.lower() == ".db":
+        return Located(path, state_folder())
+    place = place_of(path, database)
+    return Located(place.url, place.state, None, place.rules.campaign.name)
 
 
 @command
@@ -35,29 +65,25 @@ def statement(given: OfCampaign, seller: str) -> None:
     """
     from dpmarket.campaign.file_campaign import statement_of
     from dpmarket.campaign.rules.amounts import money_text
-    from dpmarket.cli.render import number, print_table
+    from dpmarket.cli.render import number
 
     lines = statement_of(given.place, seller)
-    if given.as_json:
-        typer.echo(files.to_json({"seller": seller, "campaigns": [vars(line) for line in lines]}), nl=False)
-        return
+    rows = [
+        [
+            f"{line.campaign}, {line.quoted_at}",
+            number(line.epsilon) + (f", delta {line.delta:g}" if line.delta else ""),
+            number(line.spent),
+            money_text(line.payment, line.minor_units, line.currency),
+            line.state.replace("_", " "),
+        ]
+        for line in lines
+    ]
     deltas = sum(line.delta for line in lines)
     beside = f"; deltas, of open campaigns included: {deltas:g}" if deltas else ""
-    print_table(
-        "A statement: confidential",
-        ["campaign, quoted at", "epsilon", "spent", "payment", "state"],
-        [
-            [
-                f"{line.campaign}, {line.quoted_at}",
-                number(line.epsilon) + (f", delta {line.delta:g}" if line.delta else ""),
-                number(line.spent),
-                money_text(line.payment, line.minor_units, line.currency),
-                line.state.replace("_", " "),
-            ]
-            for line in lines
-        ],
-        f"Spent in all: epsilon {number(sum(line.spent for line in lines))}{beside}.",
-    )
+    note = f"Spent in all: epsilon {number(sum(line.spent for line in lines))}{beside}."
+    data = {"seller": seller, "campaigns": [vars(line) for line in lines]}
+    columns = ["campaign, quoted at", "epsilon", "spent", "payment", "state"]
+    given.voice().tell("A statement: confidential", rows, data, note, columns)
 
 
 @command
@@ -124,7 +150,7 @@ def check(given: OfMarket, files: list[Path] | None = None) -> None:
     :param files: Reports or data: checked against the rules, as quote and train would.
     """
     from dpmarket.campaign.checks import findings
-    from dpmarket.cli.places import opened_market
+    from dpmarket.campaign.database import open_market
 
     voice = given.voice()
     if files:
@@ -139,7 +165,8 @@ def check(given: OfMarket, files: list[Path] | None = None) -> None:
 
         found = check_service(given.rules)
     else:
-        with opened_market(given.rules, given.database) as market:
+        place = located(given.rules, given.database)
+        with open_market(place.url, place.state, place.keys) as market:
             found = list(findings(market))
     lines = [f"{one.kind}: {one.found} {one.todo}" for one in found] or ["nothing is wrong"]
     data = {"adds_up": not found, "findings": [vars(one) for one in found]}
@@ -155,9 +182,17 @@ def repair(given: OfMarket, *, log_lost: bool = False, released: Path | None = N
     :param log_lost: The log is lost: write it anew; what may have been spent counts as spent.
     :param released: The released document of this campaign, which exists elsewhere.
     """
-    from dpmarket.cli.places import repaired
+    from dpmarket.campaign.repair import repair as enter_from_log
+    from dpmarket.campaign.rules.released import released_from_bytes
 
-    done = repaired(given.rules, given.database, log_lost=log_lost, released=released)
+    place = located(given.rules, given.database)
+    documents: dict[int | str, bytes] = {}
+    if released is not None:
+        if place.campaign is None:
+            raise FileProblem("--released needs the rules file of the campaign that the document is of.")
+        documents[place.campaign] = files.read_bytes(released)
+        released_from_bytes(documents[place.campaign])
+    done = enter_from_log(place.url, place.state, place.keys, log_lost=log_lost, released=documents)
     counts = {kind: done.count(kind) for kind in dict.fromkeys(done)}
     rows = [(f"entered: {kind}", f"{number:,}") for kind, number in counts.items()]
     given.voice().tell("Repaired", rows or [("entered", "nothing was missing")], {"entered": counts})
@@ -170,7 +205,6 @@ def backup(given: OfMarket, target: Path) -> None:
     :param target: The new file for the copy.
     """
     from dpmarket.campaign.backup import back_up
-    from dpmarket.cli.places import located
 
     place = located(given.rules, given.database)
     back_up(place.url, target, place.programs)
@@ -185,7 +219,6 @@ def restore(given: OfMarket, source: Path) -> None:
     :param source: The copy that 'dpmarket backup' wrote.
     """
     from dpmarket.campaign.backup import restore as put_back
-    from dpmarket.cli.places import located
 
     place = located(given.rules, given.database)
     done = put_back(source, place.url, place.state, place.keys, place.programs)

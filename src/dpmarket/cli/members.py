@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from dpmarket.cli.arguments import Shown, command
-from dpmarket.cli.serve import Folder, need_extra, tell_member
+from dpmarket.cli.serve import Folder, service, tell_member
 
 Who = Annotated[str, typer.Argument(help="The member's id, or a name that only one member has.")]
 
@@ -19,20 +19,18 @@ def add(given: Shown, folder: Folder, name: str, roles: list[str]) -> None:
     :param name: The name that sellers are shown.
     :param roles: buyer, paymaster, auditor or operator; several.
     """
-    need_extra()
-    from dpmarket.web.folder import new_member, opened_folder
+    with service(folder) as (market, settings):
+        from dpmarket.web.folder import new_member
 
-    with opened_folder(folder) as (market, settings):
         tell_member(given.voice(), new_member(market, name, roles, settings.public_url))
 
 
 @command
 def list_(given: Shown, folder: Folder) -> None:
     """List members with their roles, and how many tokens, links and sessions are good."""
-    need_extra()
-    from dpmarket.web.folder import members_of, opened_folder
+    with service(folder) as (market, _):
+        from dpmarket.web.folder import members_of
 
-    with opened_folder(folder) as (market, _):
         found = members_of(market)
     lines = [
         f"{one.id:>5}  {', '.join(one.roles):<20} {one.tokens:>3} tokens  {one.name}"
@@ -45,10 +43,9 @@ def list_(given: Shown, folder: Folder) -> None:
 @command
 def link(given: Shown, folder: Folder, member: Who) -> None:
     """Make a new API token, and a link that signs a member in once, within a week; older ones stay good."""
-    need_extra()
-    from dpmarket.web.folder import member_named, new_links, opened_folder
+    with service(folder) as (market, settings):
+        from dpmarket.web.folder import member_named, new_links
 
-    with opened_folder(folder) as (market, settings):
         token, made = new_links(market, member_named(market, member), settings.public_url)
     lines = [f"API token  {token}", f"sign in    {made}"]
     given.voice().list("shown once:", lines, {"token": token, "link": made})
@@ -57,11 +54,11 @@ def link(given: Shown, folder: Folder, member: Who) -> None:
 @command
 def end(given: Shown, folder: Folder, member: Who) -> None:
     """End a membership with all its tokens, links and sessions, at once."""
-    need_extra()
     from dpmarket.campaign.access import end_member
     from dpmarket.campaign.acts import OWNER
-    from dpmarket.web.folder import member_named, opened_folder
 
-    with opened_folder(folder) as (market, _):
+    with service(folder) as (market, _):
+        from dpmarket.web.folder import member_named
+
         market.run(end_member, OWNER, member_named(market, member))
     given.voice().list("The membership has ended.", [], {"ended": member})

@@ -113,17 +113,7 @@ def plan(
 
 
 def _plan_rules(voice: Voice, rules: Path, sellers: int | None, budget: float | None) -> None:
-    """Say what a rules file plans."""
-    with voice.progress() as progress:
-        progress("Planning", 0.0)
-        found, warning = _plan_of_file(rules, sellers, budget)
-    _tell(voice, found, {"warning": warning})
-    if warning is not None:
-        typer.echo(warning, err=True)
-
-
-def _plan_of_file(rules: Path, sellers: int | None, budget: float | None) -> tuple[Plan, str | None]:
-    """Plan what a rules file asks for; what is given comes before what it says. Return a warning with it."""
+    """Plan what a rules file asks for; what is given comes before what it says."""
     from dpmarket.campaign.rules.pricing import noise_warning, plan_for
     from dpmarket.campaign.rules.rules_file import check_rules, read_rules
 
@@ -136,7 +126,12 @@ def _plan_of_file(rules: Path, sellers: int | None, budget: float | None) -> tup
     data["sellers"]["expected"] = sellers
     data["objective"] = {**data["objective"], "budget": budget}
     data["objective"].pop("payment_weight", None)
-    return plan_for(planned, sellers, budget), noise_warning(check_rules(data))
+    with voice.progress() as progress:
+        progress("Planning", 0.0)
+        found, warning = plan_for(planned, sellers, budget), noise_warning(check_rules(data))
+    _tell(voice, found, {"warning": warning})
+    if warning is not None:
+        typer.echo(warning, err=True)
 
 
 def _forecast(
@@ -145,7 +140,6 @@ def _forecast(
 ) -> None:  # fmt: skip
     """Forecast what several budgets will buy, and say it."""
     from dpmarket.campaign.rules.rules_file import read_rules
-    from dpmarket.cli.render import print_table
     from dpmarket.files import to_json, write_bytes
     from dpmarket.mechanisms.forecasts import BUDGETS, PERSONAL
     from dpmarket.report.forecast import forecast_rules
@@ -161,8 +155,6 @@ def _forecast(
         write_bytes(plot, found.image(plot.suffix), overwrite=True)
     if voice.as_json:
         typer.echo(to_json(found.to_dict()), nl=False)
-    if voice.as_json or voice.quiet:
-        return
     rules_asked = list(dict.fromkeys(one.rule for one in found.predictions))
     lines: dict[tuple[int, float], dict[str, str]] = {}
     for one in found.predictions:
@@ -174,7 +166,7 @@ def _forecast(
             for (these, money), cells in lines.items()
             if these == number
         ]
-        print_table(
+        voice.table(
             f"Forecast of the {found.measure} with {number:,} sellers, on {public.name}",
             [f"budget ({rules.money.currency})", *rules_asked],
             rows,
@@ -224,10 +216,8 @@ def _tell(voice: Voice, plan: Plan, more: Mapping[str, str | None], note: str | 
 
 def tell_simpler_rules(voice: Voice, plan: Plan, note: str | None = None) -> None:
     """Compare a plan with what the same money buys by simpler rules, for people only."""
-    from dpmarket.cli.render import number, print_table
+    from dpmarket.cli.render import number
 
-    if voice.as_json or voice.quiet:
-        return
     found = plan.prospect
     rows = [
         [
@@ -239,4 +229,4 @@ def tell_simpler_rules(voice: Voice, plan: Plan, note: str | None = None) -> Non
         for one in (found, *plan.alternatives)
     ]
     columns = ["rule", "bought from", "largest epsilon", "error"]
-    print_table("What personal prices buy: the same money by simpler rules", columns, rows, note)
+    voice.table("What personal prices buy: the same money by simpler rules", columns, rows, note)

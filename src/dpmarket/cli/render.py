@@ -31,11 +31,16 @@ class Voice:
         columns: Sequence[str] = (),
     ) -> None:  # fmt: skip
         """Say what was done: rows for people, data for machines."""
-        aside = self.output == "-"
         if self.as_json:
-            self._print_json(data, aside)
-        elif not self.quiet:
-            print_table(title, columns or [""] * len(rows[0]), rows, note, aside)
+            self._print_json(data, aside=self.output == "-")
+        self.table(title, columns or [""] * len(rows[0]), rows, note)
+
+    def table(
+        self, title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], note: str | None = None
+    ) -> None:
+        """Show a table to people."""
+        if not (self.as_json or self.quiet):
+            print_table(title, columns, rows, note, self.output == "-")
 
     def list(self, title: str, lines: Sequence[str], data: Any) -> None:
         """Say what was found line by line: for sentences, which columns would cut off."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,8 +14,10 @@ from dpmarket.cli.arguments import Shown, command
 from dpmarket.errors import FileProblem
 
 if TYPE_CHECKING:
+    from dpmarket.campaign.database import Market
     from dpmarket.cli.render import Voice
     from dpmarket.web.folder import NewMember
+    from dpmarket.web.settings import Settings
 
 Folder = Annotated[Path, typer.Argument(help="The service's folder: settings, database, keys.")]
 FOLDER = Path("dpmarket-service")
@@ -67,15 +71,25 @@ def worker(
 def init_service(voice: Voice, folder: Path, name: str) -> None:
     """Make a folder with settings, keys, database and the first operator; the token is shown once."""
     need_extra()
-    from dpmarket.web import folder as service
+    from dpmarket.web.folder import init_service as make
 
-    tell_member(voice, service.init_service(folder, name))
+    tell_member(voice, make(folder, name))
 
 
 def tell_member(voice: Voice, member: NewMember) -> None:
     """Show a new member's token and link, once."""
     lines = [f"API token  {member.token}", f"sign in    {member.link}"]
     voice.list(f"member {member.id}, {', '.join(member.roles)}; shown once:", lines, vars(member))
+
+
+@contextmanager
+def service(folder: Path) -> Iterator[tuple[Market, Settings]]:
+    """Open a service's market, with its settings."""
+    need_extra()
+    from dpmarket.web.folder import opened_folder
+
+    with opened_folder(folder) as opened:
+        yield opened
 
 
 def _tell_address(url: str) -> None:
@@ -96,11 +110,9 @@ def retry(given: Shown, folder: Folder, *, perhaps_sent: bool = False) -> None:
 
     :param perhaps_sent: Mails that may have gone out as well: people may get two.
     """
-    need_extra()
     from dpmarket.campaign import jobs as queue
     from dpmarket.campaign.acts import OWNER
-    from dpmarket.web.folder import opened_folder
 
-    with opened_folder(folder) as (market, _):
+    with service(folder) as (market, _):
         jobs = market.run(queue.retry, OWNER, perhaps_sent)
     given.voice().list(f"{jobs} jobs wait for a worker.", [], {"jobs": jobs})
