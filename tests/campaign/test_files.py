@@ -276,11 +276,12 @@ def test_a_refusal_after_the_debit_and_before_noise_gives_everything_back(new, m
     folder.train()
 
 
-def test_rules_are_announced_with_all_that_prices_follow_from(new):
-    folder = new(budget=20.0, number=60)
+@pytest.mark.parametrize(("objective", "more"), [({}, set()), ({"budget": 20.0}, {"split"})])
+def test_rules_are_announced_with_all_that_prices_follow_from(new, objective, more):
+    folder = new(number=60, **objective)
     text, _ = file_quotes.commit_file(folder / "rules.toml")
     announced = json.loads(text)["announced"]["market"]
-    assert {"objective", "epsilon_cost", "groups", "split"} <= set(announced)
+    assert {"objective", "epsilon_cost", "groups", *more} <= set(announced)
 
 
 # --- limits over campaigns and library models ---
