@@ -270,10 +270,8 @@ def _quoted(
     people, lowest = sum(one.people for one in seen), min(one.lowest for one in seen)
     shared = looked.map(getitem, [1] * len(parts)).repeated()
     del looked
-    key = secrets.randbits(60)
-    if (
-        shared and parts.map(lambda path: sorted_hashes(ids_in(path, **same), key)).repeated()
-    ):  # not by chance
+    key = secrets.randbits(60)  # under another key ids are not equal by chance again
+    if shared and parts.map(lambda path: sorted_hashes(ids_in(path, **same), key)).repeated():
         raise MarketRefusal("invalid", f"{shared:,} ids stand in two rows of the reports.")
     refuse_too_many(rules, people)
     refuse = partial(refuse_first, rules, people, lowest, confirmed=confirmed)
