@@ -17,6 +17,7 @@ import polars as pl
 
 from _results import Table, at_most, measure, tell
 from distributed import Client, LocalCluster
+from dpmarket.campaign.place import place_of
 from dpmarket.distributed.purchases import quote_files
 
 SELLERS = int(float(os.environ.get("SELLERS", "1e7")))
@@ -87,8 +88,8 @@ def largest_memory():
 def quoted(client, reports, quotes):
     """Quote files by the running workers; return processor time of the command's process and of workers."""
     before = time.process_time() + sum(client.run(time.process_time).values())
-    quote_files(FOLDER / "rules.toml", reports, FOLDER / quotes, client.scheduler.address, confirmed=True,
-                database=str(FOLDER / f"{quotes}.db"))  # fmt: skip
+    place = place_of(FOLDER / "rules.toml", str(FOLDER / f"{quotes}.db"))
+    quote_files(place, reports, FOLDER / quotes, client.scheduler.address, confirmed=True)
     return time.process_time() + sum(client.run(time.process_time).values()) - before
 
 

@@ -19,14 +19,6 @@ def script():
     return "\n".join(line for block in blocks(PAGE) if block.language == "sh" for line in block.lines)
 
 
-def test_the_page_has_all_its_steps():
-    text = script()
-    steps = ("pip install", "init --service", "check -m", "serve hospital", "first_campaign.py",
-             "backup -m", "restore -m")  # fmt: skip
-    places = [text.index(step) for step in steps]
-    assert places == sorted(places)
-
-
 @pytest.mark.slow
 def test_every_command_of_the_page_runs_from_an_empty_machine(tmp_path):
     """From a wheel that is built here; what it needs comes from the registry."""

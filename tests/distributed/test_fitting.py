@@ -77,24 +77,14 @@ def test_people_with_several_records_have_the_weights_of_one_machine(table, clie
     assert (account.spent(model.people_) == model.epsilons_).all()
 
 
-@pytest.mark.parametrize("kind", [int, float])
-def test_a_person_in_two_partitions_is_refused(kind, table, client):
+def test_a_person_in_two_partitions_is_refused_also_where_one_names_people_by_floats(table, client):
     """A column of whole numbers becomes one of floats where a partition once had a gap."""
-    own = table.assign(who=np.arange(N) % 300)
-    first, second = own[:300], own[300:].assign(who=np.arange(300).astype(kind))
+    first, second = (
+        table[k::2].assign(who=np.arange(N // 2).astype(kind)) for k, kind in enumerate((int, float))
+    )
     parts = dd.from_delayed([delayed(first), delayed(second)], meta=first, verify_meta=False)
     with pytest.raises(InvalidInput, match="in one partition"):
-        fit(MODELS["logistic"](rows_per_person=2, epsilon=1.0), parts, FEATURES, "two", people="who")
-
-
-def test_a_person_in_two_partitions_is_refused_also_where_one_names_people_by_other_numbers(table, client):
-    halves = [
-        table[: N // 2].assign(who=np.arange(N // 2)),
-        table[N // 2 :].assign(who=np.arange(N // 2) * 1.0),
-    ]
-    with pytest.raises(InvalidInput, match="in one partition"):
-        fit(MODELS["logistic"](epsilon=1.0), dd.from_map(lambda k: halves[k], [0, 1]),
-            FEATURES, "two", people="who")  # fmt: skip
+        fit(MODELS["logistic"](epsilon=1.0), parts, FEATURES, "two", people="who")
 
 
 @pytest.mark.parametrize(
@@ -114,37 +104,33 @@ def test_what_cannot_be_fitted_is_refused_in_one_sentence(model, options, words,
     assert not account.spent(range(N)).any()
 
 
-STATISTICS = {
-    "mean": (lambda **more: statistics.PrivateMean(-5, 5, **more), "number"),
-    "share": (lambda **more: statistics.PrivateShare(**more), "yes"),
-    "histogram": (lambda **more: statistics.PrivateHistogram((0, 1, 2), **more), "three"),
-    "quantile": (lambda **more: statistics.PrivateQuantile(0.5, range(-5, 6), **more), "number"),
-    "vector": (lambda **more: statistics.PrivateVectorMean(("x", "y"), 1.0, **more), ["a", "b"]),
-}
-
-
-@pytest.mark.parametrize("kind", STATISTICS)
-def test_statistics_over_partitions_are_those_of_one_machine(kind, table, client):
-    make, columns = STATISTICS[kind]
+def test_statistics_over_partitions_are_those_of_one_machine(table, client):
     own = table.assign(yes=table["two"] == "yes")
-    local = make(noise_source=SeededNoise(3)).fit(own[columns].to_numpy(), own["epsilon"].to_numpy())
-    statistic = make(noise_source=SeededNoise(3))
-    fit(statistic, dd.from_pandas(own, npartitions=4), columns, epsilons="epsilon")
-    assert statistic.release_ == local.release_
-    assert np.array_equal(statistic.epsilons_, local.epsilons_)
-    assert statistic.outside_ == local.outside_
+    columns = {
+        "mean": "number",
+        "share": "yes",
+        "histogram": "three",
+        "quantile": "number",
+        "vector": ["a", "b"],
+    }
 
+    def several():
+        parts = {
+            "mean": statistics.PrivateMean(-5, 5),
+            "share": statistics.PrivateShare(),
+            "histogram": statistics.PrivateHistogram((0, 1, 2)),
+            "quantile": statistics.PrivateQuantile(0.5, range(-5, 6)),
+            "vector": statistics.PrivateVectorMean(("x", "y"), 1.0),
+        }
+        for one in parts.values():
+            one.noise_source = SeededNoise(5)
+        return statistics.SeveralStatistics(parts)
 
-def test_several_statistics_over_partitions_are_those_of_one_machine(table, client):
-    parts = {"mean": statistics.PrivateMean(-5, 5), "way": statistics.PrivateHistogram((0, 1, 2))}
-    for one in parts.values():
-        one.noise_source = SeededNoise(5)
-    columns = {"mean": "number", "way": "three"}
-    records = {name: table[column].to_numpy() for name, column in columns.items()}
-    local = statistics.SeveralStatistics(parts).fit(records, table["epsilon"].to_numpy())
-    several = statistics.SeveralStatistics(parts)
-    fit(several, dd.from_pandas(table, npartitions=4), columns, epsilons="epsilon")
-    assert several.releases_ == local.releases_
+    records = {name: own[column].to_numpy() for name, column in columns.items()}
+    local = several().fit(records, own["epsilon"].to_numpy())
+    found = fit(several(), dd.from_pandas(own, npartitions=4), columns, epsilons="epsilon")
+    assert found.releases_ == local.releases_
+    assert np.array_equal(found.epsilons_, local.epsilons_)
 
 
 @pytest.mark.parametrize("several", [False, True])

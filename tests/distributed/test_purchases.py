@@ -5,6 +5,7 @@ import shutil
 import polars as pl
 import pytest
 
+from dpmarket.campaign import file_parts
 from dpmarket.campaign.checks import books, findings
 from dpmarket.campaign.database import Market
 from dpmarket.campaign.file_campaign import certify_file, statement_of, train_file, withdraw_sellers
@@ -13,6 +14,7 @@ from dpmarket.campaign.file_quotes import quote_file
 from dpmarket.campaign.partitions import enter_quotes_files
 from dpmarket.campaign.place import place_of
 from dpmarket.campaign.repair import repair
+from dpmarket.certificates import verify
 from dpmarket.distributed.purchases import quote_files, train_files
 from dpmarket.errors import FileProblem, Infeasible, MarketRefusal
 from outside.goods import GOODS, sellers, tables
@@ -40,6 +42,8 @@ class Campaign(ManyFiles):
 @pytest.fixture
 def make(tmp_path, monkeypatch):
     monkeypatch.setenv("DPMARKET_STATE", str(tmp_path / "state"))
+    monkeypatch.setattr(file_parts, "_SPACING", 2)
+    monkeypatch.setattr(file_parts, "_AT_ONCE", 16)  # ids come here in several ranges
 
     def made(number=60, good="two classes", sellers_table=None, **objective):
         ids, costs, people = sellers(GOODS[good], number)
@@ -77,7 +81,9 @@ def test_many_files_are_bought_from_the_first_quote_to_the_last_payment(make, ob
     again = write_payout(campaign.rules, campaign / "again.csv").payout
     assert (again.people, again.amount) == (1, lines["payment_minor_units"][0])
     assert campaign.books() == []
-    assert len(certify_file(campaign.rules).lines) == len(quotes)
+    certificate = certify_file(campaign.rules)
+    assert len(certificate.lines) == len(quotes)
+    assert verify(bytes(certificate), openings=certificate.openings()).passed
 
 
 def test_a_hard_budget_holds_over_all_files_in_their_order(make):
@@ -91,8 +97,8 @@ def test_a_hard_budget_holds_over_all_files_in_their_order(make):
 def test_quotes_are_those_of_one_file(make):
     campaign = make()
     campaign.buy()
-    one = quote_file(campaign.rules, campaign / "reports.csv", campaign / "one.csv", confirmed=True,
-                     database=str(campaign / "one.db"))  # fmt: skip
+    place = place_of(campaign.rules, str(campaign / "one.db"))
+    one = quote_file(place, campaign / "reports.csv", campaign / "one.csv", confirmed=True)
     many = campaign.quotes()
     table = pl.read_csv(campaign / "one.csv", schema_overrides={"seller": pl.String})
     assert one.epsilons.size == len(many)
@@ -133,8 +139,24 @@ def test_quotes_that_were_entered_stay_where_an_interruption_comes_after_it(make
     assert campaign.books() == []
 
 
-def test_an_id_in_two_files_is_refused_and_nothing_is_entered(make):
-    campaign = make()
+def test_a_folder_that_somebody_else_made_meanwhile_stays_as_it_is(make, monkeypatch):
+    campaign, price = make(), file_parts._priced
+
+    def meanwhile(*given):
+        (campaign / "quotes").mkdir()
+        (campaign / "quotes" / "theirs").write_text("")
+        return price(*given)
+
+    monkeypatch.setattr(file_parts, "_priced", meanwhile)
+    with pytest.raises(FileProblem, match="quotes"):
+        campaign.buy()
+    assert [one.name for one in (campaign / "quotes").iterdir()] == ["theirs"]
+    assert campaign.books() == []
+
+
+@pytest.mark.parametrize("mechanism", ["offline", "online"])
+def test_an_id_in_two_files_is_refused_and_nothing_is_entered(make, mechanism):
+    campaign = make(mechanism=mechanism)
     shutil.copy(campaign / "reports" / "0.parquet", campaign / "reports" / "9.parquet")
     with pytest.raises(MarketRefusal, match="20 ids stand in two rows"):
         campaign.buy()
@@ -142,16 +164,17 @@ def test_an_id_in_two_files_is_refused_and_nothing_is_entered(make):
     assert not (campaign / "rules.db").exists()
 
 
-def test_a_lifetime_limit_refuses_many_files(make):
-    campaign = make(sellers_table={"lifetime_epsilon": 3.0, "lifetime_delta": 0.5})
-    with pytest.raises(MarketRefusal, match="no lifetime accounts"):
-        campaign.buy()
-
-
-@pytest.mark.parametrize("good", ["intervals", "delta, torch"])
-def test_what_is_trained_in_one_place_only_is_refused_before_anybody_is_quoted(make, good):
-    campaign = make(good=good)
-    with pytest.raises(Infeasible, match="many files cannot use training"):
+@pytest.mark.parametrize(
+    ("good", "limits", "words"),
+    [
+        ("intervals", {}, "cannot use training"),
+        ("delta, torch", {}, "cannot use training"),
+        ("two classes", {"lifetime_epsilon": 3.0, "lifetime_delta": 0.5}, "no lifetime accounts"),
+    ],
+)
+def test_what_is_done_in_one_place_only_is_refused_before_anybody_is_quoted(make, good, limits, words):
+    campaign = make(good=good, sellers_table=limits)
+    with pytest.raises((Infeasible, MarketRefusal), match=words):
         campaign.buy()
     assert not (campaign / "rules.db").exists()
 

@@ -44,13 +44,6 @@ def test_an_id_that_one_partition_has_as_a_whole_number_and_one_as_a_float_is_re
         quote(dd.from_map(lambda k: halves[k], [0, 1]), posted_price(3.0, 0.5), seller="seller")
 
 
-def test_an_id_in_two_partitions_is_refused(client):
-    table = pd.concat([reports(), reports(3)], ignore_index=True)
-    for prices in (posted_price(3.0, 0.5), MECHANISM):
-        with pytest.raises(InvalidInput, match="3 ids stand in two"):
-            quote(dd.from_pandas(table, npartitions=4), prices, seller="id")
-
-
 def test_repartition_puts_the_rows_of_a_person_into_one_file(tmp_path, client):
     rows = pd.DataFrame({"id": [f"p{k % 40}" for k in range(120)], "x": np.arange(120.0)})
     for k in range(3):

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from functools import partial
 
 import polars as pl
 
@@ -73,40 +74,34 @@ class Payment:
 
 
 def bank_file(
-    payments: Sequence[Payment],
-    accounts: Mapping[str, BankAccount],
-    payer: BankAccount,
-    identity: str,
-    day: date,
-    *,
-    currency: str = "EUR",
-    minor_units: int = 100,
-) -> bytes:
+    payments: Sequence[Payment], currency: str, minor_units: int, *, accounts: Mapping[str, BankAccount],
+    payer: BankAccount, day: date,
+) -> bytes:  # fmt: skip
     """Return payments as a pain.001 file in XML, valid by its schema; a refusal quotes no value.
 
     Parameters
     ----------
     payments
-        Each once; references are handed on as they are, so that a payment made twice is recognised.
-    accounts, payer
-        By payee, and from which account.
-    identity
-        Of the payout, up to 35 letters and digits: the same file has the same one.
-    day
-        When the bank is to pay.
+        Each once; references are handed on as they are, so that a payment made twice is recognised. The
+        file's identity follows from them: a bank knows the same file, of a restored market as well.
     currency, minor_units
         Of the payments: EUR, in cents.
+    accounts, payer
+        By payee, and from which account.
+    day
+        When the bank is to pay.
     """
     if (currency, minor_units) != ("EUR", 100):
         raise InvalidInput("expected payments in EUR with 100 minor units: the format is for euros.")
     without = sum(payment.payee is None or payment.payee not in accounts for payment in payments)
     if not payments or without:
         raise InvalidInput(f"expected an account for everybody: {without} of {len(payments)} have none.")
-    if len({payment.reference for payment in payments}) != len(payments):
+    references = [payment.reference for payment in payments]
+    if not all(re.fullmatch(r"[A-Za-z0-9-]{1,35}", text) for text in references):
+        raise InvalidInput("expected references of 1 to 35 letters and digits.")
+    if len(set(references)) != len(payments):
         raise InvalidInput("expected every reference once.")
-    texts = [identity, *(payment.reference for payment in payments)]
-    if not all(re.fullmatch(r"[A-Za-z0-9-]{1,35}", text) for text in texts):
-        raise InvalidInput("expected references and an identity of 1 to 35 letters and digits.")
+    identity = hashlib.sha256(" ".join(sorted(references)).encode()).hexdigest()[:32]
     if not all(0 < payment.amount <= _LARGEST for payment in payments):
         raise InvalidInput("expected amounts > 0, in cents, that the format can say.")
     total, count = money(sum(payment.amount for payment in payments)), str(len(payments))
@@ -149,17 +144,8 @@ def _add(node: ET.Element, path: str, text: str) -> ET.Element:
 def bank_format(
     payer: BankAccount, accounts: Mapping[str, BankAccount], day: date
 ) -> Callable[[Sequence[Payment], str, int], bytes]:
-    """Return what writes payments, their currency and its minor units as a pain.001 file.
-
-    Its identity follows from the references: a bank knows the same file, of a restored market as well.
-    """
-
-    def write(payments: Sequence[Payment], currency: str, minor_units: int) -> bytes:
-        references = " ".join(sorted(one.reference for one in payments))
-        identity = hashlib.sha256(references.encode()).hexdigest()[:32]
-        return bank_file(payments, accounts, payer, identity, day, currency=currency, minor_units=minor_units)
-
-    return write
+    """Return what writes payments, their currency and its minor units as a pain.001 file."""
+    return partial(bank_file, accounts=accounts, payer=payer, day=day)
 
 
 def money(cents: int) -> str:

@@ -7,7 +7,7 @@ out.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,9 +35,6 @@ from dpmarket.errors import FileProblem, MarketRefusal
 from dpmarket.files import (
     column_names,
     read_table,
-    refuse_existing,
-    refuse_same,
-    refuse_unwritable,
     write_bytes,
 )
 from dpmarket.progress import StageProgress, silent
@@ -45,12 +42,12 @@ from dpmarket.progress import StageProgress, silent
 _own, _person, _of = schema.participation.c, schema.person.c, schema.campaign.c
 
 
-def withdraw_sellers(rules_path: Source, ids: Sequence[str], *, database: str | None = None) -> int:
+def withdraw_sellers(rules: Source | Place, ids: Sequence[str]) -> int:
     """Take people out of a campaign before training; return how many had not withdrawn before.
 
     They are not paid, and nobody else's epsilon or payment changes.
     """
-    with place_of(rules_path, database).campaign() as (market, found):
+    with place_of(rules).campaign() as (market, found):
         digests = set(people.person_digests(market.key, map(_text, ids)))
         unknown = digests - _people(market, found).keys()
         if unknown:
@@ -58,9 +55,9 @@ def withdraw_sellers(rules_path: Source, ids: Sequence[str], *, database: str | 
         return int(market.run(sellers.withdraw_people, OWNER, found.id, list(ids)))
 
 
-def withdraw_absent(rules_path: Source, data: Source, *, database: str | None = None) -> int:
+def withdraw_absent(rules: Source | Place, data: Source) -> int:
     """Take out everybody who was quoted something but has no row in a data file; return how many."""
-    place = place_of(rules_path, database)
+    place = place_of(rules)
     ids = people_in_file(data, place.rules.sellers.id_column)
     with place.campaign() as (market, found):
         there = set(digests_of(market.key, ids))
@@ -68,18 +65,18 @@ def withdraw_absent(rules_path: Source, data: Source, *, database: str | None = 
         return int(market.run(sellers.withdraw_people, OWNER, found.id, absent)) if absent else 0
 
 
-def cancel_campaign(rules_path: Source, *, database: str | None = None) -> int:
+def cancel_campaign(rules: Source | Place) -> int:
     """End a campaign before training, for everybody in it; return how many people that were."""
-    with place_of(rules_path, database).campaign() as (market, found):
+    with place_of(rules).campaign() as (market, found):
         with market.look() as c:
             number = count(c, of(found.id, "accepted")) + rest_of(c, found.id)[1]
         market.run(campaigns.cancel, OWNER, found.id)
         return number
 
 
-def certify_file(rules_path: Source, *, database: str | None = None) -> Certificate:
+def certify_file(rules: Source | Place) -> Certificate:
     """Return the certificate of a campaign, with new salts at every call: keep the first one's openings."""
-    place = place_of(rules_path, database)
+    place = place_of(rules)
     with place.campaign() as (market, found):
         refuse_changed(found, place.rules)
         return certify_campaign(market, found.id)
@@ -132,13 +129,12 @@ class Training:
 
 
 def train_file(
-    rules_path: Source,
+    rules: Source | Place,
     data: Source,
     output: Source,
     *,
     overwrite: bool = False,
     progress: StageProgress = silent,
-    database: str | None = None,
 ) -> Training:
     """Spend the campaign once on a model or statistics, and write it; a second call hands out the same.
 
@@ -147,7 +143,7 @@ def train_file(
     data
         .csv or .parquet with the rows of everybody who was quoted something and has not withdrawn: ids,
         features and label, or the columns that statistics ask for. Other people's rows are not looked at.
-    rules_path, output, overwrite, database
+    rules, output, overwrite
         As for :func:`~dpmarket.campaign.file_quotes.quote_file`.
 
     Notes
@@ -155,8 +151,8 @@ def train_file(
     Guaranteed: the debit is entered before a record is read, and the commit point is in the log before noise
     is drawn. Whatever ends the training before that gives all epsilons back.
     """
-    place = place_of(rules_path, database)
-    refuse_same(output, *place.files, data)
+    place = place_of(rules)
+    place.refuse_output(output, data, overwrite=overwrite)
     with place.campaign() as (market, found):
         source = FileRecords(place.rules, data, market.key, set(_people(market, found)))
         made, is_new = handed_out(
@@ -175,9 +171,6 @@ def handed_out(
     channel: str, overwrite: bool, progress: StageProgress,
 ) -> tuple[Released, bool]:  # fmt: skip
     """Train a campaign of a channel, or hand out what was released before; write it; say if it is new."""
-    refuse_unwritable(output)
-    if not overwrite:
-        refuse_existing(output)
     refuse_changed(found, place.rules)
     refuse_channel(found, channel)
     known = released(market, found.id)
@@ -234,82 +227,61 @@ class StatementLine:
     paid_at: str | None
 
 
-def statement_of(rules_path: Source, seller: str, *, database: str | None = None) -> list[StatementLine]:
+def statement_of(rules: Source | Place, seller: str) -> list[StatementLine]:
     """Return what a database knows about one person, over all of its campaigns."""
-    with place_of(rules_path, database).open(verified=False) as market:
+    with place_of(rules).open(verified=False) as market:
         digest = people.person_digest(market.key, _text(seller))
         query = (
-            sa.select(schema.participation, schema.campaign)
+            sa.select(schema.participation)
             .join(schema.person, _person.id == _own.person)
-            .join(schema.campaign, _of.id == _own.campaign)
             .where(_person.digest == digest)
             .order_by(_own.id)
         )
         with market.look() as c:
-            lines = [_line(row._mapping) for row in c.execute(query)]
-            filed = c.scalars(sa.select(_of.id).where(_of.channel == CHANNEL)).all()
-            lines += [line for one in filed for line in _filed(c, campaign_of(c, one), digest)]
+            lines = [_line(campaign_of(c, row["campaign"]), row) for row in c.execute(query).mappings()]
+            for one in c.scalars(sa.select(_of.id).where(_of.channel == CHANNEL)).all():
+                found = campaign_of(c, one)
+                rows = people_in(c, found).filter(pl.col("digest") == digest)
+                lines += [_line_in_files(found, row) for row in rows.iter_rows(named=True)]
     if not lines:
         raise MarketRefusal("unknown", "No quote for this id in this database.")
     return lines
 
 
-def _filed(c: sa.Connection, found: Campaign, digest: bytes) -> list[StatementLine]:
-    """Return what files of quotes have on one person: a line, or none."""
-    return [
-        StatementLine(
-            campaign=found.name,
-            channel=found.channel,
-            quoted_at=row["since"],
-            state=row["state"],
-            epsilon=row["epsilon"],
-            held=0.0,
-            spent=float(row["used"] or row["epsilon"]) if row["state"] == "spent" else 0.0,
-            delta=found.delta / people.DELTA_UNITS if row["state"] in ("accepted", "spent") else 0.0,
-            payment=row["payment"],
-            minor_units=found.minor_units,
-            currency=found.currency,
-            paid_at=None,
-        )
-        for row in people_in(c, found).filter(pl.col("digest") == digest).iter_rows(named=True)
-    ]
-
-
-def _line(row: Any) -> StatementLine:
-    used, counted = row[_own.epsilon_used], row[_own.epsilon_held] + row[_own.epsilon_spent]
+def _line(found: Campaign, row: Mapping[Any, Any]) -> StatementLine:
+    held, spent, used = row["epsilon_held"], row["epsilon_spent"], row["epsilon_used"]
     return StatementLine(
-        campaign=row[_of.name],
-        channel=row[_of.channel],
-        quoted_at=row[_own.since],
-        state=row[_own.state],
-        epsilon=float(row[_own.epsilon] or 0.0),
-        held=row[_own.epsilon_held] / people.EPSILON_UNITS,
-        spent=float(row[_own.epsilon_spent] / people.EPSILON_UNITS if used is None else used),
-        delta=row[_of.delta] / people.DELTA_UNITS if counted else 0.0,
-        payment=int(row[_own.payment] or 0),
-        minor_units=row[_of.minor_units],
-        currency=row[_of.currency],
-        paid_at=row[_own.paid_at],
-    )
+        found.name, found.channel, row["since"], row["state"], float(row["epsilon"] or 0.0),
+        held / people.EPSILON_UNITS, float(spent / people.EPSILON_UNITS if used is None else used),
+        found.delta / people.DELTA_UNITS if held + spent else 0.0, int(row["payment"] or 0),
+        found.minor_units, found.currency, row["paid_at"],
+    )  # fmt: skip
 
 
-def check_files(
-    rules_path: Source, files: Sequence[Source], *, database: str | None = None
-) -> list[tuple[str, str]]:
+def _line_in_files(found: Campaign, row: Mapping[Any, Any]) -> StatementLine:
+    """Return the line of somebody in files of quotes, who has no lifetime account."""
+    spent = float(row["used"] or row["epsilon"]) if row["state"] == "spent" else 0.0
+    return StatementLine(
+        found.name, found.channel, row["since"], row["state"], row["epsilon"], 0.0, spent,
+        found.delta / people.DELTA_UNITS if row["state"] in ("accepted", "spent") else 0.0, row["payment"],
+        found.minor_units, found.currency, None,
+    )  # fmt: skip
+
+
+def check_files(rules: Source | Place, files: Sequence[Source]) -> list[tuple[str, str]]:
     """Check reports and data against the rules, entering nothing; return a name and a sentence for each.
 
     A file with the column of costs is checked as ``quote`` would, any other one as ``train`` would: for the
     sellers of the campaign if somebody was quoted, else for everybody in the file.
     """
-    place = place_of(rules_path, database)
-    return [(os.fspath(file), _checked(place, file, database)) for file in files]
+    place = place_of(rules)
+    return [(os.fspath(file), _checked(place, file)) for file in files]
 
 
-def _checked(place: Place, file: Source, database: str | None) -> str:
+def _checked(place: Place, file: Source) -> str:
     if place.rules.sellers.cost_column in column_names(file):
-        done = quote_file(place.path, file, None, confirmed=True, database=database)
-        bought = int((done.epsilons > 0.0).sum())
-        return f"reports of {done.epsilons.size:,} sellers; {bought:,} of them would be bought from"
+        done = quote_file(place, file, None, confirmed=True)
+        return f"reports of {done.sellers:,} sellers; {done.bought_from:,} of them would be bought from"
     column, key = place.rules.sellers.id_column, bytes(32)
     ids, _ = normal_ids(read_table(file, [column], [column]), column)
     selling = list(dict.fromkeys(one for one in digests_of(key, ids) if one))

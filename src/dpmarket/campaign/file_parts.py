@@ -14,20 +14,22 @@ import os
 import secrets
 import shutil
 import tempfile
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise
 from operator import getitem
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.campaign.acts import OWNER
 from dpmarket.campaign.certificate import binding_of
-from dpmarket.campaign.file_quotes import opened, refuse_first
+from dpmarket.campaign.file_quotes import EXCLUDED, FULL, Quoting, opened, refuse_first
 from dpmarket.campaign.file_records import FileRecords
 from dpmarket.campaign.file_reports import excluded_ids, normal_ids, read_reports
 from dpmarket.campaign.log import canonical
@@ -54,14 +56,14 @@ from dpmarket.campaign.rules.decision import (
     cross_pricing_of,
     is_cross_priced,
     refuse_too_many,
-    sellers_digest,
+    sorted_digest,
 )
 from dpmarket.campaign.rules.pricing import OFFLINE, online_schedules, terms_of
 from dpmarket.campaign.rules.rules_file import Rules
 from dpmarket.campaign.training import Sellers
 from dpmarket.campaign.transaction import campaign_of
 from dpmarket.errors import FileProblem, Infeasible, MarketRefusal
-from dpmarket.files import numbers_of, read_table, refuse_existing
+from dpmarket.files import numbers_of, read_table, refuse_existing, refuse_unwritable
 from dpmarket.mechanisms.cross_pricing import CrossPricedMechanism, split
 from dpmarket.mechanisms.outcome import whole_units
 from dpmarket.mechanisms.price_schedule import PriceSchedule, quote_each
@@ -69,7 +71,9 @@ from dpmarket.progress import StageProgress
 
 _EXACT = 1_000_000
 """Without a budget an offline campaign is decided about at once: at most so many reports."""
-_LARGEST = 2**60
+_AT_ONCE, _SPACING = 1 << 22, 1 << 10
+"""So many ids of all files are here at a time, in ranges between ids so far apart in each file."""
+Hashes = NDArray[np.uint64]
 
 
 class Parts(Protocol):
@@ -88,11 +92,16 @@ class Parts(Protocol):
         """Return how many of the numbers in sorted parts stand in two places."""
 
 
-class Seen(NamedTuple):
-    """What is learnt of a file of reports before prices are known.
+class Written(NamedTuple):
+    """A file of quotes, how many people are in it, and their epsilons together."""
 
-    ``total`` is what a public schedule pays for it, in minor units, and 0 where reports decide about prices.
-    """
+    file: QuotesFile
+    people: int
+    epsilon: float
+
+
+class Seen(NamedTuple):
+    """What is learnt of a file of reports; its quotes where the rules alone decide about prices."""
 
     people: int
     excluded: int
@@ -100,7 +109,7 @@ class Seen(NamedTuple):
     above: int
     lowest: float
     sha256: str
-    total: int
+    quotes: Written | None
 
 
 @dataclass(frozen=True)
@@ -109,13 +118,13 @@ class Prices:
 
     rules: Rules
     schedules: Sequence[PriceSchedule]
-    salt: bytes = b""
 
-    def quote(self, ids: pl.Series, costs: FloatArray) -> tuple[FloatArray, IntArray]:
-        """Return epsilons, and payments in minor units that cover everybody's loss."""
-        one = len(self.schedules) == 1
-        parts = np.zeros(costs.size, dtype=np.int64) if one else split(ids.to_list(), self.salt)
-        epsilons, payments = quote_each(self.schedules, parts, costs)
+    def quote(self, costs: FloatArray, parts: IntArray | None = None) -> tuple[FloatArray, IntArray]:
+        """Return epsilons by part of the sellers, and payments in minor units that cover everybody's loss."""
+        if parts is None:
+            epsilons, payments = self.schedules[0].quote(costs)
+        else:
+            epsilons, payments = quote_each(self.schedules, parts, costs)
         losses = terms_of(self.rules).epsilon_cost.cost_of_epsilon(epsilons)
         amounts = whole_units(payments, self.rules.money.minor_units, costs, losses)
         return epsilons, np.where(epsilons > 0.0, np.maximum(amounts, 1), 0)
@@ -141,15 +150,21 @@ def part_name(number: int) -> str:
 
 
 def look(
-    path: Path, rules: Rules, rules_path: Path, prices: Prices | None, key: int
-) -> tuple[Seen, pl.Series]:
-    """Check a file of reports; return what is learnt of it, and keyed hashes of its ids, sorted."""
+    path: Path, target: str, rules: Rules, rules_path: Path, prices: Prices | None, key: int
+) -> tuple[Seen, Hashes]:
+    """Check a file of reports, and quote it if prices are public; return keyed hashes of its ids, sorted."""
     found = read_reports(rules, rules_path, path)
     ids, costs = found.table.get_column("id"), found.table.get_column("cost").to_numpy()
-    total = 0 if prices is None else int(prices.quote(ids, costs)[1].sum())
-    lowest = float(costs.min(initial=np.inf))
-    seen = Seen(costs.size, len(found.excluded), found.below, found.above, lowest, sha256_of(path), total)
-    return seen, ids.hash(key).sort()
+    quotes = None if prices is None else write_quotes(ids, *prices.quote(costs), target, rules)
+    seen = Seen(
+        costs.size, len(found.excluded), found.below, found.above, found.lowest, sha256_of(path), quotes
+    )
+    return seen, sorted_hashes(ids, key)
+
+
+def sorted_hashes(ids: pl.Series, key: int) -> Hashes:
+    """Return the keyed hashes of ids, sorted."""
+    return np.sort(ids.hash(key).to_numpy())
 
 
 def reports_in(path: Path, rules: Rules, excluded: Collection[str]) -> tuple[pl.Series, FloatArray]:
@@ -161,41 +176,53 @@ def reports_in(path: Path, rules: Rules, excluded: Collection[str]) -> tuple[pl.
     return ids.filter(kept), costs[kept.to_numpy()]
 
 
-def hashes_in(path: Path, rules: Rules, excluded: Collection[str], key: int) -> pl.Series:
-    """Return keyed hashes of the ids in a file that was checked before, sorted."""
-    return reports_in(path, rules, excluded)[0].hash(key).sort()
+def ids_in(path: Path, rules: Rules, excluded: Collection[str]) -> pl.Series:
+    """Return ids in the one form of a file that was checked before, without excluded people."""
+    column = rules.sellers.id_column
+    ids, _ = normal_ids(read_table(path, [column], [column]), column)
+    return ids.filter(~ids.is_in(list(excluded)))
 
 
-def histograms_of(
-    reports: tuple[pl.Series, FloatArray], mechanism: CrossPricedMechanism, salt: bytes
-) -> FloatArray:
-    """Return the histograms of a file's reports by part of the sellers."""
-    ids, costs = reports
-    return mechanism.histograms(costs, np.zeros(costs.size, dtype=np.int64), split(ids.to_list(), salt))
+def split_reports(
+    path: Path, mechanism: CrossPricedMechanism, salt: bytes, **same: Any
+) -> tuple[NDArray[np.uint8], FloatArray]:
+    """Return everybody's part of the sellers in a file of reports, and the histograms of the parts."""
+    ids, costs = reports_in(path, **same)
+    parts = split(ids.to_list(), salt)
+    histograms = mechanism.histograms(costs, np.zeros(costs.size, dtype=np.int64), parts)
+    return parts.astype(np.uint8), histograms
 
 
 def write_quotes(
-    path: Path, decided: Any, room: int, target: str, *, rules: Rules, excluded: Collection[str],
-    prices: Prices | None, largest: int,
-) -> QuotesFile:  # fmt: skip
-    """Write the quotes of a file, as far as escrow has room for the largest payment before each.
+    ids: pl.Series, epsilons: FloatArray, amounts: IntArray, target: str, rules: Rules
+) -> Written:
+    """Write quotes; payments in minor units."""
+    money = in_money(pl.Series(amounts), rules.money.minor_units)
+    table = pl.DataFrame({rules.sellers.id_column: ids, "epsilon": epsilons, "payment": money})
+    currency = pl.lit(rules.money.currency)
+    return write_parquet(table.with_columns(payment_minor_units=amounts, currency=currency), target)
 
-    ``decided`` has epsilons and payments where all reports decided together; else ``prices`` give them.
-    """
-    ids, costs = reports_in(path, rules, excluded)
-    epsilons, amounts = decided if prices is None else prices.quote(ids, costs)
-    before = np.cumsum(amounts) - amounts
-    count = int(np.searchsorted(before, room - largest, side="right")) if room >= largest else 0
-    epsilons, amounts = epsilons[:count], amounts[:count]
-    pl.DataFrame(
-        {
-            rules.sellers.id_column: ids.head(count),
-            "epsilon": epsilons,
-            "payment": in_money(pl.Series(amounts), rules.money.minor_units),
-            "payment_minor_units": amounts,
-        }
-    ).with_columns(currency=pl.lit(rules.money.currency)).write_parquet(target, compression="lz4")
-    return QuotesFile(target, int((amounts > 0).sum()), int(amounts.sum()), sha256_of(target))
+
+def write_parquet(quotes: pl.DataFrame, target: str) -> Written:
+    """Write a table of quotes, and say what is in it."""
+    quotes.write_parquet(target, compression="lz4", statistics=False)
+    amounts = quotes.get_column("payment_minor_units")
+    file = QuotesFile(target, int((amounts > 0).sum()), int(amounts.sum()), sha256_of(target))
+    return Written(file, quotes.height, float(quotes.get_column("epsilon").sum()))
+
+
+def within(quotes: Sequence[Written], room: int, largest: int) -> list[Written]:
+    """Cut files of quotes off where escrow has no room left for the largest payment before a seller."""
+    found = []
+    for one in quotes:
+        if one.file.payments > room - largest:
+            table = pl.read_parquet(one.file.path)
+            amounts = table.get_column("payment_minor_units").to_numpy()
+            before = np.cumsum(amounts) - amounts
+            one = write_parquet(table.filter(before <= room - largest), one.file.path)
+        found.append(one)
+        room -= one.file.payments
+    return found
 
 
 def records_in(path: Path, people: list[str], rules: Rules) -> Records:
@@ -212,52 +239,39 @@ def encoded(records: Records, epsilons: FloatArray, encoder: Any, names: list[st
     return rows, records.columns[OUTCOME], records.owners, epsilons
 
 
-@dataclass(frozen=True)
-class QuotedFiles:
-    """What quoting many files came to.
-
-    Attributes
-    ----------
-    sellers, bought_from, total_epsilon, total_payment
-        Of everybody together, payments in minor units.
-    files, is_new, state
-        How many files of quotes there are, whether they were entered now, and the campaign's state.
-    left_out
-        How many people were not quoted, by reason.
-    below, above
-        How many costs lie below and above the distribution.
-    """
-
-    sellers: int
-    bought_from: int
-    total_epsilon: float
-    total_payment: int
-    files: int
-    is_new: bool
-    state: str
-    left_out: dict[str, int]
-    below: int
-    above: int
-
-
 def quote_parts(
-    place: Place, parts: Parts, folder: Source, *, confirmed: bool, progress: StageProgress
-) -> QuotedFiles:
-    """Quote every seller of files of reports, given as parts, into a new folder.
+    place: Place, sources: Sequence[Path], parts: Parts, folder: Source, *, confirmed: bool,
+    progress: StageProgress,
+) -> Quoting:  # fmt: skip
+    """Quote every seller of files of reports, whose paths are also the parts, into a new folder.
 
     Nothing is entered before all files are checked; the same reports have the same quotes again.
     """
-    rules, target = place.rules, Path(folder).absolute()
-    prices = public_prices(rules)
+    target = Path(folder).absolute()
+    if not target.exists():  # else perhaps the quotes that these reports have already
+        refuse_unwritable(target)
+    with tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent) as aside:
+        return _quoted(place, sources, parts, target, Path(aside), confirmed=confirmed, progress=progress)
+
+
+def _quoted(
+    place: Place, sources: Sequence[Path], parts: Parts, target: Path, aside: Path, *, confirmed: bool,
+    progress: StageProgress,
+) -> Quoting:  # fmt: skip
+    rules = place.rules
+    made = aside / "quotes"
+    made.mkdir(mode=0o700)
+    names = [str(made / part_name(k)) for k in range(len(sources))]
     same: dict[str, Any] = {"rules": rules, "excluded": excluded_ids(rules, place.path)}
     progress("Reading reports", 0.0)
-    check = partial(look, rules=rules, rules_path=place.path.absolute(), prices=prices)
-    looked = parts.map(check, key=secrets.randbits(60))
+    check = partial(look, rules=rules, rules_path=place.path.absolute(), prices=public_prices(rules))
+    looked = parts.map(check, names, key=secrets.randbits(60))
     seen: list[Seen] = looked.get(getitem, [0] * len(parts))
     people, lowest = sum(one.people for one in seen), min(one.lowest for one in seen)
     shared = looked.map(getitem, [1] * len(parts)).repeated()
     del looked
-    if shared and parts.map(hashes_in, key=secrets.randbits(60), **same).repeated():  # not by chance
+    key = secrets.randbits(60)  # under another key ids are not equal by chance again
+    if shared and parts.map(lambda path: sorted_hashes(ids_in(path, **same), key)).repeated():
         raise MarketRefusal("invalid", f"{shared:,} ids stand in two rows of the reports.")
     refuse_too_many(rules, people)
     refuse = partial(refuse_first, rules, people, lowest, confirmed=confirmed)
@@ -274,30 +288,29 @@ def quote_parts(
         if campaign.reports_digest is not None or campaign.state != "open":
             if campaign.reports_digest != digest:
                 raise MarketRefusal("state", "This campaign was quoted for other reports, or is not open.")
-            return _told(known, seen, campaign.state, is_new=False)
+            tables = zip(known, read_files(known), strict=True)
+            quotes = [
+                Written(one, table.height, float(table["epsilon"].to_numpy().sum())) for one, table in tables
+            ]
+            return _told(rules, quotes, seen, campaign.state, is_new=False)
         refuse_existing(target)
         progress("Deciding epsilons and payments", 0.4)
-        decided: list[Any] = [None] * len(parts)
+        quotes = [one.quotes for one in seen if one.quotes is not None]
         offer: dict[str, Any] = {}
-        if prices is None:
-            binding = binding_of(market.key, campaign)
-            prices, decided, offer = _priced(binding, parts, people, same)
-        before = np.concatenate([[0], np.cumsum([one.total for one in seen])[:-1]])
-        limited = campaign.mechanism != OFFLINE and not campaign.self_funded
-        rooms = ((free if limited else _LARGEST) - before).tolist()
-        progress("Writing quotes", 0.6)
-        aside = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+        if not quotes:
+            quotes, offer = _priced(binding_of(market.key, campaign), sources, parts, people, names, same)
+        if campaign.mechanism != OFFLINE and not campaign.self_funded:
+            quotes = within(quotes, free, campaign.largest or 0)
+        if not sum(one.file.people for one in quotes):
+            raise MarketRefusal("funds", "Nobody can be quoted: the budget is full.")
+        files = [replace(one.file, path=str(target / Path(one.file.path).name)) for one in quotes]
         try:
-            names = [str(aside / part_name(k)) for k in range(len(seen))]
-            write = partial(write_quotes, prices=prices, largest=campaign.largest or 0, **same)
-            made: list[QuotesFile] = parts.get(write, decided, rooms, names)
-            quotes = [replace(one, path=str(target / Path(one.path).name)) for one in made]
-            if not sum(one.people for one in quotes):
-                raise MarketRefusal("funds", "Nobody can be quoted: the budget is full.")
-            os.rename(aside, target)
-            market.run(enter_quotes_files, OWNER, campaign.id, quotes, canonical(offer), digest)
+            made.rename(target)
+        except OSError as problem:
+            raise FileProblem(f"cannot write {target}: {problem.strerror}.") from None
+        try:
+            market.run(enter_quotes_files, OWNER, campaign.id, files, canonical(offer), digest)
         except BaseException:
-            shutil.rmtree(aside, ignore_errors=True)
             with market.look() as c:
                 is_entered = bool(files_of(c, campaign.id))
             if not is_entered:  # else nothing could write the same files again
@@ -305,7 +318,7 @@ def quote_parts(
             raise
         with market.look() as c:
             state = campaign_of(c, campaign.id).state
-    return _told(quotes, seen, state, is_new=True)
+    return _told(rules, quotes, seen, state, is_new=True)
 
 
 def refuse_rules(rules: Rules) -> None:
@@ -318,42 +331,66 @@ def refuse_rules(rules: Rules) -> None:
             raise Infeasible(f"A campaign over many files cannot use training.{key}: leave it out.")
 
 
-def _told(files: list[QuotesFile], seen: list[Seen], state: str, *, is_new: bool) -> QuotedFiles:
+def _told(rules: Rules, quotes: list[Written], seen: list[Seen], state: str, *, is_new: bool) -> Quoting:
     """Return what files of quotes have together."""
-    columns = [table.select(pl.len(), pl.col("epsilon").sum()).row(0) for table in read_files(files)]
-    quoted, epsilon = map(sum, zip(*columns, strict=True))
-    left = {"full": sum(one.people for one in seen) - quoted, "excluded": sum(one.excluded for one in seen)}
-    return QuotedFiles(
-        quoted, sum(one.people for one in files), epsilon, sum(one.payments for one in files), len(files),
-        is_new, state, {name: number for name, number in left.items() if number},
-        sum(one.below for one in seen), sum(one.above for one in seen),
+    sellers = sum(one.people for one in quotes)
+    left = {FULL: sum(one.people for one in seen) - sellers, EXCLUDED: sum(one.excluded for one in seen)}
+    return Quoting(
+        rules, state, is_new, sellers, sum(one.file.people for one in quotes),
+        sum(one.epsilon for one in quotes), sum(one.file.payments for one in quotes),
+        {name: number for name, number in left.items() if number},
+        sum(one.below for one in seen), sum(one.above for one in seen), len(quotes),
     )  # fmt: skip
 
 
 def _priced(
-    binding: Binding, parts: Parts, people: int, same: dict[str, Any]
-) -> tuple[Prices | None, list[Any], dict[str, Any]]:
-    """Return the prices that follow from reports, or what was decided about each file, and the offer."""
+    binding: Binding, sources: Sequence[Path], parts: Parts, people: int, names: list[str],
+    same: dict[str, Any],
+) -> tuple[list[Written], dict[str, Any]]:  # fmt: skip
+    """Return files of quotes by prices that follow from all reports, and the offer."""
     rules: Rules = same["rules"]
-    if not is_cross_priced(rules, people) and people > _EXACT:
+    if is_cross_priced(rules, people):
+        mechanism, public = cross_pricing_of(rules)
+        sellers = sorted_digest(binding.nonce, _in_order(parts, people, same))
+        salt = bound_salt(binding.rules, sellers)
+        found = parts.map(split_reports, mechanism=mechanism, salt=salt, **same)
+        prices = mechanism.price(sum(found.get(getitem, [1] * len(parts))), salt)
+        offer = public | {**prices.to_dict(), "sellers": sellers, "nonce": binding.announced}
+        own = Prices(rules, [schedule for (schedule,) in prices.schedules])
+
+        def quote(found: tuple[NDArray[np.uint8], FloatArray], path: Path, target: str) -> Written:
+            ids, costs = reports_in(path, **same)
+            return write_quotes(ids, *own.quote(costs, found[0].astype(np.int64)), target, rules)
+
+        return found.get(quote, sources, names), offer
+    if people > _EXACT:
         raise Infeasible(
             f"expected objective.budget for more than {_EXACT:,} reports: it prices part by part."
         )
-    found = parts.map(reports_in, **same)
-    names = [name for ids in found.get(getitem, [0] * len(parts)) for name in ids]
-    if is_cross_priced(rules, people):
-        mechanism, public = cross_pricing_of(rules)
-        sellers = sellers_digest(binding.nonce, names)
-        salt = bound_salt(binding.rules, sellers)
-        histograms = found.get(histograms_of, mechanism=mechanism, salt=salt)
-        prices = mechanism.price(sum(histograms), salt)
-        offer = public | {**prices.to_dict(), "sellers": sellers, "nonce": binding.announced}
-        schedules = [schedule for (schedule,) in prices.schedules]
-        return Prices(rules, schedules, salt), [None] * len(histograms), offer
-    costs = found.get(getitem, [1] * len(parts))
-    reported = np.concatenate(costs)
-    decision = decide_for(rules, binding)(Reports([], reported, [ESCROW] * reported.size, names))
-    ends = np.cumsum([one.size for one in costs])[:-1]
+    reports = parts.get(reports_in, **same)
+    costs = np.concatenate([own for _, own in reports])
+    ids = pl.concat([own for own, _ in reports]).to_list()
+    decision = decide_for(rules, binding)(Reports([], costs, [ESCROW] * people, ids))
+    ends = np.cumsum([own.size for _, own in reports])[:-1]
     amounts = decision.whole(rules.money.minor_units)
-    each = zip(np.split(decision.epsilons, ends), np.split(amounts, ends), strict=True)
-    return None, list(each), decision.offer
+    decided = list(zip(np.split(decision.epsilons, ends), np.split(amounts, ends), strict=True))
+
+    def write(path: Path, decided: tuple[FloatArray, IntArray], target: str) -> Written:
+        return write_quotes(ids_in(path, **same), *decided, target, rules)
+
+    return parts.get(write, decided, names), decision.offer
+
+
+def _in_order(parts: Parts, people: int, same: dict[str, Any]) -> Iterator[list[bytes]]:
+    """Bring the ids of all files here in their order, so many at a time that memory holds them."""
+    found: list[pl.Series] = parts.get(lambda path: ids_in(path, **same).sort().gather_every(_SPACING))
+    starts = ["", *pl.concat(found).sort().gather_every(_AT_ONCE // _SPACING)[1:], None]
+
+    def inside(path: Path, low: str, high: str | None) -> pl.Series:
+        ids = ids_in(path, **same)
+        return ids.filter((ids >= low) & (True if high is None else ids < high))
+
+    for low, high in pairwise(starts):
+        found = parts.get(inside, low=low, high=high)
+        for some in pl.concat(found).sort().to_frame().iter_slices(_SPACING << 7):
+            yield some.to_series().cast(pl.Binary).to_list()

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from dpmarket.campaign import schema
 from dpmarket.campaign.acts import OWNER
-from dpmarket.campaign.bank_file import BankAccount, Payment, bank_format, read_accounts
+from dpmarket.campaign.bank_file import BankAccount, Payment, bank_file, read_accounts
 from dpmarket.campaign.database import Market
 from dpmarket.campaign.payouts import (
     Payout,
@@ -23,15 +23,12 @@ from dpmarket.campaign.payouts import (
     returned,
 )
 from dpmarket.campaign.people import normal_id
-from dpmarket.campaign.place import Source, place_of
+from dpmarket.campaign.place import Place, Source, place_of
 from dpmarket.campaign.transaction import Campaign
 from dpmarket.errors import InvalidInput, MarketRefusal
 from dpmarket.files import (
     private_bytes,
     read_table,
-    refuse_existing,
-    refuse_same,
-    refuse_unwritable,
     write_table,
 )
 
@@ -58,13 +55,12 @@ class PayoutFile:
 
 
 def write_payout(
-    rules_path: Source,
+    rules: Source | Place,
     output: Source,
     *,
     overwrite: bool = False,
     repeat: int | None = None,
     bank: Bank | None = None,
-    database: str | None = None,
 ) -> PayoutFile:
     """Write whom to pay how much: all that sellers are owed and that is in no payout yet.
 
@@ -80,14 +76,11 @@ def write_payout(
         The number of an earlier payout, whose payments that are not confirmed are written once more.
     bank
         Write a bank file in place of a table.
-    rules_path, overwrite, database
+    rules, overwrite
         As for :func:`~dpmarket.campaign.file_quotes.quote_file`.
     """
-    place = place_of(rules_path, database)
-    refuse_same(output, *place.files, *([] if bank is None else [bank.accounts]))
-    refuse_unwritable(output)
-    if not overwrite:
-        refuse_existing(output)
+    place = place_of(rules)
+    place.refuse_output(output, *([] if bank is None else [bank.accounts]), overwrite=overwrite)
     with place.campaign() as (market, found):
         accounts = (
             {} if bank is None else _accounts(market, found, bank, place.rules.sellers.id_column, repeat)
@@ -105,8 +98,9 @@ def write_payout(
         write_table(output, table, overwrite=overwrite)
     else:
         payments = [Payment(*row) for row in lines.select(REFERENCE, "name", "payment").iter_rows()]
-        write = bank_format(bank.payer, accounts, bank.day)
-        content = write(payments, found.currency, found.minor_units)
+        content = bank_file(
+            payments, found.currency, found.minor_units, accounts=accounts, payer=bank.payer, day=bank.day
+        )
         private_bytes(output, content, overwrite=overwrite)
     return PayoutFile(made, found.minor_units, found.currency)
 
@@ -146,12 +140,12 @@ def _accounts(
     return accounts
 
 
-def enter_payout_file(rules_path: Source, source: Source, kind: str, *, database: str | None = None) -> int:
+def enter_payout_file(rules: Source | Place, source: Source, kind: str) -> int:
     """Enter that payments were ``confirmed``, or ``returned`` by the bank; return how many are new.
 
     The source is a .csv or .parquet file with the column reference; a payout file itself will do.
     """
     table = read_table(source, [REFERENCE], [REFERENCE])
     asked = [str(one) for one in table.get_column(REFERENCE).to_list() if one]
-    with place_of(rules_path, database).campaign() as (market, found):
+    with place_of(rules).campaign() as (market, found):
         return int(market.run(confirm if kind == "confirmed" else returned, OWNER, found.id, asked))

@@ -7,7 +7,6 @@ and appears when they were.
 from __future__ import annotations
 
 import contextlib
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -36,9 +35,6 @@ from dpmarket.campaign.transaction import Campaign, Tx, campaign_of, lock_campai
 from dpmarket.errors import FileProblem, Infeasible, MarketRefusal
 from dpmarket.files import (
     is_standard_stream,
-    refuse_existing,
-    refuse_same,
-    refuse_unwritable,
     table_kind,
     writing_table,
 )
@@ -52,50 +48,58 @@ _ATTEMPTS = 5
 
 @dataclass(frozen=True, eq=False)
 class Quoting:
-    """What quoting a file came to. Confidential.
+    """What quoting a file, or many files, came to. Confidential.
 
     Attributes
     ----------
-    epsilons, amounts
-        Quotes of people in the file, payments in minor units.
     rules, state
         Of the campaign; a dry run of one that does not exist yet has no state.
     is_new
-        False if everybody in the file had been quoted before.
+        False if everybody had been quoted before.
+    sellers, bought_from, total_epsilon, total_payment
+        Of everybody together, the payment in minor units.
     left_out, not_quoted
         How many people were not quoted, by reason, and the file that lists them, if there are any.
     below, above
         How many costs lie below and above the distribution.
+    files
+        How many files of quotes there are.
+    epsilons, amounts
+        Quotes of people in one file, payments in minor units.
     """
 
-    epsilons: FloatArray
-    amounts: IntArray
     rules: Rules
     state: str | None
     is_new: bool
+    sellers: int
+    bought_from: int
+    total_epsilon: float
+    total_payment: int
     left_out: dict[str, int]
-    not_quoted: str | None
     below: int
     above: int
+    files: int = 1
+    not_quoted: str | None = None
+    epsilons: FloatArray | None = None
+    amounts: IntArray | None = None
 
 
 def quote_file(
-    rules_path: Source,
+    rules: Source | Place,
     reports: Source,
     output: Source | None,
     *,
     overwrite: bool = False,
     confirmed: bool = False,
     progress: StageProgress = silent,
-    database: str | None = None,
     not_quoted: Source | None = None,
 ) -> Quoting:
     """Quote every seller of a file of reports, enter the quotes, and write them; again: the same quotes.
 
     Parameters
     ----------
-    rules_path
-        The rules file; its rules are fixed with the first quote.
+    rules
+        The rules file, whose rules are fixed with the first quote; or its place, with another database.
     reports
         .csv or .parquet with the columns ``sellers.id_column`` and ``sellers.cost_column``.
     output
@@ -104,48 +108,46 @@ def quote_file(
     overwrite, confirmed
         Whether existing outputs may be replaced, and whether to go on although what is bought will probably
         be no better than a guess.
-    database
-        A file or an address, in place of the rules' ``campaign.database``.
     not_quoted
         Where people who were not quoted are listed, with the reason; None: beside the output.
     """
-    place = place_of(rules_path, database)
-    outputs = _Outputs.checked(place, reports, output, not_quoted, overwrite=overwrite)
+    place = place_of(rules)
+    if output is not None:
+        not_quoted = _checked_outputs(place, reports, output, not_quoted, overwrite=overwrite)
     progress("Reading reports", 0.0)
     found = read_reports(place.rules, place.path, reports)
+    task = _Task(place.rules, found, output, not_quoted, overwrite)
+    first = partial(refuse_first, place.rules, found.table.height, found.lowest, confirmed=confirmed)
     progress("Deciding epsilons and payments", 0.2)
     if not place.is_there:
-        _refuse_first(place.rules, found, confirmed=confirmed)
+        first()
         if output is None:
-            return _foreseen(place.rules, found).result(None, outputs)
+            return task.foreseen()
     with place.open(make=output is not None) as market:
         for attempt in range(_ATTEMPTS):
             try:
-                campaign = opened(
-                    market, place.rules, partial(_refuse_first, place.rules, found, confirmed=confirmed),
-                    dry=output is None,
-                )  # fmt: skip
+                campaign = opened(market, place.rules, first, dry=output is None)
                 if campaign is None:
-                    return _foreseen(place.rules, found).result(None, outputs)
+                    return task.foreseen()
                 table = found.table.drop("written")
                 preview = preview_reports(market, campaign.id, table, decide_of(market, campaign))
                 if preview is not None:
-                    _refuse_nobody(market, campaign, place.rules, preview, found)
+                    _refuse_nobody(market, campaign, task, preview)
                 progress("Entering quotes", 0.6)
-                return _entered(market, campaign, place.rules, found, preview, outputs)
+                return task.enter(market, campaign, preview)
             except MarketRefusal as refusal:
                 if refusal.kind not in ("state", "funds") or attempt == _ATTEMPTS - 1:
                     raise  # else somebody else quoted meanwhile
     raise AssertionError("unreachable")
 
 
-def commit_file(rules_path: Source, *, database: str | None = None) -> tuple[str, str]:
+def commit_file(rules: Source | Place) -> tuple[str, str]:
     """Fix a campaign's rules before anybody reports; return their text to publish, and the time.
 
     The text is the same whenever it is asked for. Rules that were fixed and changed since, before anybody was
     quoted, are fixed anew, with a new time.
     """
-    place = place_of(rules_path, database)
+    place = place_of(rules)
     opening_of(place.rules)  # refuses rules by which nothing can be bought
     with place.open(make=True) as market:
         found, is_empty = _campaign(market, place.rules)
@@ -168,12 +170,6 @@ def few(there: int, minimum: int) -> MarketRefusal:
     )
 
 
-def _refuse_first(rules: Rules, found: ReportsFile, *, confirmed: bool) -> None:
-    cost = found.table.get_column("cost")
-    cheapest = float(cost.min()) if len(cost) else math.inf  # type: ignore[arg-type]
-    refuse_first(rules, len(cost), cheapest, confirmed=confirmed)
-
-
 def refuse_first(rules: Rules, people: int, cheapest: float, *, confirmed: bool) -> None:
     """Refuse first reports before anything is made: what is refused leaves no database behind."""
     opening = opening_of(rules)
@@ -188,57 +184,43 @@ def refuse_first(rules: Rules, people: int, cheapest: float, *, confirmed: bool)
         )
 
 
-def _refuse_nobody(
-    market: Market, campaign: Campaign, rules: Rules, preview: Preview, found: ReportsFile
-) -> None:
+def _refuse_nobody(market: Market, campaign: Campaign, task: _Task, preview: Preview) -> None:
     """Refuse a file of people none of whom can be quoted, and more people than a delta allows."""
     new = preview.quotes.filter(pl.col("epsilon").is_not_null()).height
     with market.look() as c:
         there = count(c, sa.and_(_own.campaign == campaign.id, _own.epsilon.is_not(None)))
-    refuse_too_many(rules, there + new)
-    if new or preview.quotes.height + preview.full < found.table.height:
+    refuse_too_many(task.rules, there + new)
+    people = task.reports.table.height
+    if new or preview.quotes.height + preview.full < people:
         return
     if preview.full:
         largest = (campaign.largest or 0) / campaign.minor_units
         raise MarketRefusal(
             "funds",
             f"The budget is full: what is left of it is below {largest:.6g}, the schedule's largest payment. "
-            f"None of the {found.table.height} sellers can be quoted.",
+            f"None of the {people} sellers can be quoted.",
         )
     raise MarketRefusal(
         "limit",
-        f"Nobody in the file can be quoted: {len(found.excluded)} must not sell, and the others have less "
-        "left of their lifetime's epsilon or delta than this campaign could ask for.",
+        f"Nobody in the file can be quoted: {len(task.reports.excluded)} must not sell, and the others have "
+        "less left of their lifetime's epsilon or delta than this campaign could ask for.",
     )
 
 
-@dataclass(frozen=True)
-class _Outputs:
-    """Where quotes go, and the list of people who were not quoted."""
-
-    quotes: Source | None
-    not_quoted: Source | None
-    overwrite: bool
-
-    @classmethod
-    def checked(
-        cls, place: Place, reports: Source, quotes: Source | None, not_quoted: Source | None, *,
-        overwrite: bool,
-    ) -> _Outputs:  # fmt: skip
-        if quotes is None:
-            return cls(None, None, overwrite)
-        if not_quoted is None and not is_standard_stream(quotes):
-            path = Path(quotes)
-            not_quoted = path.with_name(f"{path.stem}-not-quoted{path.suffix}")
-        for target, others in ((quotes, []), (not_quoted, [quotes])):
-            if target is not None:
-                refuse_same(target, *place.files, reports, *others)
-                refuse_unwritable(target)
-                if not is_standard_stream(target):
-                    table_kind(target)
-        if not overwrite:
-            refuse_existing(quotes)
-        return cls(quotes, not_quoted, overwrite)
+def _checked_outputs(
+    place: Place, reports: Source, quotes: Source, not_quoted: Source | None, *, overwrite: bool
+) -> Source | None:
+    """Refuse outputs that cannot be written; return where people who were not quoted are listed."""
+    if not_quoted is None and not is_standard_stream(quotes):
+        path = Path(quotes)
+        not_quoted = path.with_name(f"{path.stem}-not-quoted{path.suffix}")
+    place.refuse_output(quotes, reports, overwrite=overwrite)
+    if not_quoted is not None:
+        place.refuse_output(not_quoted, reports, quotes, overwrite=True)
+    for target in (quotes, not_quoted):
+        if target is not None and not is_standard_stream(target):
+            table_kind(target)
+    return not_quoted
 
 
 def _campaign(market: Market, rules: Rules) -> tuple[Campaign | None, bool]:
@@ -302,97 +284,91 @@ def _drafted(tx: Tx, rules: Rules, old: Campaign | None) -> int:
     return campaigns.draft(tx, OWNER, draft_of(rules, channel="file", self_funded=not limited))
 
 
-def _foreseen(rules: Rules, found: ReportsFile) -> _Sheet:
-    """Return the quotes that would be entered into a campaign that does not exist yet."""
-    ids, costs = found.table.get_column("id").to_list(), found.table.get_column("cost").to_numpy()
-    pools = [money.ESCROW] * len(ids)
-    if found.groups is not None:
-        pools = [money.pool_of(name) for name in found.groups]
-    decision = decide_for(rules)(Reports([], costs, pools, ids))
-    epsilons, payments = np.asarray(decision.epsilons, dtype=float), decision.whole(rules.money.minor_units)
-    known = pl.DataFrame({"id": ids, "epsilon": epsilons, "payment": payments, "state": "accepted"})
-    return _Sheet.of(rules, found, known, is_new=True)
+@dataclass(frozen=True, eq=False)
+class _Task:
+    """Checked reports, and where their quotes and the list of people who were not quoted go."""
 
+    rules: Rules
+    reports: ReportsFile
+    quotes: Source | None
+    not_quoted: Source | None
+    overwrite: bool
 
-def _entered(
-    market: Market, campaign: Campaign, rules: Rules, found: ReportsFile, preview: Preview | None,
-    outputs: _Outputs,
-) -> Quoting:  # fmt: skip
-    """Enter what was previewed while its files are being written; return what it came to."""
-    with market.look() as c:
-        known = quotes_of(c, campaign.id)
-    if preview is not None:
-        known = pl.concat([known, _as_quotes(preview)])
-    sheet = _Sheet.of(rules, found, known, is_new=preview is not None)
-    if outputs.quotes is None:
-        return sheet.result(campaign.state, outputs)
-    if sheet.left_out.height and outputs.not_quoted is None:
-        raise FileProblem(
-            f"{sheet.left_out.height} sellers are not quoted, and there is no file to list them in: name one "
-            "with --not-quoted."
-        )
-    if not sheet.quotes.height and preview is None:
-        raise MarketRefusal("state", "Everybody in this file has withdrawn: begin another campaign.")
-    with contextlib.ExitStack() as stack:
-        for target, table in ((outputs.quotes, sheet.quotes), (outputs.not_quoted, sheet.left_out)):
-            if target is not None and (table.height or target is outputs.quotes):
-                writing = writing_table(target, table, overwrite=outputs.overwrite)
-                stack.enter_context(writing)()
+    def foreseen(self) -> Quoting:
+        """Return what would be entered into a campaign that does not exist yet."""
+        table = self.reports.table
+        ids, costs = table.get_column("id").to_list(), table.get_column("cost").to_numpy()
+        pools = [money.ESCROW] * len(ids)
+        if self.reports.groups is not None:
+            pools = [money.pool_of(name) for name in self.reports.groups]
+        decision = decide_for(self.rules)(Reports([], costs, pools, ids))
+        epsilons = np.asarray(decision.epsilons, dtype=float)
+        payments = decision.whole(self.rules.money.minor_units)
+        known = pl.DataFrame({"id": ids, "epsilon": epsilons, "payment": payments, "state": "accepted"})
+        return self.result(*self.sheets(known), None, is_new=True)
+
+    def enter(self, market: Market, campaign: Campaign, preview: Preview | None) -> Quoting:
+        """Enter what was previewed while its files are being written; return what it came to."""
+        with market.look() as c:
+            known = quotes_of(c, campaign.id)
+        is_new = preview is not None
         if preview is not None:
-            market.run(enter_quotes, OWNER, campaign.id, preview.quotes, preview.offer, preview.reports)
-    with market.look() as c:
-        return sheet.result(campaign_of(c, campaign.id).state, outputs)
+            known = pl.concat([known, _as_quotes(preview)])
+        quotes, left_out = self.sheets(known)
+        if self.quotes is None:
+            return self.result(quotes, left_out, campaign.state, is_new=is_new)
+        if left_out.height and self.not_quoted is None:
+            raise FileProblem(
+                f"{left_out.height} sellers are not quoted, and there is no file to list them in: name one "
+                "with --not-quoted."
+            )
+        if not quotes.height and not is_new:
+            raise MarketRefusal("state", "Everybody in this file has withdrawn: begin another campaign.")
+        with contextlib.ExitStack() as stack:
+            for target, table in ((self.quotes, quotes), (self.not_quoted, left_out)):
+                if target is not None and (table.height or target is self.quotes):
+                    writing = writing_table(target, table, overwrite=self.overwrite)
+                    stack.enter_context(writing)()
+            if preview is not None:
+                market.run(enter_quotes, OWNER, campaign.id, preview.quotes, preview.offer, preview.reports)
+        with market.look() as c:
+            return self.result(quotes, left_out, campaign_of(c, campaign.id).state, is_new=is_new)
+
+    def sheets(self, known: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """Return quotes in the order and spelling of the file, and who was not quoted, with the reason."""
+        rows = self.reports.table.join(known, on="id", how="left", maintain_order="left")
+        column, state = self.rules.sellers.id_column, pl.col("state")
+        written = pl.col("written").alias(column)
+        quoted = rows.filter(pl.col("epsilon").is_not_null(), ~state.is_in(["withdrawn", "lapsed"]))
+        quotes = quoted.select(
+            written,
+            "epsilon",
+            payment=in_money(quoted.get_column("payment"), self.rules.money.minor_units),
+            payment_minor_units="payment",
+            currency=pl.lit(self.rules.money.currency),
+        )
+        why = pl.when(state.is_null()).then(pl.lit(FULL)).otherwise(pl.lit(LIFETIME))
+        others = rows.filter(state.is_null() | (state == "excluded")).select(written, reason=why)
+        excluded = pl.Series(column, self.reports.excluded, dtype=pl.String).to_frame()
+        return quotes, pl.concat([excluded.with_columns(reason=pl.lit(EXCLUDED)), others])
+
+    def result(
+        self, quotes: pl.DataFrame, left_out: pl.DataFrame, state: str | None, *, is_new: bool
+    ) -> Quoting:
+        """Return what quoting came to."""
+        epsilons, amounts = (
+            quotes.get_column(name).to_numpy() for name in ("epsilon", "payment_minor_units")
+        )
+        reasons: dict[Any, int] = dict(left_out.group_by("reason", maintain_order=True).len().rows())
+        return Quoting(
+            self.rules, state, is_new, epsilons.size, int((epsilons > 0.0).sum()), float(epsilons.sum()),
+            int(amounts.sum()), reasons, self.reports.below, self.reports.above,
+            not_quoted=str(self.not_quoted) if reasons and self.not_quoted is not None else None,
+            epsilons=epsilons, amounts=amounts,
+        )  # fmt: skip
 
 
 def _as_quotes(preview: Preview) -> pl.DataFrame:
     left = pl.when(pl.col("reason") == "withdrawn").then(pl.lit("withdrawn")).otherwise(pl.lit("excluded"))
     state = pl.when(pl.col("epsilon").is_not_null()).then(pl.lit("accepted")).otherwise(left)
     return preview.quotes.select(id="name", epsilon="epsilon", payment="payment", state=state)
-
-
-@dataclass(frozen=True, eq=False)
-class _Sheet:
-    """Quotes as they are written, and the people who were not quoted, with the reason."""
-
-    rules: Rules
-    found: ReportsFile
-    quotes: pl.DataFrame
-    left_out: pl.DataFrame
-    is_new: bool
-
-    @classmethod
-    def of(cls, rules: Rules, found: ReportsFile, known: pl.DataFrame, *, is_new: bool) -> _Sheet:
-        """Return the quotes of people in a file, in its order and its spelling, without those who left."""
-        rows = found.table.join(known, on="id", how="left", maintain_order="left")
-        column, state = rules.sellers.id_column, pl.col("state")
-        quoted = rows.filter(pl.col("epsilon").is_not_null(), ~state.is_in(["withdrawn", "lapsed"]))
-        quotes = quoted.select(
-            pl.col("written").alias(column),
-            "epsilon",
-            payment=in_money(quoted.get_column("payment"), rules.money.minor_units),
-            payment_minor_units="payment",
-            currency=pl.lit(rules.money.currency),
-        )
-        excluded: dict[str, Any] = {column: found.excluded, "reason": [EXCLUDED] * len(found.excluded)}
-        why = pl.when(state.is_null()).then(pl.lit(FULL)).otherwise(pl.lit(LIFETIME))
-        others = rows.filter(state.is_null() | (state == "excluded"))
-        left = [
-            pl.DataFrame(excluded, schema={column: pl.String, "reason": pl.String}),
-            others.select(pl.col("written").alias(column), reason=why),
-        ]
-        return cls(rules, found, quotes, pl.concat(left), is_new)
-
-    def result(self, state: str | None, outputs: _Outputs) -> Quoting:
-        """Return what quoting came to."""
-        reasons: dict[Any, int] = dict(self.left_out.group_by("reason", maintain_order=True).len().rows())
-        return Quoting(
-            self.quotes.get_column("epsilon").to_numpy(),
-            self.quotes.get_column("payment_minor_units").to_numpy(),
-            self.rules,
-            state,
-            self.is_new,
-            reasons,
-            str(outputs.not_quoted) if reasons and outputs.not_quoted is not None else None,
-            self.found.below,
-            self.found.above,
-        )

@@ -49,6 +49,11 @@ class ReportsFile:
     above: int
 
     @property
+    def lowest(self) -> float:
+        """The lowest cost; infinite where all people are excluded."""
+        return float(self.table.get_column("cost").to_numpy().min(initial=np.inf))
+
+    @property
     def groups(self) -> list[str] | None:
         """Everybody's group, where there are some."""
         return self.table.get_column("group").to_list() if "group" in self.table.columns else None
@@ -121,8 +126,7 @@ def read_reports(rules: Rules, rules_path: Path, source: Source) -> ReportsFile:
             f"{_ends(rules)}. Are they in another unit? A cost is money per unit of epsilon. Nothing was "
             "entered."
         )
-    excluded = pl.Series(sorted(excluded_ids(rules, rules_path)), dtype=pl.String)
-    banned = table.get_column("id").is_in(excluded)
+    banned = table.get_column("id").is_in(list(excluded_ids(rules, rules_path)))
     out = table.filter(banned).get_column("written").to_list()
     return ReportsFile(table.filter(~banned), out, below, above)
 

@@ -18,6 +18,7 @@ from dpmarket.campaign.rules.rules_file import Rules, read_rules, to_distributio
 from dpmarket.campaign.training import recover
 from dpmarket.campaign.transaction import Campaign, campaign_of
 from dpmarket.errors import FileProblem, MarketRefusal
+from dpmarket.files import refuse_existing, refuse_same, refuse_unwritable
 
 Source = str | os.PathLike[str]
 _FREE = {
@@ -41,6 +42,13 @@ class Place:
     def files(self) -> list[Path]:
         """The files that no output may replace."""
         return [self.path, *([self.url] if isinstance(self.url, Path) else [])]
+
+    def refuse_output(self, output: Source, *inputs: Source, overwrite: bool) -> None:
+        """Refuse an output that is needed still, cannot be written, or is there and may not be replaced."""
+        refuse_same(output, *self.files, *inputs)
+        refuse_unwritable(output)
+        if not overwrite:
+            refuse_existing(output)
 
     @property
     def is_there(self) -> bool:
@@ -81,8 +89,10 @@ def state_folder() -> Path:
     return (Path(home) if home else Path.home() / ".local" / "state") / "dpmarket"
 
 
-def place_of(path: Source, database: str | None = None) -> Place:
+def place_of(path: Source | Place, database: str | None = None) -> Place:
     """Return the place of a rules file; ``database`` goes before what the file says."""
+    if isinstance(path, Place):
+        return path
     rules = read_rules(path)
     named = rules.campaign.database if database is None else database
     if named is None:

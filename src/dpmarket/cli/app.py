@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Annotated
 
 import typer
-from typer.models import CommandInfo
 
 from dpmarket.cli import (
     audit,
@@ -28,55 +26,48 @@ from dpmarket.cli import (
 from dpmarket.errors import DpmarketError, FileProblem
 from dpmarket.version import __version__
 
-app = typer.Typer(
-    name="dpmarket",
-    help="Buy differentially private data truthfully, and train a model within everybody's epsilon.",
-    epilog='Example: dpmarket costs show "uniform(1, 5)"',
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-)
-app.command(epilog="Example: dpmarket init --set objective.budget=500 --set sellers.expected=1000")(
-    campaign.init
-)
-app.command(epilog="Example: dpmarket quote reports.csv -o quotes.csv")(campaign.quote)
-app.command(epilog='Example: dpmarket withdraw "Zoë K."')(campaign.withdraw)
-app.command(epilog="Example: dpmarket train data.csv -o model.json")(campaign.train)
-app.command(epilog="Example: dpmarket repartition 'records/*.parquet' -o by-person")(campaign.repartition)
-app.command(epilog="Example: dpmarket predict model.json data.csv -o predictions.csv")(campaign.predict)
-app.command(epilog="Example: dpmarket payouts -o payouts.csv")(market.payouts)
-app.command(epilog='Example: dpmarket statement "seller 7"')(market.statement)
-app.command(epilog="Example: dpmarket show rules.db")(market.show)
-app.command(epilog="Example: dpmarket check reports.csv data.csv")(market.check)
-app.command(epilog="Example: dpmarket repair")(market.repair)
-app.command(epilog="Example: dpmarket backup copy.db")(market.backup)
-app.command(epilog="Example: dpmarket restore copy.db")(market.restore)
-app.command(epilog='Example: dpmarket menu --costs "uniform(1, 5)" --payment-weight 0.001 --sellers 1000')(
-    menu.menu
-)
-app.command(epilog="Example: dpmarket commit -o commitment.json")(certificates.commit)
-app.command(epilog="Example: dpmarket certify -o certificate.json --openings openings.json")(
-    certificates.certify
-)
-app.command(epilog="Example: dpmarket receipts certificate.json openings.json -o receipts")(
-    certificates.receipts
-)
-app.command(epilog="Example: dpmarket verify certificate.json --receipt receipts/receipt-0000007.json")(
-    certificates.verify
-)
-app.command("signing-key", epilog="Example: dpmarket signing-key key.pem")(certificates.signing_key)
-app.command(epilog="Example: dpmarket report --test public.csv -o report.html")(report.report)
-app.command(
-    epilog='Example: dpmarket plan --costs "uniform(1, 5)" --sellers 1000 --features 10 --budget 500'
-)(plan.plan)
-app.add_typer(costs.app, name="costs")
-app.add_typer(audit.app, name="audit")
-app.command(epilog="Example: dpmarket serve hospital")(serve.serve)
-app.command(epilog="Example: dpmarket worker hospital")(serve.worker)
-app.add_typer(members.app, name="member")
-app.command(epilog="Example: dpmarket retry hospital")(serve.retry)
-app.command(epilog="Example: dpmarket demo")(demo.demo)
+COMMANDS: Mapping[Callable[..., None], str] = {
+    campaign.init: "init --set objective.budget=500 --set sellers.expected=1000",
+    campaign.quote: "quote reports.csv -o quotes.csv",
+    campaign.withdraw: 'withdraw "Zoë K."',
+    campaign.train: "train data.csv -o model.json",
+    campaign.repartition: "repartition 'records/*.parquet' -o by-person",
+    campaign.predict: "predict model.json data.csv -o predictions.csv",
+    market.payouts: "payouts -o payouts.csv",
+    market.statement: 'statement "seller 7"',
+    market.show: "show rules.db",
+    market.check: "check reports.csv data.csv",
+    market.repair: "repair",
+    market.backup: "backup copy.db",
+    market.restore: "restore copy.db",
+    menu.menu: 'menu --costs "uniform(1, 5)" --payment-weight 0.001 --sellers 1000',
+    certificates.commit: "commit -o commitment.json",
+    certificates.certify: "certify -o certificate.json --openings openings.json",
+    certificates.receipts: "receipts certificate.json openings.json -o receipts",
+    certificates.verify: "verify certificate.json --receipt receipts/receipt-0000007.json",
+    certificates.signing_key: "signing-key key.pem",
+    report.report: "report --test public.csv -o report.html",
+    plan.plan: 'plan --costs "uniform(1, 5)" --sellers 1000 --features 10 --budget 500',
+    serve.serve: "serve hospital",
+    serve.worker: "worker hospital",
+    serve.retry: "retry hospital",
+    demo.demo: "demo",
+    costs.show: 'costs show "uniform(1, 5)"',
+    costs.fit: "costs fit pilot.csv --column cost -o costs.json",
+    audit.truthfulness: 'audit truthfulness --costs "uniform(1, 5)" --features 10 --payment-weight 0.01',
+    audit.privacy: "audit privacy 0.5 1 4 --fits 4000",
+    audit.participation: "audit participation quotes.csv reports.csv",
+    members.add: "member add hospital 'A clinic' buyer",
+    members.list_: "member list hospital",
+    members.link: "member link hospital 'A clinic'",
+    members.end: "member end hospital 'A clinic'",
+}
+"""Every command with its example, which begins with its name; in the order of the help."""
+GROUPS = {
+    "costs": "What privacy costs people: show a distribution, fit one to a pilot.",
+    "audit": "Check truthfulness, participation and privacy as an outsider would.",
+    "member": "Who works with a service, as what.",
+}
 
 
 def _print_version(wanted: bool) -> None:
@@ -85,7 +76,6 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _options(
     version: Annotated[
         bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
@@ -94,44 +84,48 @@ def _options(
     """Options of the command itself."""
 
 
-def overview(group: typer.Typer) -> typer.Typer:
-    """Return a group that knows its commands by name and help only, which is all that ``--help`` shows.
-
-    Reading the options of every command takes longer than everything else about the help.
-    """
-    result = copy.copy(group)
-    result.registered_commands = [copy.copy(info) for info in group.registered_commands]
-    for info in result.registered_commands:
-        info.callback = _without_options(info.callback)
-    result.registered_groups = [copy.copy(info) for info in group.registered_groups]
-    for below in result.registered_groups:
-        below.typer_instance = overview(below.typer_instance) if below.typer_instance else None
+def assembled(commands: Mapping[Callable[..., None], str]) -> typer.Typer:
+    """Put commands together. Typer reads the options of all that it has, whichever of them is called."""
+    result = typer.Typer(
+        name="dpmarket",
+        help="Buy differentially private data truthfully, and train a model within everybody's epsilon.",
+        epilog='Example: dpmarket costs show "uniform(1, 5)"',
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+    )
+    result.callback()(_options)
+    groups: dict[str, typer.Typer] = {}
+    for function, example in commands.items():
+        name, second = f"{example} ".split(" ")[:2]
+        if name in GROUPS and name not in groups:
+            groups[name] = typer.Typer(help=GROUPS[name])
+            result.add_typer(groups[name], name=name)
+        group = groups.get(name, result)
+        group.command(second if name in groups else name, epilog=f"Example: dpmarket {example}")(function)
     return result
 
 
-def only(group: typer.Typer, name: str) -> typer.Typer:
-    """Return a group with the one command or group of this name, or ``group`` itself where it has none.
-
-    Typer reads the options of every command that it knows, whichever is called.
-    """
-    result = copy.copy(group)
-    commands = group.registered_commands
-    result.registered_commands = [info for info in commands if _name_of(info) == name]
-    result.registered_groups = [info for info in group.registered_groups if info.name == name]
-    return result if result.registered_commands or result.registered_groups else group
+def overview() -> Mapping[Callable[..., None], str]:
+    """Return all commands without their options, which the overall help does not show."""
+    return {_without_options(function): example for function, example in COMMANDS.items()}
 
 
-def _name_of(command: CommandInfo) -> str | None:
-    """Return how a command is called."""
-    return command.name or (command.callback.__name__ if command.callback else None)
+def only(name: str) -> Mapping[Callable[..., None], str]:
+    """Return the command, or the group of commands, of this name; all commands where none has it."""
+    found = {function: example for function, example in COMMANDS.items() if example.split(" ")[0] == name}
+    return found or COMMANDS
 
 
-def _without_options(command: Callable[..., object] | None) -> Callable[[], None]:
+def _without_options(function: Callable[..., None]) -> Callable[[], None]:
     def nothing() -> None: ...
 
-    nothing.__name__ = command.__name__ if command else "nothing"
-    nothing.__doc__ = command.__doc__ if command else None
+    nothing.__doc__ = function.__doc__
     return nothing
+
+
+app = assembled(COMMANDS)
 
 
 def _tell(problem: DpmarketError) -> None:
@@ -148,9 +142,9 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         if sys.argv[1:] in ([], ["--help"]):
-            overview(app)()
+            assembled(overview())()
         else:
-            only(app, sys.argv[1])()
+            assembled(only(sys.argv[1]))()
     except DpmarketError as problem:
         _tell(problem)
         sys.exit(1)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
 
+from dpmarket import files
 from dpmarket.progress import told_of_reading
 
 if TYPE_CHECKING:
+    from dpmarket.campaign.place import Place
     from dpmarket.cli.render import Voice
     from dpmarket.costs import CostDistribution
 
@@ -43,21 +47,36 @@ DaskOption = Annotated[
 PlaceOption = Annotated[
     Path, typer.Option("--rules", "-m", help="A rules file, a database (.db), or a service's folder.")
 ]
+OutputOption = Annotated[Path, typer.Option("--output", "-o")]
+OptionalOutput = Annotated[Path | None, typer.Option("--output", "-o")]
 RULES = Path("rules.toml")
 
 
+class Shape(StrEnum):
+    """How epsilon costs a seller."""
+
+    linear = "linear"
+    quadratic = "quadratic"
+
+
 @dataclass(frozen=True)
-class Spoken:
-    """Options of a command that says what it did."""
+class Shown:
+    """Options of a command that is called for what it says."""
 
     as_json: JsonFlag = False
-    quiet: QuietFlag = False
 
     def voice(self, output: Path | None = None) -> Voice:
         """Return how the command speaks beside its output."""
         from dpmarket.cli.render import Voice
 
-        return Voice(self.as_json, self.quiet, str(output))
+        return Voice(self.as_json, getattr(self, "quiet", False), str(output))
+
+
+@dataclass(frozen=True)
+class Spoken(Shown):
+    """Options of a command that says what it did."""
+
+    quiet: QuietFlag = False
 
 
 @dataclass(frozen=True)
@@ -73,6 +92,13 @@ class OfCampaign(Spoken):
 
     rules: RulesOption = RULES
     database: DatabaseOption = None
+
+    @property
+    def place(self) -> Place:
+        """The campaign's place."""
+        from dpmarket.campaign.place import place_of
+
+        return place_of(self.rules, self.database)
 
 
 @dataclass(frozen=True)
@@ -90,28 +116,61 @@ class OfMarket(Spoken):
     database: DatabaseOption = None
 
 
-def together(command: Callable[..., None]) -> Callable[..., None]:
-    """Let a command take options that go together as one value: its first parameter, of a class above."""
-    signature = inspect.signature(command, eval_str=True)
-    first, *own = signature.parameters.values()
-    kind: Any = first.annotation
-    hints = get_type_hints(kind, include_extras=True)
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    options = [
-        inspect.Parameter(one.name, keyword, default=one.default, annotation=hints[one.name])
-        for one in fields(kind)
-    ]
+def command(function: Callable[..., None]) -> Callable[..., None]:
+    """Make a command of a function: typer reads its options from plain parameters and ``:param`` lines.
 
-    @functools.wraps(command)
+    Parameters by position are arguments, those by keyword options. A first parameter of a class above stands
+    for the options that are its fields.
+    """
+    signature = inspect.signature(function, eval_str=True)
+    text, helps = _documented(function)
+    own = list(signature.parameters.values())
+    kind: Any = own[0].annotation
+    shared: list[inspect.Parameter] = []
+    if isinstance(kind, type) and issubclass(kind, Shown):
+        del own[0]
+        hints = get_type_hints(kind, include_extras=True)
+        shared = [_KEYWORD(one.name, default=one.default, annotation=hints[one.name]) for one in fields(kind)]
+
+    @functools.wraps(function)
     def call(**given: Any) -> None:
-        value = kind(**{one.name: given.pop(one.name) for one in options})
+        if not shared:
+            function(**given)
+            return
+        value = kind(**{one.name: given.pop(one.name) for one in shared})
         with told_of_reading(lambda sentence: value.voice().remark(sentence)):
-            command(value, **given)
+            function(value, **given)
 
-    taken = [*(one.replace(kind=keyword) for one in own), *options]
+    call.__doc__ = text
+    taken = [*(_with_help(one, helps.get(one.name)) for one in own), *shared]
     call.__signature__ = signature.replace(parameters=taken)  # type: ignore[attr-defined]
     call.__annotations__ = {}
     return call
+
+
+_KEYWORD = functools.partial(inspect.Parameter, kind=inspect.Parameter.KEYWORD_ONLY)
+
+
+def _documented(function: Callable[..., None]) -> tuple[str, dict[str, str]]:
+    """Return a docstring without its parameters, and what it says about each of them."""
+    text, *described = inspect.cleandoc(function.__doc__ or "").split("\n:param ")
+    pairs = (one.partition(": ") for one in described)
+    return text, {name: " ".join(words.split()) for name, _, words in pairs}
+
+
+def _with_help(parameter: inspect.Parameter, words: str | None) -> inspect.Parameter:
+    """Return a parameter with its help, an option unless it comes by position; shared ones have theirs."""
+    annotation, names = parameter.annotation, []
+    if words is not None:
+        kind, *extra = get_args(annotation) if get_origin(annotation) is Annotated else (annotation,)
+        if parameter.kind is not parameter.KEYWORD_ONLY:
+            found: Any = typer.Argument()
+        else:
+            names = [f"--{parameter.name.replace('_', '-')}"] if kind is bool else []
+            found = copy.copy(extra[0]) if extra else typer.Option(*names)
+        found.help = words
+        annotation = Annotated[kind, found]
+    return parameter.replace(kind=parameter.KEYWORD_ONLY, annotation=annotation)
 
 
 DISTRIBUTION_HELP = (
@@ -137,11 +196,10 @@ def read_distribution(text: str) -> CostDistribution:
     """Make a distribution from a formula or from a .json file."""
     from dpmarket.costs import distribution_from_dict, parse_distribution
     from dpmarket.errors import FileProblem
-    from dpmarket.files import read_json
 
     if not text.endswith(".json"):
         return parse_distribution(text)
-    data = read_json(text)
+    data = files.read_json(text)
     if not isinstance(data, dict):
         raise FileProblem(f"expected a cost distribution in {text}, as 'costs fit' writes it.")
     return distribution_from_dict(data.get("distribution", data))

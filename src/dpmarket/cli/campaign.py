@@ -7,9 +7,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dpmarket.cli.arguments import RULES, DaskOption, OfCampaign, Spoken, Written, WrittenOfCampaign, together
+from dpmarket import files
+from dpmarket.cli.arguments import (
+    RULES,
+    DaskOption,
+    OfCampaign,
+    OptionalOutput,
+    OutputOption,
+    Spoken,
+    Written,
+    WrittenOfCampaign,
+    command,
+)
 
 if TYPE_CHECKING:
+    from dpmarket.arrays import FloatArray
     from dpmarket.campaign.file_campaign import Training
     from dpmarket.campaign.file_quotes import Quoting
     from dpmarket.cli.render import Voice
@@ -23,38 +35,28 @@ _REASONS = {
 }
 
 
-@together
+@command
 def init(
-    given: Written,
-    rules: Annotated[Path, typer.Argument(help="Where to write the rules file.")] = RULES,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            help="Write this value: PATH=VALUE, such as objective.budget=500 or features.age.low=18: "
-            "whatever the file takes. Several times.",
-        ),
-    ] = None,
-    sample: Annotated[
-        Path | None,
-        typer.Option(
-            "--from",
-            help="A public sample, .csv or .parquet: its columns become the features, to be read over.",
-        ),
-    ] = None,
-    service: Annotated[
-        Path | None, typer.Option("--service", help="Make a service's folder and its first operator instead.")
-    ] = None,
-    name: Annotated[str, typer.Option("--name", help="With --service: the operator's name.")] = "operator",
-) -> None:
-    """Write a rules file with every key and a comment to each, ready to be edited."""
+    given: Written, rules: Path = RULES, *,
+    settings: Annotated[list[str] | None, typer.Option("--set")] = None,
+    sample: Annotated[Path | None, typer.Option("--from")] = None, service: Path | None = None,
+    name: str = "operator",
+) -> None:  # fmt: skip
+    """Write a rules file with every key and a comment to each, ready to be edited.
+
+    :param rules: Where to write the rules file.
+    :param settings: Write this value: PATH=VALUE, such as objective.budget=500 or features.age.low=18:
+        whatever the file takes. Several times.
+    :param sample: A public sample, .csv or .parquet: its columns become the features, to be read over.
+    :param service: Make a service's folder and its first operator instead.
+    :param name: With --service: the operator's name.
+    """
     if service is not None:
         from dpmarket.cli.serve import init_service
 
-        init_service(service, name, given.as_json)
+        init_service(given.voice(), service, name)
         return
     from dpmarket.campaign.rules.template import rules_template, sample_template
-    from dpmarket.files import write_bytes
 
     values = dict(map(_setting, settings or ()))
     taken: dict[str, str] = {}
@@ -62,7 +64,7 @@ def init(
         text = rules_template(values)
     else:
         text, taken = sample_template(sample, values)
-    write_bytes(rules, text.encode(), overwrite=given.force)
+    files.write_bytes(rules, text.encode(), overwrite=given.force)
     rows = [("rules file", str(rules)), *((f"column {name!r}", words) for name, words in taken.items())]
     data = {"rules": str(rules), "columns": taken}
     given.voice(rules).tell("New rules", rows, data, "Edit the file before you quote.")
@@ -81,100 +83,74 @@ def _setting(text: str) -> tuple[str, Any]:
         return path.strip(), value
 
 
-@together
+@command
 def quote(
-    given: WrittenOfCampaign,
-    reports: Annotated[
-        Path, typer.Argument(help="CSV or Parquet file with seller ids and reported costs; - for stdin.")
-    ],
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="Write the quotes to this .csv or .parquet file; - for stdout."),
-    ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be quoted; enter and write nothing.")
-    ] = False,
-    yes: Annotated[
-        bool, typer.Option("--yes", help="Buy although the result will probably be no better than a guess.")
-    ] = False,
-    not_quoted: Annotated[
-        Path | None,
-        typer.Option(
-            "--not-quoted",
-            help="List sellers who were not quoted, and why, in this file; left out: beside the quotes.",
-        ),
-    ] = None,
-    letters: Annotated[
-        Path | None,
-        typer.Option(
-            "--letters", help="Write each one's offer to this .csv or .parquet file, for a mail merge."
-        ),
-    ] = None,
-    letter: Annotated[
-        Path | None,
-        typer.Option(
-            "--letter",
-            help="With --letters: their text, with {seller}, {payment}, {epsilon}, {guess}, {campaign}.",
-        ),
-    ] = None,
-    dask: DaskOption = None,
-) -> None:
+    given: WrittenOfCampaign, reports: Path, *, output: OptionalOutput = None, dry_run: bool = False,
+    yes: bool = False, not_quoted: Path | None = None, letters: Path | None = None,
+    letter: Path | None = None, dask: DaskOption = None,
+) -> None:  # fmt: skip
     """Quote every seller an epsilon and a payment; a truthful report was everybody's best report.
 
     Quotes are entered in the database before they are written; for the same reports the same quotes are
     written again. Reported costs are confidential: they are neither printed nor stored. Quotes tell much
     about them: keep them confidential.
+
+    :param reports: CSV or Parquet file with seller ids and reported costs; - for stdin.
+    :param output: Write the quotes to this .csv or .parquet file; - for stdout.
+    :param dry_run: Say what would be quoted; enter and write nothing.
+    :param yes: Buy although the result will probably be no better than a guess.
+    :param not_quoted: List sellers who were not quoted, and why, in this file; left out: beside the quotes.
+    :param letters: Write each one's offer to this .csv or .parquet file, for a mail merge.
+    :param letter: With --letters: their text, with {seller}, {payment}, {epsilon}, {guess}, {campaign}.
     """
     from dpmarket.campaign.file_quotes import quote_file
     from dpmarket.campaign.letters import read_template, write_letters
-    from dpmarket.files import refuse_existing, refuse_same, refuse_unwritable
 
     if (output is None) != dry_run:
         raise typer.BadParameter("name an output with -o, or ask for a --dry-run.")
     if letters is not None:
         if output is None or str(output) == "-" or dask is not None:
             raise typer.BadParameter("expected -o FILE with --letters, and no --dask.")
-        refuse_same(letters, given.rules, reports, output)
-        refuse_unwritable(letters)
+        files.refuse_same(letters, given.rules, reports, output)
+        files.refuse_unwritable(letters)
         if not given.force:
-            refuse_existing(letters)
+            files.refuse_existing(letters)
     template = read_template(letter)
     voice = given.voice(output)
-    if dask is not None:
-        if output is None or not_quoted is not None or given.force:
-            raise typer.BadParameter("expected -o FOLDER, a new one, and neither --not-quoted nor --force.")
-        _quote_many(given, voice, reports, output, dask, confirmed=yes)
-        return
     with voice.progress() as progress:
-        done = quote_file(
-            given.rules, reports, output, overwrite=given.force, confirmed=yes, progress=progress,
-            database=given.database,
-            not_quoted=not_quoted,
-        )  # fmt: skip
+        more: Any = {"confirmed": yes, "progress": progress}
+        if dask is not None:
+            if output is None or not_quoted is not None or given.force:
+                raise typer.BadParameter(
+                    "expected -o FOLDER, a new one, and neither --not-quoted nor --force."
+                )
+            from dpmarket.distributed.purchases import quote_files
+
+            done = quote_files(given.place, reports, output, dask, **more)
+        else:
+            more |= {"overwrite": given.force, "not_quoted": not_quoted}
+            done = quote_file(given.place, reports, output, **more)
     if letters is not None and output is not None:
         write_letters(done.rules, output, letters, template, overwrite=given.force)
     _tell_quotes(voice, done, output, letters)
 
 
 def _tell_quotes(voice: Voice, done: Quoting, output: Path | None, letters: Path | None) -> None:
-    import numpy as np
-
     from dpmarket.campaign.rules.amounts import money_text
-    from dpmarket.campaign.rules.decision import is_cross_priced
-    from dpmarket.campaign.rules.pricing import errors_of
+    from dpmarket.campaign.rules.decision import budget_in_minor_units, is_cross_priced
+    from dpmarket.campaign.rules.pricing import budget_words, errors_of
 
-    bought, rules = done.epsilons > 0.0, done.rules
-    number, units, currency = int(bought.sum()), rules.money.minor_units, rules.money.currency
-    payments, total = int(done.amounts.sum()), float(done.epsilons.sum())
-    sampling, noise = errors_of(rules, done.epsilons) if number else (None, None)
+    rules, number, epsilons = done.rules, done.bought_from, done.epsilons
+    units, currency = rules.money.minor_units, rules.money.currency
+    sampling, noise = errors_of(rules, epsilons) if number and epsilons is not None else (None, None)
     data = {
         "mechanism": rules.campaign.mechanism,
-        "sellers": int(bought.size),
+        "sellers": done.sellers,
         "bought_from": number,
-        "total_epsilon": total,
+        "total_epsilon": done.total_epsilon,
         "sampling_error": sampling,
         "noise_error": noise,
-        "total_payment_minor_units": payments,
+        "total_payment_minor_units": done.total_payment,
         "minor_units": units,
         "currency": currency,
         "is_new": done.is_new,
@@ -182,43 +158,47 @@ def _tell_quotes(voice: Voice, done: Quoting, output: Path | None, letters: Path
         "delta": rules.delta,
         "not_quoted": done.left_out,
         "costs_outside_distribution": {"below": done.below, "above": done.above},
+        "files": done.files,
     }
     rows = [
         ("mechanism", rules.campaign.mechanism),
-        ("sellers", f"{bought.size:,}"),
-        ("bought from", f"{number:,} ({number / max(bought.size, 1):.1%})"),
-        ("total epsilon", f"{total:,.6g}"),
+        ("sellers", f"{done.sellers:,}"),
+        ("bought from", f"{number:,} ({number / max(done.sellers, 1):.1%})"),
+        ("total epsilon", f"{done.total_epsilon:,.6g}"),
     ]
-    if number >= _ENOUGH:
-        rows += [
-            ("median epsilon of those", f"{np.median(done.epsilons[bought]):.4g}"),
-            ("median payment of those", f"{np.median(done.amounts[bought]) / units:.4g}"),
-        ]
+    if epsilons is not None and done.amounts is not None:
+        rows += _median_rows(epsilons, done.amounts / units)
+        weak = int((epsilons > _WEAK).sum())
+        if weak:
+            voice.remark(
+                f"Little protection: {weak:,} sellers are quoted an epsilon above {_WEAK:g}, with which an "
+                "even guess about them can become 95% sure."
+            )
     if noise is not None:
         rows += [
             ("expected error, from noise", f"{noise:.4g}"),
             ("expected error, from sampling", f"{sampling:.4g}"),
         ]
+    rows.append(("to pay, rounded up", money_text(done.total_payment, units, currency)))
+    budget = budget_in_minor_units(rules)
+    if budget is not None:  # in the words of plan and report
+        rows.append(("budget", f"{money_text(budget, units, currency)}, {budget_words(rules)}"))
     rows += [
-        ("to pay, rounded up", money_text(payments, units, currency)),
-        *_budget_rows(done),
         ("costs below and above the distribution", f"{done.below:,} and {done.above:,}"),
         *((f"not quoted: {_REASONS[name]}", f"{count:,}") for name, count in done.left_out.items()),
     ]
     if rules.delta:
         rows.append(("delta beside each epsilon", f"{rules.delta:g}"))
-    weak = int((done.epsilons > _WEAK).sum())
-    if weak:
-        voice.remark(
-            f"Little protection: {weak:,} sellers are quoted an epsilon above {_WEAK:g}, with which an even "
-            "guess about them can become 95% sure."
-        )
-    notes = ["Nothing was entered: this was a dry run."] if output is None else []
-    if output is None and is_cross_priced(rules, bought.size):
-        notes.append(
-            "Parts of the sellers are drawn by the rules and the list of sellers: quotes can differ."
-        )
-    if output is not None and str(output) != "-":
+    notes = [] if done.is_new else ["Everybody was quoted before; the quotes are the same."]
+    if output is None:
+        notes = ["Nothing was entered: this was a dry run."]
+        if is_cross_priced(rules, done.sellers):
+            notes.append(
+                "Parts of the sellers are drawn by the rules and the list of sellers: quotes can differ."
+            )
+    elif epsilons is None:
+        notes.append("The folder of quotes stays the campaign's: keep it as it was written.")
+    elif str(output) != "-":
         notes.append(f"The quotes are in {output}.")
     if letters is not None:
         notes.append(f"A letter to everybody who is offered something is in {letters}.")
@@ -228,53 +208,31 @@ def _tell_quotes(voice: Voice, done: Quoting, output: Path | None, letters: Path
     voice.tell(title, rows, data, "\n".join(notes))
 
 
-def _quote_many(
-    given: OfCampaign, voice: Voice, reports: Path, output: Path, where: str, *, confirmed: bool
-) -> None:
-    from dataclasses import asdict
+def _median_rows(epsilons: FloatArray, payments: FloatArray) -> list[tuple[str, str]]:
+    import numpy as np
 
-    from dpmarket.campaign.rules.amounts import money_text
-    from dpmarket.campaign.rules.rules_file import read_rules
-    from dpmarket.distributed.purchases import quote_files
-
-    with voice.progress() as progress:
-        done = quote_files(
-            given.rules,
-            reports,
-            output,
-            where,
-            confirmed=confirmed,
-            progress=progress,
-            database=given.database,
-        )
-    money = read_rules(given.rules).money
-    rows = [
-        ("sellers", f"{done.sellers:,}"),
-        ("bought from", f"{done.bought_from:,} ({done.bought_from / max(done.sellers, 1):.1%})"),
-        ("total epsilon", f"{done.total_epsilon:,.6g}"),
-        ("to pay, rounded up", money_text(done.total_payment, money.minor_units, money.currency)),
-        ("costs below and above the distribution", f"{done.below:,} and {done.above:,}"),
-        *((f"not quoted: {_REASONS[name]}", f"{count:,}") for name, count in done.left_out.items()),
-        ("files of quotes", f"{done.files:,}"),
+    bought = epsilons > 0.0
+    if bought.sum() < _ENOUGH:
+        return []
+    return [
+        ("median epsilon of those", f"{np.median(epsilons[bought]):.4g}"),
+        ("median payment of those", f"{np.median(payments[bought]):.4g}"),
     ]
-    note = f"The quotes are in {output}; they stay the campaign's: keep the folder."
-    if not done.is_new:
-        note = "Everybody was quoted before; the folder of quotes is as it was written."
-    voice.tell("Quotes: a truthful report was everybody's best report", rows, asdict(done), note)
 
 
-@together
+@command
 def repartition(
-    given: Spoken,
-    files: Annotated[Path, typer.Argument(help="Parquet files: a pattern in quotes, or a folder.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Write the files into this new folder.")],
-    column: Annotated[str, typer.Option("--column", help="The column of ids.")] = "seller",
-    number: Annotated[
-        int, typer.Option("--files", min=0, help="How many files; 0: as many as there are.")
-    ] = 0,
-    dask: Annotated[str, typer.Option("--dask", help="The Dask scheduler's address, or local.")] = "local",
-) -> None:
-    """Write many Parquet files anew, all rows of one person into one file."""
+    given: Spoken, files: Path, *, output: OutputOption, column: str = "seller",
+    number: Annotated[int, typer.Option("--files", min=0)] = 0, dask: str = "local",
+) -> None:  # fmt: skip
+    """Write many Parquet files anew, all rows of one person into one file.
+
+    :param files: Parquet files: a pattern in quotes, or a folder.
+    :param output: Write the files into this new folder.
+    :param column: The column of ids.
+    :param number: How many files; 0: as many as there are.
+    :param dask: The Dask scheduler's address, or local.
+    """
     from dpmarket.distributed.repartition import repartition as write_by_person
 
     made = write_by_person(files, output, column, files=number, where=dask)
@@ -282,68 +240,45 @@ def repartition(
     given.voice(output).tell("Files by person", rows, {"files": made})
 
 
-def _budget_rows(done: Quoting) -> list[tuple[str, str]]:
-    """Say what a budget means for this mechanism, in the words of plan and report."""
-    from dpmarket.campaign.rules.amounts import money_text
-    from dpmarket.campaign.rules.decision import budget_in_minor_units
-    from dpmarket.campaign.rules.pricing import budget_words
-
-    budget = budget_in_minor_units(done.rules)
-    if budget is None:
-        return []
-    amount = money_text(budget, done.rules.money.minor_units, done.rules.money.currency)
-    return [("budget", f"{amount}, {budget_words(done.rules)}")]
-
-
-@together
+@command
 def withdraw(
-    given: OfCampaign,
-    sellers: Annotated[
-        list[str] | None, typer.Argument(help="Ids of sellers who withdraw; these or --absent-from.")
-    ] = None,
-    absent_from: Annotated[
-        Path | None,
-        typer.Option(
-            "--absent-from", help="Withdraw everybody who has no row in this data file; - for stdin."
-        ),
-    ] = None,
-    everybody: Annotated[
-        bool, typer.Option("--everybody", help="End the campaign before its training: nobody sells.")
-    ] = False,
-) -> None:
-    """Take sellers out before training: they are not paid, and nobody else's epsilon or payment changes."""
+    given: OfCampaign, sellers: list[str] | None = None, *, absent_from: Path | None = None,
+    everybody: bool = False,
+) -> None:  # fmt: skip
+    """Take sellers out before training: they are not paid, and nobody else's epsilon or payment changes.
+
+    :param sellers: Ids of sellers who withdraw; these or --absent-from.
+    :param absent_from: Withdraw everybody who has no row in this data file; - for stdin.
+    :param everybody: End the campaign before its training: nobody sells.
+    """
     from dpmarket.campaign.file_campaign import cancel_campaign, withdraw_absent, withdraw_sellers
 
     if sum((bool(sellers), absent_from is not None, everybody)) != 1:
         raise typer.BadParameter("name sellers, a data file with --absent-from, or --everybody.")
     if absent_from is not None:
-        count = withdraw_absent(given.rules, absent_from, database=given.database)
+        count = withdraw_absent(given.place, absent_from)
     elif everybody:
-        count = cancel_campaign(given.rules, database=given.database)
+        count = cancel_campaign(given.place)
     else:
-        count = withdraw_sellers(given.rules, sellers or (), database=given.database)
+        count = withdraw_sellers(given.place, sellers or ())
     given.voice().tell("Withdrawals", [("withdrawn now", str(count))], {"withdrawn": count})
 
 
-@together
-def train(
-    given: WrittenOfCampaign,
-    data: Annotated[Path, typer.Argument(help="CSV or Parquet file with ids and records; - for stdin.")],
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="Write what is released to this .json file; - for stdout.")
-    ],
-    dask: DaskOption = None,
-) -> None:
+@command
+def train(given: WrittenOfCampaign, data: Path, *, output: OutputOption, dask: DaskOption = None) -> None:
     """Spend the campaign once: train a model, or release statistics, within everybody's epsilon.
 
     Epsilons are debited before a record is read. A second run hands out the same model.
+
+    :param data: CSV or Parquet file with ids and records; - for stdin.
+    :param output: Write what is released to this .json file; - for stdout.
     """
     from dpmarket.campaign.file_campaign import train_file
 
     voice = given.voice(output)
     with voice.progress() as progress:
-        source = given.rules, data, output
-        more: Any = {"overwrite": given.force, "progress": progress, "database": given.database}
+        source = given.place, data, output
+        more: Any = {"overwrite": given.force, "progress": progress}
         if dask is None:
             done = train_file(*source, **more)
         else:
@@ -395,30 +330,24 @@ def _tell_training(voice: Voice, done: Training, output: str) -> None:
     voice.tell(new if done.is_new else f"The {what} that this campaign bought already", rows, told, note)
 
 
-@together
+@command
 def predict(
-    given: Written,
-    model: Annotated[Path, typer.Argument(help="Model file that 'dpmarket train' wrote.")],
-    data: Annotated[Path, typer.Argument(help="CSV or Parquet file with the features; - for stdin.")],
-    output: Annotated[
-        Path,
-        typer.Option("--output", "-o", help="Write predictions to this .csv or .parquet file; - for stdout."),
-    ] = Path("-"),
-    interval: Annotated[
-        float | None,
-        typer.Option(
-            help="Add the ends of an interval for each prediction: how often it holds, such as 0.9. Rough "
-            "if the rules had no training.intervals."
-        ),
-    ] = None,
-) -> None:
-    """Predict the label, or the number, of every row of a table."""
+    given: Written, model: Path, data: Path, *, output: OutputOption = Path("-"),
+    interval: float | None = None,
+) -> None:  # fmt: skip
+    """Predict the label, or the number, of every row of a table.
+
+    :param model: Model file that 'dpmarket train' wrote.
+    :param data: CSV or Parquet file with the features; - for stdin.
+    :param output: Write predictions to this .csv or .parquet file; - for stdout.
+    :param interval: Add the ends of an interval for each prediction: how often it holds, such as 0.9. Rough
+        if the rules had no training.intervals.
+    """
     from dpmarket.campaign.rules.prediction import predict_file
     from dpmarket.campaign.rules.released import read_model
     from dpmarket.cli.render import number
-    from dpmarket.files import refuse_same
 
-    refuse_same(output, model, data)
+    files.refuse_same(output, model, data)
     voice = given.voice(output)
     with voice.progress() as progress:
         progress("Predicting", 0.0)

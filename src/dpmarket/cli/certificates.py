@@ -8,117 +8,75 @@ from typing import Annotated
 
 import typer
 
-from dpmarket.cli.arguments import Spoken, Written, WrittenOfCampaign, together
+from dpmarket import certificates, files
+from dpmarket.cli.arguments import OptionalOutput, OutputOption, Spoken, Written, WrittenOfCampaign, command
 
 CertificateFile = Annotated[Path, typer.Argument(help="The certificate that 'dpmarket certify' wrote.")]
 
 
-@together
-def commit(
-    given: WrittenOfCampaign,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="Write the rules to this .json file; publish it.")
-    ] = Path("commitment.json"),
-) -> None:
+@command
+def commit(given: WrittenOfCampaign, *, output: OutputOption = Path("commitment.json")) -> None:
     """Fix a campaign's rules before anybody reports: a file, its digest and the time, to be published.
 
     Publish the file, or at least the digest, where others store it with its date, before the first report
     comes in. The certificate names it, and 'verify --commitment' checks that nothing was changed.
+
+    :param output: Write the rules to this .json file; publish it.
     """
     from dpmarket.campaign.file_quotes import commit_file
-    from dpmarket.campaign.place import place_of
-    from dpmarket.certificates import rules_digest
-    from dpmarket.files import refuse_existing, refuse_same, refuse_unwritable, write_bytes
 
-    refuse_same(output, *place_of(given.rules, given.database).files)
-    refuse_unwritable(output)
-    if not given.force:
-        refuse_existing(output)
-    text, committed_at = commit_file(given.rules, database=given.database)
-    write_bytes(output, text.encode() + b"\n", overwrite=given.force)
-    digest = rules_digest(text)
+    place = given.place
+    place.refuse_output(output, overwrite=given.force)
+    text, committed_at = commit_file(place)
+    files.write_bytes(output, text.encode() + b"\n", overwrite=given.force)
+    digest = certificates.rules_digest(text)
     rows = [("digest", digest), ("time", committed_at), ("written to", str(output))]
     data = {"digest": digest, "committed_at": committed_at, "commitment": str(output)}
     note = f"Publish {output}, or at least its digest, before anybody reports."
     given.voice(output).tell("Rules fixed", rows, data, note)
 
 
-@together
+@command
 def certify(
-    given: WrittenOfCampaign,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Write the certificate to this .json file.")],
-    openings: Annotated[
-        Path,
-        typer.Option(
-            "--openings",
-            help="Write every seller's line, and the salt that hides it, to this .json file: confidential.",
-        ),
-    ],
-    key: Annotated[
-        Path | None,
-        typer.Option(
-            "--key",
-            help="Sign with this key of 'dpmarket signing-key'; the signature goes beside the certificate, "
-            "with .sig after its name.",
-        ),
-    ] = None,
+    given: WrittenOfCampaign, *, output: OutputOption, openings: Path, key: Path | None = None
 ) -> None:
     """Certify what was quoted, paid and spent, and the model, for others to verify.
 
     The certificate is public. The openings are not: they hold every seller's line.
+
+    :param output: Write the certificate to this .json file.
+    :param openings: Write every seller's line, and the salt that hides it, to this .json file: confidential.
+    :param key: Sign with this key of 'dpmarket signing-key'; the signature goes beside the certificate, with
+        .sig after its name.
     """
     from dpmarket.campaign.file_campaign import certify_file
-    from dpmarket.campaign.place import place_of
-    from dpmarket.certificates import sign, write_certificate
-    from dpmarket.files import refuse_existing, refuse_same, write_bytes
 
+    place, inputs = given.place, [key] if key else []
     signature = output.with_name(output.name + ".sig")
-    for path in (output, signature, openings):
-        refuse_same(path, *place_of(given.rules, given.database).files, *([key] if key else []))
-    if not given.force:
-        for path in (output, *([signature] if key else [])):
-            refuse_existing(path)
-    refuse_existing(openings)
+    place.refuse_output(output, *inputs, overwrite=given.force)
+    place.refuse_output(signature, *inputs, overwrite=given.force or key is None)
+    place.refuse_output(openings, *inputs, overwrite=False)
     voice = given.voice()
     with voice.progress() as progress:
         progress("Certifying", 0.1)
-        certificate = certify_file(given.rules, database=given.database)
-        signed = None if key is None else sign(certificate, key)
+        certificate = certify_file(place)
+        signed = None if key is None else certificates.sign(certificate, key)
         progress("Writing the certificate", 0.6)
-        write_certificate(certificate, output, openings, overwrite=given.force)
+        certificates.write_certificate(certificate, output, openings, overwrite=given.force)
     rows = [("sellers", f"{len(certificate.lines):,}"), ("digest", certificate.digest)]
     if signed is not None:
-        write_bytes(signature, signed, overwrite=given.force)
+        files.write_bytes(signature, signed, overwrite=given.force)
         rows.append(("signature", str(signature)))
     data = {"sellers": len(certificate.lines), "digest": certificate.digest, "certificate": str(output)}
     note = f"The certificate is in {output}. Keep {openings} secret: it opens every line."
     voice.tell("Certified", rows, data, note)
 
 
-@together
+@command
 def receipts(
-    given: Written,
-    certificate: Annotated[
-        Path | None, typer.Argument(help="The certificate that 'dpmarket certify' wrote.")
-    ] = None,
-    openings: Annotated[
-        Path | None, typer.Argument(help="The openings that 'dpmarket certify' wrote.")
-    ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            help="A .csv or .parquet file for all receipts, or a new folder for one file each.",
-        ),
-    ] = None,
-    page: Annotated[
-        Path | None,
-        typer.Option(
-            "--page", help="Write the page on which sellers check their receipts in a browser, an .html file."
-        ),
-    ] = None,
-) -> None:
+    given: Written, certificate: Path | None = None, openings: Path | None = None, *,
+    output: OptionalOutput = None, page: Path | None = None,
+) -> None:  # fmt: skip
     """Write every seller's receipt, with which they can check their own line of the certificate.
 
     It holds their line, its salt, its path in the certificate, and the digest. A receipt is as confidential
@@ -126,101 +84,73 @@ def receipts(
 
     With --page alone only the page is written: nothing confidential is in it, and it is the same file for
     everybody, so that sellers can get it from somebody other than the buyer.
+
+    :param certificate: The certificate that 'dpmarket certify' wrote.
+    :param openings: The openings that 'dpmarket certify' wrote.
+    :param output: A .csv or .parquet file for all receipts, or a new folder for one file each.
+    :param page: Write the page on which sellers check their receipts in a browser, an .html file.
     """
     import hashlib
 
     from dpmarket.campaign.certificate import write_receipts_folder, write_receipts_table
-    from dpmarket.certificates import read_certificate, receipt_page
     from dpmarket.errors import InvalidInput
-    from dpmarket.files import refuse_existing, refuse_same, write_bytes
 
     voice = given.voice()
     rows: list[tuple[str, str]] = []
     data: dict[str, object] = {}
-    files = [file for file in (certificate, openings, output) if file is not None]
-    if len(files) not in (0, 3) or (not files and page is None):
+    inputs = [file for file in (certificate, openings, output) if file is not None]
+    if len(inputs) not in (0, 3) or (not inputs and page is None):
         raise InvalidInput("expected a certificate, its openings and --output, or --page alone.")
     if page is not None:
-        refuse_same(page, *files)
+        files.refuse_same(page, *inputs)
         if not given.force:
-            refuse_existing(page)
+            files.refuse_existing(page)
     if certificate is not None and openings is not None and output is not None:
         with voice.progress() as progress:
             progress("Reading the certificate", 0.0)
-            found = read_certificate(certificate, openings)
+            found = certificates.read_certificate(certificate, openings)
             if output.suffix.lower() in (".csv", ".parquet"):
                 count = write_receipts_table(found, output, overwrite=given.force)
             else:
                 count = write_receipts_folder(found, output, progress)
         rows, data = [("receipts", f"{count:,}"), ("written to", str(output))], {"receipts": count}
     if page is not None:
-        content = receipt_page()
-        write_bytes(page, content, overwrite=given.force)
+        content = certificates.receipt_page()
+        files.write_bytes(page, content, overwrite=given.force)
         digest = hashlib.sha256(content).hexdigest()
         rows += [("page", str(page)), ("the page's digest", digest)]
         data |= {"page": str(page), "digest": digest}
     voice.tell("Receipts", rows, data)
 
 
-@together
+@command
 def verify(
-    given: Spoken,
-    certificate: CertificateFile,
-    receipt: Annotated[
-        Path | None, typer.Option("--receipt", help="A seller's receipt: checks that one line.")
-    ] = None,
-    ask_cost: Annotated[
-        bool,
-        typer.Option(
-            "--ask-cost",
-            help="With --receipt: ask for your own cost, to check the payment. It is not stored or sent.",
-        ),
-    ] = False,
-    digest: Annotated[
-        str | None,
-        typer.Option(
-            "--digest", help="The certificate's digest as known from elsewhere: checks that it is the same."
-        ),
-    ] = None,
-    signature: Annotated[
-        Path | None,
-        typer.Option("--signature", help="The signature (.sig) beside the certificate; with --public-key."),
-    ] = None,
-    public_key: Annotated[
-        str | None,
-        typer.Option(
-            "--public-key", help="The signer's public key, 64 hexadecimal digits, as known from elsewhere."
-        ),
-    ] = None,
-    openings: Annotated[
-        Path | None, typer.Option("--openings", help="The buyer's openings: checks every line.")
-    ] = None,
-    commitment: Annotated[
-        Path | None,
-        typer.Option(
-            "--commitment",
-            help="The rules as they were published before the reports: checks that nothing was changed.",
-        ),
-    ] = None,
-    reports: Annotated[
-        Path | None,
-        typer.Option("--reports", help="With --openings: the frozen reports, a CSV file of id and cost."),
-    ] = None,
-) -> None:
+    given: Spoken, certificate: CertificateFile, *, receipt: Path | None = None, ask_cost: bool = False,
+    digest: str | None = None, signature: Path | None = None, public_key: str | None = None,
+    openings: Path | None = None, commitment: Path | None = None, reports: Path | None = None,
+) -> None:  # fmt: skip
     """Check a certificate without trusting who made it; exit code 1 if any check fails.
 
     What can be checked depends on what is given. The checks share no code with the certifying program.
-    """
-    from dpmarket.certificates import check_certificate
-    from dpmarket.cli.render import busy
 
+    :param receipt: A seller's receipt: checks that one line.
+    :param ask_cost: With --receipt: ask for your own cost, to check the payment. It is not stored or sent.
+    :param digest: The certificate's digest as known from elsewhere: checks that it is the same.
+    :param signature: The signature (.sig) beside the certificate; with --public-key.
+    :param public_key: The signer's public key, 64 hexadecimal digits, as known from elsewhere.
+    :param openings: The buyer's openings: checks every line.
+    :param commitment: The rules as they were published before the reports: checks that nothing was changed.
+    :param reports: With --openings: the frozen reports, a CSV file of id and cost.
+    """
     cost = None
     if ask_cost:
         cost = typer.prompt(
             "Your cost, as you reported it", type=float, hide_input=sys.stdin.isatty(), err=True
         )
-    with busy("Checking"):
-        result = check_certificate(
+    voice = given.voice()
+    with voice.progress() as progress:
+        progress("Checking", 0.0)
+        result = certificates.check_certificate(
             certificate,
             receipt=receipt,
             cost=cost,
@@ -236,21 +166,17 @@ def verify(
     title = f"No check failed; {left} skipped" if left else "No check failed"
     if not result.passed:
         title = "A CHECK FAILED: do not trust this certificate"
-    given.voice().list(title, lines, result.to_dict())
+    voice.list(title, lines, result.to_dict())
     if not result.passed:
         raise typer.Exit(1)
 
 
-@together
-def signing_key(
-    given: Spoken,
-    key: Annotated[
-        Path, typer.Argument(help="Where to write the secret key; an existing file is never overwritten.")
-    ],
-) -> None:
-    """Make an Ed25519 key for signing certificates, and tell its public part."""
-    from dpmarket.certificates import new_signing_key
+@command
+def signing_key(given: Spoken, key: Path) -> None:
+    """Make an Ed25519 key for signing certificates, and tell its public part.
 
-    public = new_signing_key(key)
+    :param key: Where to write the secret key; an existing file is never overwritten.
+    """
+    public = certificates.new_signing_key(key)
     note = f"The secret key is in {key}; publish the public key where sellers can find it."
     given.voice().tell("A new key", [("public key", public)], {"public_key": public}, note)

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
-from dpmarket.cli.arguments import Spoken, together
+from dpmarket.cli.arguments import Spoken, command
 
 
-@together
-def demo(
-    given: Spoken,
-    folder: Annotated[
-        Path, typer.Argument(help="Folder for all files; an earlier demonstration there is replaced.")
-    ] = Path("dpmarket-demo"),
-) -> None:
+@command
+def demo(given: Spoken, folder: Path = Path("dpmarket-demo")) -> None:
     """Buy privacy from 456 simulated sellers, train a model, audit everything, and write the report.
 
     The records are public (breast cancer), the costs are drawn with a fixed seed: every run has the same
     market and other noise. It takes some seconds, more in a first run, which compiles.
+
+    :param folder: Folder for all files; an earlier demonstration there is replaced.
     """
-    from dpmarket.cli.render import number, print_table
+    from dpmarket.cli.plan import tell_simpler_rules
+    from dpmarket.cli.render import number
     from dpmarket.report.demo import run_demo
     from dpmarket.report.score import Score
 
@@ -57,21 +54,8 @@ def demo(
         "summary": summary.to_dict(),
     }
     voice.tell("A market for privacy", rows, data)
+    tell_simpler_rules(voice, done.plan)
     if not (given.as_json or given.quiet):
-        best = done.plan.prospect
-        print_table(
-            "What personal prices buy: the same money by simpler rules",
-            ["rule", "bought from", "largest epsilon", "expected error"],
-            [
-                (
-                    rule.name,
-                    f"{rule.share_bought:.0%}",
-                    number(rule.largest_epsilon),
-                    f"{rule.error / best.error - 1:+.0%}",
-                )
-                for rule in (best, *done.plan.alternatives)
-            ],
-        )
         typer.echo(
             f"\nThe report is in {done.report}: open it in a browser. All files are beside it, for example:"
         )

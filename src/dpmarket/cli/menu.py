@@ -9,48 +9,42 @@ import typer
 
 from dpmarket.cli.arguments import (
     DISTRIBUTION_HELP,
-    ForceFlag,
-    JsonFlag,
     MaxMeanEpsilonOption,
     WeightCapOption,
+    Written,
+    command,
     read_distribution,
 )
 
 
+@command
 def menu(
-    rules: Annotated[
-        Path | None,
-        typer.Option("--rules", "-m", help="A rules file: its own menu, in place of the options below."),
-    ] = None,
+    given: Written, *, rules: Annotated[Path | None, typer.Option("--rules", "-m")] = None,
     costs: Annotated[
         str | None,
         typer.Option("--costs", help="How costs per unit of epsilon are distributed. " + DISTRIBUTION_HELP),
     ] = None,
-    payment_weight: Annotated[
-        float | None,
-        typer.Option(help="Expected squared error that a unit of money must save: higher buys less."),
-    ] = None,
-    sellers: Annotated[int | None, typer.Option(help="How many sellers are expected.")] = None,
-    features: Annotated[int, typer.Option(help="Number of coefficients of the model that is trained.")] = 10,
-    max_epsilon: Annotated[float, typer.Option(help="Nobody sells more than this epsilon.")] = 10.0,
-    weight_cap: WeightCapOption = None,
-    max_mean_epsilon: MaxMeanEpsilonOption = None,
-    group: Annotated[str | None, typer.Option(help="Whose menu, where the rules have groups.")] = None,
-    points: Annotated[int, typer.Option(help="How many choices to show, besides selling nothing.")] = 10,
-    figure: Annotated[
-        Path | None, typer.Option(help="Draw the menu to this .svg, .png or .pdf file.")
-    ] = None,
-    as_json: JsonFlag = False,
-    force: ForceFlag = False,
-) -> None:
+    payment_weight: float | None = None, sellers: int | None = None, features: int = 10,
+    max_epsilon: float = 10.0, weight_cap: WeightCapOption = None,
+    max_mean_epsilon: MaxMeanEpsilonOption = None, group: str | None = None, points: int = 10,
+    figure: Path | None = None,
+) -> None:  # fmt: skip
     """Show the choices of epsilon and payment for sellers who arrive one by one.
 
     Picking one's best choice is reporting one's true cost.
+
+    :param rules: A rules file: its own menu, in place of the options below.
+    :param payment_weight: Expected squared error that a unit of money must save: higher buys less.
+    :param sellers: How many sellers are expected.
+    :param features: Number of coefficients of the model that is trained.
+    :param max_epsilon: Nobody sells more than this epsilon.
+    :param group: Whose menu, where the rules have groups.
+    :param points: How many choices to show, besides selling nothing.
+    :param figure: Draw the menu to this .svg, .png or .pdf file.
     """
     from dpmarket.campaign.rules.pricing import online_schedules
     from dpmarket.campaign.rules.rules_file import read_rules
-    from dpmarket.cli.render import number, print_table
-    from dpmarket.files import to_json
+    from dpmarket.cli.render import number
     from dpmarket.mechanisms.epsilon_cost import EpsilonCost
     from dpmarket.mechanisms.objective import Objective
     from dpmarket.mechanisms.price_schedule import population_schedule
@@ -84,17 +78,19 @@ def menu(
         left.set(xlabel="epsilon", ylabel="payment")
         right.plot(dense_costs, epsilons)
         right.set(xlabel="cost", ylabel="epsilon chosen")
-        save(canvas, figure, overwrite=force)
-    if as_json:
-        rows = [{"cost": c, "epsilon": e, "payment": t} for c, e, t in zip(*offers, strict=True)]
-        typer.echo(to_json({"schedule": schedule.to_dict(), "menu": rows}), nl=False)
-        return
-    notes = [] if figure is None else [f"The menu is drawn in {figure}."]
+        save(canvas, figure, overwrite=given.force)
+    notes = [f"Above a cost of {schedule.reserve_price:.4g} nothing is bought."]
+    if figure is not None:
+        notes.append(f"The menu is drawn in {figure}.")
     if delta:
         notes.append(f"Each epsilon comes with a delta of {delta:g}.")
-    print_table(
+    choices = list(zip(*offers, strict=True))
+    rows = [[number(value) for value in row] for row in choices]
+    menu = [{"cost": cost, "epsilon": epsilon, "payment": payment} for cost, epsilon, payment in choices]
+    given.voice().tell(
         "What sellers may choose from",
+        rows,
+        {"schedule": schedule.to_dict(), "menu": menu},
+        "\n".join(notes),
         ["best for cost", "epsilon", "payment"],
-        [[number(value) for value in row] for row in zip(*offers, strict=True)],
-        "\n".join([f"Above a cost of {schedule.reserve_price:.4g} nothing is bought.", *notes]),
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,79 +11,53 @@ import typer
 
 from dpmarket.cli.arguments import (
     DISTRIBUTION_HELP,
-    JsonFlag,
     MaxMeanEpsilonOption,
+    Shape,
+    Spoken,
     WeightCapOption,
+    command,
     read_distribution,
 )
 
 if TYPE_CHECKING:
+    from dpmarket.cli.render import Voice
     from dpmarket.mechanisms.objective import Objective
-    from dpmarket.mechanisms.plan import Plan, Prospect
+    from dpmarket.mechanisms.plan import Plan
 
 
-class Shape(StrEnum):
-    """How epsilon costs a seller."""
-
-    linear = "linear"
-    quadratic = "quadratic"
-
-
+@command
 def plan(
+    given: Spoken, *,
     costs: Annotated[
         str | None, typer.Option("--costs", help="How costs are distributed. " + DISTRIBUTION_HELP)
     ] = None,
-    sellers: Annotated[int | None, typer.Option(help="How many sellers will report.")] = None,
-    features: Annotated[
-        int | None,
-        typer.Option(help="Columns of a record, without its label: decides how much noise matters."),
-    ] = None,
-    classes: Annotated[int, typer.Option(help="How many labels there are.")] = 2,
-    rules: Annotated[
-        Path | None,
-        typer.Option("--rules", "-m", help="Plan what this rules file asks for, instead of --features."),
-    ] = None,
-    budget: Annotated[float | None, typer.Option(help="Money for all sellers together.")] = None,
-    target: Annotated[
-        float | None, typer.Option(help="Expected error to reach, instead of a budget; see the table.")
-    ] = None,
-    probability: Annotated[
-        float | None,
-        typer.Option(help="With which payments stay within the budget; left out: they meet it on average."),
-    ] = None,
-    shape: Annotated[
-        Shape, typer.Option(help="Cost of epsilon to a seller: linear (the paper) or quadratic (zCDP).")
-    ] = Shape.linear,
-    max_epsilon: Annotated[
-        float | None, typer.Option(help="Nobody sells more; needed for quadratic costs and a delta.")
-    ] = None,
-    delta: Annotated[
-        float | None, typer.Option(help="Of every guarantee, for training by noisy descent.")
-    ] = None,
-    weight_cap: WeightCapOption = None,
-    max_mean_epsilon: MaxMeanEpsilonOption = None,
-    public: Annotated[
-        Path | None,
-        typer.Option(
-            help="A public or pilot table with the rules' columns (never private records): forecast what "
-            "several budgets will buy."
-        ),
-    ] = None,
-    campaigns: Annotated[
-        int, typer.Option(min=2, help="With --public: how many campaigns to simulate for each budget.")
-    ] = 12,
-    plot: Annotated[
-        Path | None, typer.Option(help="With --public: draw the forecast into this .png, .svg or .pdf file.")
-    ] = None,
-    as_json: JsonFlag = False,
-) -> None:
+    sellers: int | None = None, features: int | None = None, classes: int = 2,
+    rules: Annotated[Path | None, typer.Option("--rules", "-m")] = None, budget: float | None = None,
+    target: float | None = None, probability: float | None = None, shape: Shape = Shape.linear,
+    max_epsilon: float | None = None, delta: float | None = None, weight_cap: WeightCapOption = None,
+    max_mean_epsilon: MaxMeanEpsilonOption = None, public: Path | None = None,
+    campaigns: Annotated[int, typer.Option(min=2)] = 12, plot: Path | None = None,
+) -> None:  # fmt: skip
     """Plan a purchase: payment weight, expected error, who is bought from, and what simpler rules would give.
 
     The expected error is the squared error of the mean gradient, in units of its largest possible length, or
     that of a statistic.
+
+    :param sellers: How many sellers will report.
+    :param features: Columns of a record, without its label: decides how much noise matters.
+    :param classes: How many labels there are.
+    :param rules: Plan what this rules file asks for, instead of --features.
+    :param budget: Money for all sellers together.
+    :param target: Expected error to reach, instead of a budget; see the table.
+    :param probability: With which payments stay within the budget; left out: they meet it on average.
+    :param shape: Cost of epsilon to a seller: linear (the paper) or quadratic (zCDP).
+    :param max_epsilon: Nobody sells more; needed for quadratic costs and a delta.
+    :param delta: Of every guarantee, for training by noisy descent.
+    :param public: A public or pilot table with the rules' columns (never private records): forecast what
+        several budgets will buy.
+    :param campaigns: With --public: how many campaigns to simulate for each budget.
+    :param plot: With --public: draw the forecast into this .png, .svg or .pdf file.
     """
-    from dpmarket.cli.render import busy
-    from dpmarket.files import to_json
     from dpmarket.mechanisms.epsilon_cost import EpsilonCost
     from dpmarket.mechanisms.plan import budget_for_error
     from dpmarket.mechanisms.plan import plan as compute
@@ -93,9 +66,9 @@ def plan(
         if costs is not None or features is not None or target is not None:
             raise typer.BadParameter("leave out --costs, --features and --target: the rules file says it.")
         if public is not None:
-            _forecast(rules, public, sellers, budget, campaigns, plot, as_json=as_json)
+            _forecast(given.voice(), rules, public, sellers, budget, campaigns, plot)
         else:
-            _plan_rules(rules, sellers, budget, as_json=as_json)
+            _plan_rules(given.voice(), rules, sellers, budget)
         return
     if public is not None or plot is not None:
         raise typer.BadParameter("--public needs --rules, and --plot needs --public.")
@@ -114,7 +87,9 @@ def plan(
         tables = EpsilonCost.identity(max_epsilon, shape.value)
     else:
         tables = EpsilonCost.of_delta(delta, max_epsilon or 0.0, shape.value)
-    with busy("Planning"):
+    voice = given.voice()
+    with voice.progress() as progress:
+        progress("Planning", 0.0)
         if target is not None:
             budget = budget_for_error(dist, objective, sellers, target, epsilon_cost=tables)
         assert budget is not None
@@ -133,30 +108,12 @@ def plan(
         "objective.delta": delta,
         "objective.confidence": probability,
     }
-    command = _init_command(settings)
-    if as_json:
-        typer.echo(to_json({**found.to_dict(), "init": command}), nl=False)
-        return
-    _print(found, command)
+    init = _init_command(settings)
+    _tell(voice, found, {"init": init}, f"Announce it before anybody reports:\n{init}")
 
 
-def _plan_rules(rules: Path, sellers: int | None, budget: float | None, *, as_json: bool) -> None:
-    """Print the plan of a rules file."""
-    from dpmarket.cli.render import busy
-    from dpmarket.files import to_json
-
-    with busy("Planning"):
-        found, warning = _plan_of_file(rules, sellers, budget)
-    if as_json:
-        typer.echo(to_json({**found.to_dict(), "warning": warning}), nl=False)
-    else:
-        _print(found, None)
-    if warning is not None:
-        typer.echo(warning, err=True)
-
-
-def _plan_of_file(rules: Path, sellers: int | None, budget: float | None) -> tuple[Plan, str | None]:
-    """Plan what a rules file asks for; what is given comes before what it says. Return a warning with it."""
+def _plan_rules(voice: Voice, rules: Path, sellers: int | None, budget: float | None) -> None:
+    """Plan what a rules file asks for; what is given comes before what it says."""
     from dpmarket.campaign.rules.pricing import noise_warning, plan_for
     from dpmarket.campaign.rules.rules_file import check_rules, read_rules
 
@@ -169,40 +126,35 @@ def _plan_of_file(rules: Path, sellers: int | None, budget: float | None) -> tup
     data["sellers"]["expected"] = sellers
     data["objective"] = {**data["objective"], "budget": budget}
     data["objective"].pop("payment_weight", None)
-    return plan_for(planned, sellers, budget), noise_warning(check_rules(data))
+    with voice.progress() as progress:
+        progress("Planning", 0.0)
+        found, warning = plan_for(planned, sellers, budget), noise_warning(check_rules(data))
+    _tell(voice, found, {"warning": warning})
+    if warning is not None:
+        typer.echo(warning, err=True)
 
 
 def _forecast(
-    path: Path,
-    public: Path,
-    sellers: int | None,
-    budget: float | None,
-    campaigns: int,
+    voice: Voice, path: Path, public: Path, sellers: int | None, budget: float | None, campaigns: int,
     plot: Path | None,
-    *,
-    as_json: bool,
-) -> None:
-    """Forecast what several budgets will buy, and print it."""
+) -> None:  # fmt: skip
+    """Forecast what several budgets will buy, and say it."""
     from dpmarket.campaign.rules.rules_file import read_rules
-    from dpmarket.cli.render import Voice, print_table
     from dpmarket.files import to_json, write_bytes
     from dpmarket.mechanisms.forecasts import BUDGETS, PERSONAL
-    from dpmarket.progress import told_of_reading
     from dpmarket.report.forecast import forecast_rules
 
     rules = read_rules(path)
     budgets = None if budget is None else [budget * factor for factor in BUDGETS]
     numbers = None if sellers is None else [sellers]
-    voice = Voice(as_json, quiet=False)
-    with told_of_reading(voice.remark), voice.progress() as progress:
+    with voice.progress() as progress:
         found = forecast_rules(
             rules, public, budgets=budgets, sellers=numbers, campaigns=campaigns, progress=progress
         )
     if plot is not None:
         write_bytes(plot, found.image(plot.suffix), overwrite=True)
-    if as_json:
+    if voice.as_json:
         typer.echo(to_json(found.to_dict()), nl=False)
-        return
     rules_asked = list(dict.fromkeys(one.rule for one in found.predictions))
     lines: dict[tuple[int, float], dict[str, str]] = {}
     for one in found.predictions:
@@ -214,7 +166,7 @@ def _forecast(
             for (these, money), cells in lines.items()
             if these == number
         ]
-        print_table(
+        voice.table(
             f"Forecast of the {found.measure} with {number:,} sellers, on {public.name}",
             [f"budget ({rules.money.currency})", *rules_asked],
             rows,
@@ -242,34 +194,39 @@ def _init_command(settings: Mapping[str, object]) -> str:
     return " ".join(["dpmarket init", *said])
 
 
-def _print(plan: Plan, command: str | None) -> None:
-    from dpmarket.cli.render import number, print_table
+def _tell(voice: Voice, plan: Plan, more: Mapping[str, str | None], note: str | None = None) -> None:
+    from dpmarket.cli.render import number
 
     found = plan.prospect
-    print_table(
-        f"A plan for {number(plan.budget)} and {plan.sellers:,} sellers",
-        ["", ""],
+    noise = f"{found.noise_error / found.error:.0%}"
+    largest = f"{number(found.largest_epsilon)} for {number(found.largest_payment)}"
+    rows = [
+        ("expected payments", number(found.expected_payment)),
+        ("expected error", f"{number(found.error)}, of this noise {noise}"),
+        ("sellers bought from", f"{found.share_bought:.1%}"),
+        ("mean epsilon, over all", number(found.mean_epsilon)),
+        ("largest epsilon and payment", largest),
+        ("payment weight", number(plan.payment_weight)),
+        *((f"with {name}", f"{factor - 1.0:+.0%} error") for name, factor in plan.changes),
+    ]
+    title = f"A plan for {number(plan.budget)} and {plan.sellers:,} sellers"
+    voice.tell(title, rows, {**plan.to_dict(), **more})
+    tell_simpler_rules(voice, plan, note)
+
+
+def tell_simpler_rules(voice: Voice, plan: Plan, note: str | None = None) -> None:
+    """Compare a plan with what the same money buys by simpler rules, for people only."""
+    from dpmarket.cli.render import number
+
+    found = plan.prospect
+    rows = [
         [
-            ("expected payments", number(found.expected_payment)),
-            ("expected error", f"{number(found.error)}, of this noise {found.noise_error / found.error:.0%}"),
-            ("sellers bought from", f"{found.share_bought:.1%}"),
-            ("mean epsilon, over all", number(found.mean_epsilon)),
-            (
-                "largest epsilon and payment",
-                f"{number(found.largest_epsilon)} for {number(found.largest_payment)}",
-            ),
-            ("payment weight", number(plan.payment_weight)),
-            *((f"with {name}", f"{factor - 1.0:+.0%} error") for name, factor in plan.changes),
-        ],
-    )
-
-    def row(rule: Prospect) -> list[str]:
-        more = rule.error / found.error - 1.0
-        return [rule.name, f"{rule.share_bought:.1%}", number(rule.largest_epsilon), f"{more:+.0%}"]
-
-    print_table(
-        "What personal prices buy: the same money by simpler rules",
-        ["rule", "bought from", "largest epsilon", "error"],
-        [row(rule) for rule in (found, *plan.alternatives)],
-        None if command is None else f"Announce it before anybody reports:\n{command}",
-    )
+            one.name,
+            f"{one.share_bought:.1%}",
+            number(one.largest_epsilon),
+            f"{one.error / found.error - 1:+.0%}",
+        ]
+        for one in (found, *plan.alternatives)
+    ]
+    columns = ["rule", "bought from", "largest epsilon", "error"]
+    voice.table("What personal prices buy: the same money by simpler rules", columns, rows, note)

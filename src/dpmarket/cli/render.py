@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -12,9 +12,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from dpmarket.progress import Progress, StageProgress, told_of_compiling
-
-_COMPILING = "compiling, once"
+from dpmarket.progress import StageProgress, told_of_compiling
 
 
 @dataclass(frozen=True)
@@ -29,25 +27,32 @@ class Voice:
     output: str = ""
 
     def tell(
-        self, title: str, rows: Sequence[Sequence[str]], data: Mapping[str, Any], note: str | None = None
-    ) -> None:
+        self, title: str, rows: Sequence[Sequence[str]], data: Any, note: str | None = None,
+        columns: Sequence[str] = (),
+    ) -> None:  # fmt: skip
         """Say what was done: rows for people, data for machines."""
-        from dpmarket.files import to_json
-
-        aside = self.output == "-"
         if self.as_json:
-            typer.echo(to_json(data), nl=False, err=aside)
-        elif not self.quiet:
-            print_table(title, [""] * len(rows[0]), rows, note, aside)
+            self._print_json(data, aside=self.output == "-")
+        self.table(title, columns or [""] * len(rows[0]), rows, note)
 
-    def list(self, title: str, lines: Sequence[str], data: Mapping[str, Any]) -> None:
+    def table(
+        self, title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], note: str | None = None
+    ) -> None:
+        """Show a table to people."""
+        if not (self.as_json or self.quiet):
+            print_table(title, columns, rows, note, self.output == "-")
+
+    def list(self, title: str, lines: Sequence[str], data: Any) -> None:
         """Say what was found line by line: for sentences, which columns would cut off."""
-        from dpmarket.files import to_json
-
         if self.as_json:
-            typer.echo(to_json(data), nl=False)
+            self._print_json(data)
         elif not self.quiet:
             typer.echo("\n".join([title, *(f"  {line}" for line in lines)]))
+
+    def _print_json(self, data: Any, aside: bool = False) -> None:
+        from dpmarket.files import to_json
+
+        typer.echo(to_json(data), nl=False, err=aside)
 
     def remark(self, text: str) -> None:
         """Say something beside the result, to the person at the terminal only."""
@@ -67,7 +72,7 @@ class Voice:
         columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
         with Bar(*columns, console=console, transient=True) as bar:
             task = bar.add_task("", total=1.0)
-            with told_of_compiling(lambda: bar.update(task, description=_COMPILING)):
+            with told_of_compiling(lambda: bar.update(task, description="compiling, once")):
                 yield lambda what, share: bar.update(task, description=what, completed=share)
 
 
@@ -93,32 +98,6 @@ def print_table(
     console.print(table)
     if note is not None:
         console.print(note)
-
-
-@contextmanager
-def busy(what: str) -> Iterator[None]:
-    """Show on the terminal, if there is one, that work is under way, and whether it is compiling."""
-    with (
-        Console(stderr=True).status(what) as status,
-        told_of_compiling(lambda: status.update(f"{what}: {_COMPILING}")),
-    ):
-        yield
-
-
-@contextmanager
-def progress_bar(what: str) -> Iterator[Progress]:
-    """Show a bar on the terminal, if there is one; gives the callback that moves it."""
-    from rich.progress import Progress as Bar
-
-    console = Console(stderr=True)
-    with Bar(console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task(what, total=None)
-
-        def moved(done: int, total: int) -> None:
-            progress.update(task, completed=done, total=total, description=what)
-
-        with told_of_compiling(lambda: progress.update(task, description=f"{what}: {_COMPILING}")):
-            yield moved
 
 
 def number(value: float, digits: int = 4) -> str:

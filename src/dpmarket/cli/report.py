@@ -3,55 +3,35 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from dpmarket.cli.arguments import WrittenOfCampaign, together
+from dpmarket.cli.arguments import OutputOption, WrittenOfCampaign, command
 
 if TYPE_CHECKING:
     from dpmarket.report.score import NumberScore, Score
 
 
-@together
+@command
 def report(
-    given: WrittenOfCampaign,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="Write the page to this .html file; - for stdout.")
-    ],
-    reports: Annotated[
-        Path | None,
-        typer.Option(
-            "--reports",
-            help="The reported costs that were quoted: sellers are grouped by them; left out: by the costs "
-            "at which the rule makes their offers.",
-        ),
-    ] = None,
-    test: Annotated[
-        Path | None,
-        typer.Option("--test", help="Public records with features and labels or targets: the model's error."),
-    ] = None,
-    groups: Annotated[
-        str | None,
-        typer.Option("--groups", help="A column of the test data: the error is shown for each value."),
-    ] = None,
-    certificate: Annotated[
-        Path | None,
-        typer.Option("--certificate", help="The campaign's certificate: verified, and named by its digest."),
-    ] = None,
-    public: Annotated[
-        Path | None,
-        typer.Option(
-            "--public",
-            help="A public table with the rules' columns: forecast what other budgets would have bought.",
-        ),
-    ] = None,
-    title: Annotated[str | None, typer.Option("--title", help="The page's heading.")] = None,
-) -> None:
+    given: WrittenOfCampaign, *, output: OutputOption, reports: Path | None = None,
+    test: Path | None = None, groups: str | None = None, certificate: Path | None = None,
+    public: Path | None = None, title: str | None = None,
+) -> None:  # fmt: skip
     """Write one self-contained HTML page: what was bought and why, the model's error, audits, parameters.
 
     The page shows counts, totals and means of at least ten people: no individual cost, payment or id. The
     records in --test must be public: an error rate on private ones is a release that nobody was paid for.
+
+    :param output: Write the page to this .html file; - for stdout.
+    :param reports: The reported costs that were quoted: sellers are grouped by them; left out: by the costs
+        at which the rule makes their offers.
+    :param test: Public records with features and labels or targets: the model's error.
+    :param groups: A column of the test data: the error is shown for each value.
+    :param certificate: The campaign's certificate: verified, and named by its digest.
+    :param public: A public table with the rules' columns: forecast what other budgets would have bought.
+    :param title: The page's heading.
     """
     from dpmarket.campaign.rules.amounts import money_text
     from dpmarket.cli.render import number

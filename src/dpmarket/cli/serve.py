@@ -3,36 +3,40 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dpmarket.cli.arguments import JsonFlag
+from dpmarket.cli.arguments import Shown, command
 from dpmarket.errors import FileProblem
-from dpmarket.files import to_json
 
 if TYPE_CHECKING:
+    from dpmarket.campaign.database import Market
+    from dpmarket.cli.render import Voice
     from dpmarket.web.folder import NewMember
+    from dpmarket.web.settings import Settings
 
 Folder = Annotated[Path, typer.Argument(help="The service's folder: settings, database, keys.")]
 FOLDER = Path("dpmarket-service")
 
 
+@command
 def serve(
-    folder: Folder = FOLDER,
-    host: Annotated[str | None, typer.Option(help="Where to listen; loopback unless set otherwise.")] = None,
-    port: Annotated[int | None, typer.Option(help="On which port; 0: a free one.", min=0, max=65535)] = None,
-    metrics_port: Annotated[
-        int | None, typer.Option(help="On which port metrics are shown; 0: a free one.", min=0, max=65535)
-    ] = None,
-    no_worker: Annotated[
-        bool, typer.Option("--no-worker", help="Start no worker beside it: 'dpmarket worker' runs elsewhere.")
-    ] = False,
-) -> None:
+    folder: Folder = FOLDER, *, host: str | None = None,
+    port: Annotated[int | None, typer.Option(min=0, max=65535)] = None,
+    metrics_port: Annotated[int | None, typer.Option(min=0, max=65535)] = None, no_worker: bool = False,
+) -> None:  # fmt: skip
     """Answer requests, with a worker beside it that clears, trains and certifies, until Ctrl-C.
 
     Put a proxy with TLS before it where others can reach it. A missing database is never made anew.
+
+    :param host: Where to listen; loopback unless set otherwise.
+    :param port: On which port; 0: a free one.
+    :param metrics_port: On which port metrics are shown; 0: a free one.
+    :param no_worker: Start no worker beside it: 'dpmarket worker' runs elsewhere.
     """
     need_extra()
     from dpmarket.web.folder import settings_of
@@ -46,11 +50,14 @@ def serve(
     run(settings, _tell_address)
 
 
+@command
 def worker(
-    folder: Folder = FOLDER,
-    beside: Annotated[int | None, typer.Option(help="Stop when this process is gone.", hidden=True)] = None,
+    folder: Folder = FOLDER, *, beside: Annotated[int | None, typer.Option(hidden=True)] = None
 ) -> None:
-    """Do what is due: clear, close, train, certify, send mails, until Ctrl-C. Several can run at once."""
+    """Do what is due: clear, close, train, certify, send mails, until Ctrl-C. Several can run at once.
+
+    :param beside: Stop when this process is gone.
+    """
     need_extra()
     from dpmarket.web.folder import settings_of
     from dpmarket.web.logs import log_to
@@ -61,24 +68,28 @@ def worker(
     run_worker_process(settings, beside)
 
 
-def init_service(folder: Path, name: str, as_json: bool) -> None:
+def init_service(voice: Voice, folder: Path, name: str) -> None:
     """Make a folder with settings, keys, database and the first operator; the token is shown once."""
     need_extra()
-    from dpmarket.web import folder as service
+    from dpmarket.web.folder import init_service as make
 
-    tell_member(service.init_service(folder, name), as_json)
+    tell_member(voice, make(folder, name))
 
 
-def tell_member(member: NewMember, as_json: bool) -> None:
+def tell_member(voice: Voice, member: NewMember) -> None:
     """Show a new member's token and link, once."""
-    from dpmarket.files import to_json
+    lines = [f"API token  {member.token}", f"sign in    {member.link}"]
+    voice.list(f"member {member.id}, {', '.join(member.roles)}; shown once:", lines, vars(member))
 
-    if as_json:
-        typer.echo(to_json(dict(vars(member))), nl=False)
-        return
-    typer.echo(f"member {member.id}, {', '.join(member.roles)}; shown once:")
-    typer.echo(f"  API token  {member.token}")
-    typer.echo(f"  sign in    {member.link}")
+
+@contextmanager
+def service(folder: Path) -> Iterator[tuple[Market, Settings]]:
+    """Open a service's market, with its settings."""
+    need_extra()
+    from dpmarket.web.folder import opened_folder
+
+    with opened_folder(folder) as opened:
+        yield opened
 
 
 def _tell_address(url: str) -> None:
@@ -93,19 +104,15 @@ def need_extra() -> None:
             raise FileProblem("this needs the extra 'service': pip install 'dpmarket[service]'.")
 
 
-def retry(
-    folder: Folder,
-    perhaps_sent: Annotated[
-        bool, typer.Option("--perhaps-sent", help="Mails that may have gone out as well: people may get two.")
-    ] = False,
-    as_json: JsonFlag = False,
-) -> None:
-    """Let a worker do failed jobs and mails once more, after the cause was mended (see 'dpmarket check')."""
-    need_extra()
+@command
+def retry(given: Shown, folder: Folder, *, perhaps_sent: bool = False) -> None:
+    """Let a worker do failed jobs and mails once more, after the cause was mended (see 'dpmarket check').
+
+    :param perhaps_sent: Mails that may have gone out as well: people may get two.
+    """
     from dpmarket.campaign import jobs as queue
     from dpmarket.campaign.acts import OWNER
-    from dpmarket.web.folder import opened_folder
 
-    with opened_folder(folder) as (market, _):
+    with service(folder) as (market, _):
         jobs = market.run(queue.retry, OWNER, perhaps_sent)
-    typer.echo(to_json({"jobs": jobs}) if as_json else f"{jobs} jobs wait for a worker.", nl=not as_json)
+    given.voice().list(f"{jobs} jobs wait for a worker.", [], {"jobs": jobs})

@@ -31,7 +31,7 @@ class Parts:
     """Values on workers, in order.
 
     >>> with connected("local") as client:
-    ...     Parts.of(client, [1, 2, 3]).map(pow, [2, 3, 4]).get()
+    ...     Parts(client, [1, 2, 3]).map(pow, [2, 3, 4]).get()
     [1, 8, 81]
     """
 
@@ -40,11 +40,6 @@ class Parts:
 
     def __len__(self) -> int:
         return len(self.futures)
-
-    @classmethod
-    def of(cls, client: Client, values: Sequence[Any]) -> Parts:
-        """Return parts of values that are here; ``map`` reads what they name."""
-        return cls(client, list(values))
 
     def map(self, function: Callable[..., Any], *each: Sequence[Any], **same: Any) -> Parts:
         """Return a function's values for each part, with the part's own elements of ``each``."""
@@ -136,13 +131,12 @@ def shared_ids(parts: Parts, ids: Callable[[Any], Any]) -> int:
     return found
 
 
-def _hashes(part: Any, ids: Callable[[Any], Any], key: int) -> pl.Series:
+def _hashes(part: Any, ids: Callable[[Any], Any], key: int) -> Any:
     # Equal numbers are one id, whatever type each part has them in.
     numbers = (int(one) if isinstance(one, float) and one.is_integer() else one for one in ids(part))
-    return pl.Series(list(map(str, numbers)), dtype=pl.String).hash(key).sort()
+    return np.sort(pl.Series(list(map(str, numbers)), dtype=pl.String).hash(key).to_numpy())
 
 
-def _between(hashes: pl.Series, ends: Any) -> Any:
-    numbers = hashes.to_numpy()
+def _between(numbers: Any, ends: Any) -> Any:
     first, last = np.searchsorted(numbers, ends[0]), np.searchsorted(numbers, ends[1], side="right")
     return numbers[first:last]

@@ -136,12 +136,22 @@ def fit(
         holding = Holding(None, len(every), every)
     if isinstance(estimator, Statistic | SeveralStatistics):
         charged = account if account is None or people is None else _Named(account, holding.names())
-        _release(estimator, owned, sizes, columns, promised, charged)
+        is_one = isinstance(estimator, Statistic)
+        asked: Any = {"": columns} if is_one else columns
+        records: Any = {
+            name: PartedColumn(owned.map(_column, wanted=one), sizes) for name, one in asked.items()
+        }
+        estimator.fit(records[""] if is_one else records, epsilons=promised, account=charged)
         estimator.people_ = holding.people
         return estimator
     if target is None:
         raise InvalidInput("expected target: the column that the model predicts.")
-    tables = owned.map(_table, columns=list(columns), target=target)
+    features = list(columns)
+    tables = owned.map(
+        lambda own: (
+            _named(features, own.frame), _named(target, own.frame).to_numpy(), own.owners, own.epsilons,
+        )
+    )  # fmt: skip
     train_parts(estimator, tables, promised, holding, account)
     return estimator
 
@@ -172,31 +182,18 @@ def _owned(
 
 
 def _named(columns: Any, frame: Any) -> Any:
-    """Return one column of a data frame as a vector, or several as a matrix."""
-    wanted = [columns] if isinstance(columns, str) else list(columns)
-    missing = [name for name in wanted if name not in frame.columns]
+    """Return one column of a data frame, or several, or refuse a column that is missing."""
+    wanted = columns if isinstance(columns, str) else list(columns)
+    missing = [
+        name for name in ([wanted] if isinstance(wanted, str) else wanted) if name not in frame.columns
+    ]
     if missing:
         raise InvalidInput(f"expected a column {missing[0]!r}; the data frame has none.")
-    return frame[columns if isinstance(columns, str) else wanted].to_numpy()
+    return frame[wanted]
 
 
-def _column(own: Owned, columns: Any) -> tuple[Any, IntArray]:
-    return _named(columns, own.frame), own.owners
-
-
-def _release(
-    statistic: Statistic | SeveralStatistics, owned: Parts, sizes: list[int], columns: Any,
-    promised: FloatArray, account: PrivacyAccount | None,
-) -> None:  # fmt: skip
-    asked = columns if isinstance(statistic, SeveralStatistics) else {"": columns}
-    records: Any = {name: PartedColumn(owned.map(_column, columns=own), sizes) for name, own in asked.items()}
-    given = records if isinstance(statistic, SeveralStatistics) else records[""]
-    statistic.fit(given, epsilons=promised, account=account)
-
-
-def _table(own: Owned, columns: list[str], target: str) -> tuple[Any, Any, IntArray, FloatArray]:
-    _named(columns, own.frame)
-    return own.frame[columns], _named(target, own.frame), own.owners, own.epsilons
+def _column(own: Owned, wanted: Any) -> tuple[Any, IntArray]:
+    return _named(wanted, own.frame).to_numpy(), own.owners
 
 
 def train_parts(

@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from dpmarket.arrays import FloatArray, IntArray
+from dpmarket.arrays import FloatArray
 from dpmarket.campaign import file_parts
 from dpmarket.campaign.file_campaign import Training, handed_out, raised_l2
+from dpmarket.campaign.file_quotes import Quoting
 from dpmarket.campaign.file_records import absent_rows
 from dpmarket.campaign.file_reports import people_in_file
 from dpmarket.campaign.partitions import CHANNEL
-from dpmarket.campaign.place import Source, place_of
+from dpmarket.campaign.place import Place, Source, place_of
 from dpmarket.campaign.quoting import decided_of
 from dpmarket.campaign.release import release_for
-from dpmarket.campaign.rules.columns import Records
 from dpmarket.campaign.rules.rules_file import Rules
 from dpmarket.campaign.training import Result, Sellers
 from dpmarket.distributed.cluster import Parts, connected
@@ -32,59 +32,33 @@ from dpmarket.progress import StageProgress, silent
 
 
 def quote_files(
-    rules_path: Source, pattern: Source, folder: Source, where: str, *, confirmed: bool = False,
-    progress: StageProgress = silent, database: str | None = None,
-) -> file_parts.QuotedFiles:  # fmt: skip
+    rules: Source | Place, pattern: Source, folder: Source, where: str, *, confirmed: bool = False,
+    progress: StageProgress = silent,
+) -> Quoting:  # fmt: skip
     """Quote every seller of many Parquet files, and write a file of quotes for each into a new folder.
 
-    Parameters
-    ----------
-    rules_path, confirmed, database
-        As for :func:`~dpmarket.campaign.file_quotes.quote_file`.
-    pattern
-        The files of reports, such as ``reports/*.parquet``, which the workers can read.
-    folder
-        Where quotes go; it stays the campaign's. The same reports give the same files again.
-    where
-        A scheduler's address, or ``"local"``.
-
-    Raises
-    ------
-    FileProblem
-        Files that cannot be used.
-    MarketRefusal
-        A lifetime limit, an id in two rows, other reports than before, or a full budget.
+    The files, such as ``reports/*.parquet``, and the folder are such as the workers can reach. The folder
+    stays the campaign's; the same reports have the same quotes again. Else as
+    :func:`~dpmarket.campaign.file_quotes.quote_file`; a lifetime limit is refused.
     """
-    place, sources = place_of(rules_path, database), file_parts.many_files(pattern)
+    place, sources = place_of(rules), file_parts.many_files(pattern)
     file_parts.refuse_rules(place.rules)
     with connected(where) as client:
         parts = Parts(client, list(sources))
-        return file_parts.quote_parts(place, parts, folder, confirmed=confirmed, progress=progress)
+        return file_parts.quote_parts(place, sources, parts, folder, confirmed=confirmed, progress=progress)
 
 
 def train_files(
-    rules_path: Source, pattern: Source, output: Source, where: str, *, overwrite: bool = False,
-    progress: StageProgress = silent, database: str | None = None,
+    rules: Source | Place, pattern: Source, output: Source, where: str, *, overwrite: bool = False,
+    progress: StageProgress = silent,
 ) -> Training:  # fmt: skip
     """Spend a campaign over many files once, on records that stay on the workers.
 
-    Parameters
-    ----------
-    rules_path, output, overwrite, database
-        As for :func:`~dpmarket.campaign.file_campaign.train_file`.
-    pattern
-        The files of records, all rows of a person in one of them: :func:`~dpmarket.distributed.repartition`.
-    where
-        A scheduler's address, or ``"local"``.
-
-    Raises
-    ------
-    FileProblem
-        Files that cannot be used.
-    MarketRefusal
-        As by ``train_file``.
+    All rows of a person are in one file: :func:`~dpmarket.distributed.repartition`. Else as
+    :func:`~dpmarket.campaign.file_campaign.train_file`.
     """
-    place, sources = place_of(rules_path, database), file_parts.many_files(pattern)
+    place, sources = place_of(rules), file_parts.many_files(pattern)
+    place.refuse_output(output, overwrite=overwrite)
     with place.campaign() as (market, found), connected(where) as client:
         with market.look() as c:
             quoted = decided_of(c, found.id)
@@ -116,8 +90,8 @@ class FarFiles:
 
     def read(self, sellers: Sellers) -> FarFiles:
         """Let workers read the rows of these sellers, or refuse the files."""
-        column = self._rules.sellers.id_column
-        listed: list[pl.Series] = self._paths.get(people_in_file, column=column)
+        id_column = self._rules.sellers.id_column
+        listed: list[pl.Series] = self._paths.get(people_in_file, column=id_column)
         together = pl.concat(listed)
         strangers = together.len() - together.is_in(list(self._quoted)).sum()
         if strangers:
@@ -138,10 +112,9 @@ class FarFiles:
         for clipped in self._records.get(attrgetter("clipped")):
             for name, number in clipped.items():
                 self.clipped[name] = self.clipped.get(name, 0) + number
-        self.columns = {
-            name: PartedColumn(self._records.map(_column, name=name), self._sizes)
-            for name in self._rules.statistics
-        }
+        for name in self._rules.statistics:
+            column = self._records.map(lambda own, name: (own.columns[name], own.owners), name=name)
+            self.columns[name] = PartedColumn(column, self._sizes)
         return self
 
     def train(self, estimator: Any, encoder: Any, epsilons: FloatArray) -> None:
@@ -161,7 +134,3 @@ class FarFiles:
             return Result(result.document, result.epsilons[back], result.weights[back])
 
         return ordered
-
-
-def _column(records: Records, name: str) -> tuple[Any, IntArray]:
-    return records.columns[name], records.owners

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -45,22 +44,18 @@ class PartedColumn:
         bare.noise_source = None  # workers read records, and draw nothing
         pieces = split_by(weights, self.sizes)
         parts = self.parts.map(_prepared, pieces, statistic=bare, exponent=exponent)
-        outside = sum(parts.get(attrgetter("outside")))
-        width = max(parts.get(_width))
+        found = parts.get(lambda own: (own.outside, own.numbers.shape[1:]))
+        width = max((shape[0] for _, shape in found if shape), default=0)
         none = np.zeros(0, dtype=np.int64)
         numbers: Any = PartedNumbers(parts, width)
+        outside = sum(number for number, _ in found)
         return Prepared(PartedSample(weights, exponent, none, none, None), numbers, outside)
 
 
 def _prepared(own: tuple[Any, IntArray], weights: IntArray, statistic: Statistic, exponent: int) -> Prepared:
     records, owners = own
     rows = np.flatnonzero(weights[owners])
-    sample = WeightedSample(weights, exponent, rows, owners[rows], None)
-    return statistic.read(records, sample)
-
-
-def _width(prepared: Prepared) -> int:
-    return prepared.numbers.shape[1] if prepared.numbers.ndim == 2 else 0
+    return statistic.read(records, WeightedSample(weights, exponent, rows, owners[rows], None))
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,16 +81,10 @@ class PartedSample(WeightedSample):
 
     def sum_of_means(self, numbers: Any) -> int:
         """Return the weighted sum of each person's mean record, cut off towards 0."""
-        return sum(numbers.parts.get(_sum_of_means, column=numbers.column))
+        column = ... if numbers.column is None else (slice(None), numbers.column)
+        return sum(numbers.parts.get(lambda own: own.sample.sum_of_means(own.numbers[column])))
 
     def sums_at(self, positions: Any, count: int) -> list[int]:
         """Return the weight at each of ``count`` positions."""
-        return [sum(each) for each in zip(*positions.parts.get(_sums_at, count=count), strict=True)]
-
-
-def _sum_of_means(own: Prepared, column: int | None) -> int:
-    return own.sample.sum_of_means(own.numbers if column is None else own.numbers[:, column])
-
-
-def _sums_at(own: Prepared, count: int) -> list[int]:
-    return own.sample.sums_at(own.numbers, count)
+        found = positions.parts.get(lambda own: own.sample.sums_at(own.numbers, count))
+        return [sum(each) for each in zip(*found, strict=True)]

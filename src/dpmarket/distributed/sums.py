@@ -20,7 +20,6 @@ from dpmarket.distributed.cluster import Parts
 from dpmarket.learning.rounding import CHUNK, sum_pairs
 from dpmarket.learning.rows import NO_SCALES, Rows
 from dpmarket.learning.sums import Errors, LocalSums
-from dpmarket.learning.training import Records
 from dpmarket.privacy.loss import Loss
 from dpmarket.privacy.release import Release
 
@@ -55,7 +54,8 @@ class PartedRecords:
 
     def sums(self, release: Release, person_weights: FloatArray, *, clip: bool) -> PartedSums:
         """Return the loss's sums over these records; rows longer than 1 are shortened with ``clip``."""
-        sums = self.parts.map(_sums, self._pieces(person_weights), release=release, clip=clip)
+        pieces = self._pieces(person_weights)
+        sums = self.parts.map(lambda own, weights: own.sums(release, weights, clip=clip), pieces)
         counts = sums.get(attrgetter("count"))
         filled = [one for one, count in zip(sums.futures, counts, strict=True) if count]
         return PartedSums(
@@ -65,19 +65,9 @@ class PartedRecords:
 
     def people(self, whole: IntArray, constant: float | None) -> PartedPeople:
         """Return the records of people with a whole weight above 0, by person."""
-        people = self.parts.map(_people, self._pieces(whole), constant=constant)
+        people = self.parts.map(lambda own, weights: own.people(weights, constant), self._pieces(whole))
         people.get(bool)  # what is wrong with records is said before anybody is charged
         return PartedPeople(people, int(whole.sum()), self.n_features + (constant is not None))
-
-
-def _sums(records: Records, weights: FloatArray, release: Release, *, clip: bool) -> LocalSums:
-    found = records.sums(release, weights, clip=clip)
-    assert isinstance(found, LocalSums)
-    return found
-
-
-def _people(records: Records, whole: IntArray, constant: float | None) -> Any:
-    return records.people(whole, constant)
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +112,8 @@ class PartedSums:
 
     def sample(self, count: int) -> LocalSums:
         """Return the sums over about ``count`` evenly spaced records of every part, in memory."""
-        found: list[Rows] = self.parts.get(_sample, share=count / self.count)
+        share = count / self.count
+        found: list[Rows] = self.parts.get(lambda sums: sums.rows.sample(max(1, round(share * sums.count))))
         scales = [rows.scales if rows.scales.size else np.ones(len(rows)) for rows in found]
         x, labels, weights = [
             np.concatenate([getattr(rows, name) for rows in found])
@@ -137,10 +128,6 @@ class PartedSums:
         """The rounding bounds: as of so many records in memory, with a block more for every part."""
         count = self.count + 2 * CHUNK * len(self.parts.futures)
         return Errors(self.loss, count, self.n_coefficients, self.total, self.row_bound)
-
-
-def _sample(sums: LocalSums, share: float) -> Rows:
-    return sums.rows.sample(max(1, round(share * sums.count)))
 
 
 @dataclass(frozen=True, eq=False)

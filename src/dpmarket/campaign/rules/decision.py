@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -56,9 +56,14 @@ def sellers_digest(nonce: bytes, ids: Sequence[str]) -> str:
     The nonce is drawn with the rules, which announce its SHA-256: nothing about the digest is left to choose
     once the list is frozen. No cost goes into it, so that no report moves its seller to another part.
     """
+    return sorted_digest(nonce, [sorted(map(str.encode, ids))])
+
+
+def sorted_digest(nonce: bytes, batches: Iterable[Sequence[bytes]]) -> str:
+    """Return the digest of a list of sellers that comes in batches, in the order of the ids' bytes."""
     keyed = hmac.new(nonce, b"dpmarket-sellers-1", hashlib.sha256)
-    names = sorted(map(str.encode, ids))
-    keyed.update(b"".join(len(name).to_bytes(4, "big") + name for name in names))
+    for names in batches:
+        keyed.update(b"".join(len(name).to_bytes(4, "big") + name for name in names))
     return keyed.hexdigest()
 
 
