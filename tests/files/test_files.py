@@ -241,13 +241,6 @@ def test_json_has_no_nan_and_keeps_every_bit():
     assert f"{x!r}" in files.to_json({"x": x})
 
 
-def test_csv_text_becomes_columns_of_text_and_nothing_of_it_is_quoted_in_a_refusal():
-    assert files.csv_columns(b'"",a\n"1",<9\n"2",0.10\n') == {"": ["1", "2"], "a": ["<9", "0.10"]}
-    with pytest.raises(FileProblem) as caught:
-        files.csv_columns(b"a,b\n1,2,secret\n")
-    assert "secret" not in str(caught.value)
-
-
 @pytest.mark.parametrize(("start", "end"), [("", "\n"), ("\ufeff", "\r\n")])
 @pytest.mark.parametrize("header", ["who,cost", '"who","two\nlines",cost', "who,,cost"])
 def test_the_header_of_a_long_file_is_read_as_that_of_a_short_one(tmp_path, monkeypatch, start, end, header):

@@ -21,10 +21,7 @@ from .documents import read_toml as read_toml
 from .documents import to_json as to_json
 from .documents import write_json as write_json
 from .formulas import csv_text as csv_text
-from .packages import packaged_file as packaged_file
-from .packages import packaged_member as packaged_member
 from .tables import column_names as column_names
-from .tables import csv_columns as csv_columns
 from .tables import read_table as read_table
 from .tables import table_kind as table_kind
 from .tables import write_table as write_table

@@ -110,15 +110,6 @@ def column_names(source: str | os.PathLike[str] | bytes) -> list[str]:
         return [one.strip() for one in _header(file)]
 
 
-def csv_columns(data: bytes) -> dict[str, list[str]]:
-    """Return the columns of CSV text with a header row, every cell as text, by the header's names."""
-    try:
-        table = pl.read_csv(io.BytesIO(data), infer_schema=False)
-    except _BROKEN:
-        raise FileProblem("expected CSV text in UTF-8 with a header row, got something else.") from None
-    return {name: table.get_column(name).to_list() for name in table.columns}
-
-
 def write_table(target: str | os.PathLike[str], table: pl.DataFrame, *, overwrite: bool = True) -> None:
     """Write a table to a .csv or .parquet file, atomically, losing no bit.
 
