@@ -9,7 +9,6 @@ from campaign.live import CLOSES, DELIVER, METHODS, Live, balanced
 from dpmarket.campaign import (
     access,
     account,
-    backup,
     checks,
     line,
     payouts,
@@ -24,7 +23,7 @@ from dpmarket.campaign.acts import ACTS, OWNER, WORKER, Caller
 from dpmarket.errors import MarketRefusal
 from support.canaries import files_under, forms_of, found_in
 
-_ = (account, backup, checks, repair)  # whatever registers acts
+_ = (account, checks, repair)  # whatever registers acts
 
 
 def member(market, *roles, of=None):

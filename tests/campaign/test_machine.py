@@ -33,10 +33,9 @@ from campaign.live import (
 )
 from dpmarket.campaign import campaigns, line, payouts, quoting, schema, sellers, training, worker
 from dpmarket.campaign.acts import OWNER, WORKER
-from dpmarket.campaign.backup import back_up
 from dpmarket.campaign.checks import books
 from dpmarket.campaign.people import person_digest
-from dpmarket.campaign.repair import repair
+from dpmarket.campaign.repair import back_up, repair
 from dpmarket.campaign.transaction import campaign_of
 from dpmarket.errors import MarketRefusal
 from support.databases import new_database

@@ -31,10 +31,9 @@ from campaign.live import (
 )
 from dpmarket.campaign import account, campaigns, line, payouts, schema, sellers, training
 from dpmarket.campaign.acts import OWNER, Caller
-from dpmarket.campaign.backup import back_up, put_back, restore
 from dpmarket.campaign.database import is_address, open_market
 from dpmarket.campaign.log import Log
-from dpmarket.campaign.repair import repair
+from dpmarket.campaign.repair import back_up, put_back, repair, restore
 from dpmarket.campaign.views import show_limits, show_money, show_participation
 from dpmarket.errors import FileProblem, MarketRefusal
 from support.databases import new_database

@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from campaign.live import CLOSES, METHODS, RULES, Live, decoded
-from dpmarket.campaign import campaigns, jobs, line, quoting, schema, sellers, training, unseal, worker
+from dpmarket.campaign import campaigns, jobs, line, quoting, schema, sellers, training, worker
 from dpmarket.campaign.acts import OWNER, Caller
 from dpmarket.campaign.log import canonical
 from dpmarket.campaign.views import show_limits, show_participation
@@ -86,10 +86,10 @@ def test_payees_are_opened_by_a_worker_for_the_process_that_asks_and_nobody_else
     live.act(sellers.set_payee, me, "canary account")
     live.train()
     made = live.market.run(payouts.pay_out, OWNER, live.campaign)
-    monkeypatch.setattr(unseal, "WAIT_SECONDS", 0.2)
+    monkeypatch.setattr(jobs, "WAIT_SECONDS", 0.2)
     with pytest.raises(FileProblem, match="no worker"):
-        unseal.unsealed_payees(live.market, made.id)
-    monkeypatch.setattr(unseal, "WAIT_SECONDS", 20.0)
+        jobs.unsealed_payees(live.market, made.id)
+    monkeypatch.setattr(jobs, "WAIT_SECONDS", 20.0)
     ended = threading.Event()
 
     def answer():
@@ -99,7 +99,7 @@ def test_payees_are_opened_by_a_worker_for_the_process_that_asks_and_nobody_else
     thread = threading.Thread(target=answer)
     thread.start()
     try:
-        assert unseal.unsealed_payees(live.market, made.id) == {me: "canary account"}
+        assert jobs.unsealed_payees(live.market, made.id) == {me: "canary account"}
     finally:
         ended.set()
         thread.join()

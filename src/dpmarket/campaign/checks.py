@@ -30,8 +30,8 @@ from dpmarket.campaign.partitions import (
     rest_of,
 )
 from dpmarket.campaign.people import EPSILON_UNITS
+from dpmarket.campaign.schema import moment_of, time_text
 from dpmarket.campaign.seal import OPERATOR, has_key
-from dpmarket.campaign.times import moment_of, time_text
 from dpmarket.campaign.transaction import market_row
 from dpmarket.errors import DpmarketError, FileProblem
 

@@ -25,11 +25,10 @@ from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, IntegrityError,
 from sqlalchemy.pool import QueuePool
 
 from dpmarket.campaign import schema
-from dpmarket.campaign.acts import ACTS, Caller, authorize
-from dpmarket.campaign.idempotency import once
+from dpmarket.campaign.acts import ACTS, Caller, authorize, once
 from dpmarket.campaign.log import Line, Log, canonical, file_problems, log_of_place, make_line
+from dpmarket.campaign.schema import time_text
 from dpmarket.campaign.seal import wrap_folder
-from dpmarket.campaign.times import time_text
 from dpmarket.campaign.transaction import MarketRow, Terms, Tx, market_row
 from dpmarket.errors import DpmarketError, FileProblem, MarketRefusal
 
@@ -168,7 +167,8 @@ class Market:
     def operator_key(self) -> bytes | None:
         """Return the public half of the operator's key; None if it is not made yet."""
         with self.look() as c:
-            return market_row(c).operator_key
+            public: bytes | None = market_row(c).operator_key
+        return public
 
     @contextlib.contextmanager
     def look(self) -> Iterator[sa.Connection]:

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from dpmarket.campaign import schema
 from dpmarket.campaign.acts import LARGEST_AMOUNT
-from dpmarket.campaign.transaction import Tx, require, value
+from dpmarket.campaign.transaction import Tx, require
 
 OUTSIDE, PAYABLE, ESCROW = "outside", "payable", "escrow"
 _account, _own = schema.account.c, schema.participation.c
@@ -82,25 +82,22 @@ def pay_held(tx: Tx, campaign: int, pool: str, amount: int, ref: str) -> None:
 
 def enter_funds(tx: Tx, campaign: int, pool: str, amount: int, *, ref: str | None = None) -> None:
     """Move money from outside into escrow."""
-    funded = int(value(tx.c, sa.select(-_account.balance).where(_is(campaign, OUTSIDE))))
-    limited = funded + amount <= LARGEST_AMOUNT
-    require(limited, "invalid", "A campaign can have at most 2^53 minor units.")
-    require(pool in free_by_pool(tx.c, campaign), "invalid", f"This campaign has no account {pool!r}.")
+    funded = tx.c.execute(sa.select(-_account.balance).where(_is(campaign, OUTSIDE))).scalar_one()
+    require(funded + amount <= LARGEST_AMOUNT, "invalid", "A campaign can have at most 2^53 minor units.")
+    require(pool in room_by_pool(tx.c, campaign), "invalid", f"This campaign has no account {pool!r}.")
     post(tx, campaign, "fund", OUTSIDE, pool, amount, ref=ref)
 
 
 def free_by_pool(c: sa.Connection, campaign: int) -> dict[str, int]:
     """Return what each pool has that is promised to nobody."""
-    escrow = sa.and_(_account.campaign == campaign, _account.name.like(f"{ESCROW}%"))
-    query = sa.select(_account.name, _account.balance - _account.held).where(escrow)
-    return {str(name): int(free) for name, free in c.execute(query.order_by(_account.name))}
+    return {name: free for name, (free, _) in room_by_pool(c, campaign).items()}
 
 
 def room_by_pool(c: sa.Connection, campaign: int) -> dict[str, tuple[int, int | None]]:
     """Return what each pool has that is promised to nobody, and the places left of its quota."""
     columns = (_account.name, _account.balance - _account.held, _account.quota - _account.taken)
     query = sa.select(*columns).where(_account.campaign == campaign, _account.name.like(f"{ESCROW}%"))
-    return {str(name): (int(free), places) for name, free, places in c.execute(query)}
+    return {name: (free, places) for name, free, places in c.execute(query.order_by(_account.name))}
 
 
 def needed(pools: list[tuple[str, int, int]], free: dict[str, int]) -> int:
@@ -110,10 +107,6 @@ def needed(pools: list[tuple[str, int, int]], free: dict[str, int]) -> int:
 
 def sums_by_pool(c: sa.Connection, condition: Any, column: Any) -> list[tuple[str, int, int]]:
     """Return, for each pool, the sum of a column over participations, and how many of them hold money."""
-    columns = (
-        _own.pool,
-        sa.func.coalesce(sa.func.sum(column), 0),
-        sa.func.count().filter(_own.money_held > 0),
-    )
-    query = sa.select(*columns).where(condition).group_by(_own.pool).order_by(_own.pool)
-    return [(str(pool), int(amount), int(number)) for pool, amount, number in c.execute(query)]
+    query = sa.select(_own.pool, sa.func.sum(column), sa.func.count().filter(_own.money_held > 0))
+    rows = c.execute(query.where(condition).group_by(_own.pool).order_by(_own.pool))
+    return [(pool, int(amount or 0), number) for pool, amount, number in rows]

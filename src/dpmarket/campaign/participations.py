@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from dpmarket.campaign import money, people, schema
 from dpmarket.campaign.partitions import pay_rest
-from dpmarket.campaign.transaction import Campaign, Participation, Tx, move
+from dpmarket.campaign.transaction import Campaign, Participation, Tx
 
 _own, _sealed, _person = schema.participation.c, schema.sealed.c, schema.person.c
 NOTHING_HELD = {"money_held": 0, "epsilon_held": 0, "until": None, "position": None}
@@ -45,7 +45,7 @@ def count(c: sa.Connection, condition: Any) -> int:
 
 def leave(tx: Tx, me: Participation, state: str, **values: Any) -> None:
     """End one participation before anything is spent."""
-    move(tx, me, state, **{**NOTHING_HELD, **values})
+    tx.move(me, state, **{**NOTHING_HELD, **values})
     if me.state in ("reported", "delivered"):
         tx.delete(schema.sealed, _sealed.participation == me.id)
     people.free_limits(tx, me.person, me.epsilon_held, me.delta)
@@ -60,11 +60,8 @@ def end_all(tx: Tx, campaign: Campaign, condition: Any, state: str, reason: str 
         tx.events(condition, state)
         forget_sealed(tx, condition)
     held = sa.select(_own.person, _own.epsilon_held).where(condition, _own.epsilon_held > 0).subquery()
-    freed = {
-        "epsilon_held": _person.epsilon_held - held.c.epsilon_held,
-        "delta_used": _person.delta_used - campaign.delta,
-    }
-    tx.set(schema.person, _person.id == held.c.person, **freed)
+    left, delta = _person.epsilon_held - held.c.epsilon_held, _person.delta_used - campaign.delta
+    tx.set(schema.person, _person.id == held.c.person, epsilon_held=left, delta_used=delta)
     for pool, amount, places in money.sums_by_pool(tx.c, condition, _own.money_held):
         money.void(tx, campaign.id, pool, amount, places)
     tx.set(schema.participation, condition, state=state, reason=reason, **NOTHING_HELD)
@@ -79,11 +76,8 @@ def forget_sealed(tx: Tx, condition: Any, *kinds: str) -> None:
 def hold_all(tx: Tx, campaign: Campaign, condition: Any) -> bool:
     """Hold limits and escrow for new participations, as their rows say; return whether escrow had it."""
     rows = sa.select(_own.person, _own.epsilon_held).where(condition).subquery()
-    held = {
-        "epsilon_held": _person.epsilon_held + rows.c.epsilon_held,
-        "delta_used": _person.delta_used + campaign.delta,
-    }
-    tx.set(schema.person, _person.id == rows.c.person, **held)
+    held, delta = _person.epsilon_held + rows.c.epsilon_held, _person.delta_used + campaign.delta
+    tx.set(schema.person, _person.id == rows.c.person, epsilon_held=held, delta_used=delta)
     pools = money.sums_by_pool(tx.c, condition, _own.money_held)
     return all(money.hold(tx, campaign.id, *pool) for pool in pools if pool[1])
 
@@ -107,16 +101,12 @@ def pay_all(tx: Tx, campaign: Campaign, condition: Any, charge: Any, ref: str = 
     if campaign.channel == "live":
         tx.events(condition, "spent")
     frees = isinstance(charge, int) and charge == 0
-    spent = sa.literal(0) if frees else charge
-    columns = (_own.person, _own.epsilon_held.label("held"), spent.label("spent"))
-    rows = sa.select(*columns).where(condition).subquery()
-    values: dict[str, Any] = {
-        "epsilon_held": _person.epsilon_held - rows.c.held,
-        "epsilon_spent": _person.epsilon_spent + rows.c.spent,
-    }
-    if frees:
-        values["delta_used"] = _person.delta_used - campaign.delta
-    tx.set(schema.person, _person.id == rows.c.person, **values)
+    spent = (sa.literal(0) if frees else charge).label("spent")
+    rows = sa.select(_own.person, _own.epsilon_held, spent).where(condition).subquery()
+    held, spent = _person.epsilon_held - rows.c.epsilon_held, _person.epsilon_spent + rows.c.spent
+    delta = _person.delta_used - (campaign.delta if frees else 0)
+    changed = {"epsilon_held": held, "epsilon_spent": spent, "delta_used": delta}
+    tx.set(schema.person, _person.id == rows.c.person, **changed)
     ended = {"state": "spent", "epsilon_spent": charge, "money_held": 0, "epsilon_held": 0, "until": None}
     tx.set(schema.participation, condition, **ended)
     for pool, amount, _ in pools:

@@ -7,10 +7,13 @@ builds a table for every row it writes (6 s of processor time per million rows).
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import CheckConstraint, Column, ForeignKey, Index, MetaData, Table, UniqueConstraint, text
+
+from dpmarket.errors import InvalidInput
 
 REVISION = "core_1"
 """The Alembic revision that makes these tables."""
@@ -25,6 +28,21 @@ CAMPAIGN_ENDED = ("released", "failed", "cancelled")
 # The usual ones first.
 ACTIVE = ("accepted", "quoted", "delivered", "invited", "consented", "waiting", "reserved", "reported")
 ENDED = ("spent", "priced_out", "declined", "expired", "lapsed", "withdrawn", "excluded", "screened_out")
+
+
+def time_text(moment: datetime) -> str:
+    """Return a moment as the tables have it; later ones sort later."""
+    if moment.tzinfo is None:
+        raise InvalidInput("expected a time with its zone, such as datetime.now(UTC).")
+    try:
+        return moment.astimezone(UTC).isoformat(timespec="seconds")
+    except OverflowError:
+        raise InvalidInput("expected a time in the years 1 to 9999.") from None
+
+
+def moment_of(text: str) -> datetime:
+    """Return the moment that a text says."""
+    return datetime.fromisoformat(text)
 
 
 def is_one(column: str, values: tuple[str, ...]) -> str:

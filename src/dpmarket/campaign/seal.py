@@ -96,11 +96,15 @@ class ShortKey:
 class Opener:
     """Opens what was sealed to a key: reads the private half once."""
 
-    def __init__(self, folder: Path, name: str, public: bytes) -> None:
+    def __init__(self, folder: Path | None, name: str, public: bytes | None) -> None:
+        if folder is None or public is None:
+            raise FileProblem("no private keys are here: a worker has them.")
         self._suite = _suite()
         from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-        self._private = X25519PrivateKey.from_private_bytes(_read(_path(folder, name, public)))
+        path = _path(folder, name, public)
+        with file_problems(f"cannot read the key {path.name}"):
+            self._private = X25519PrivateKey.from_private_bytes(_unwrapped(path.read_bytes(), path.name))
 
     def __repr__(self) -> str:
         return "Opener()"
@@ -153,11 +157,6 @@ def _overwrite(file: BinaryIO) -> None:
 def _path(folder: Path, name: str, public: bytes) -> Path:
     # Named after the public half: a second pair made by mistake replaces nothing.
     return folder / f"{name}-{hashlib.sha256(public).hexdigest()[:16]}.key"
-
-
-def _read(path: Path) -> bytes:
-    with file_problems(f"cannot read the key {path.name}"):
-        return _unwrapped(path.read_bytes(), path.name)
 
 
 VARIABLE = "DPMARKET_MASTER_KEY_FILE"

@@ -194,7 +194,7 @@ def backup(
     given: OfMarket, target: Annotated[Path, typer.Argument(help="The new file for the copy.")]
 ) -> None:
     """Copy the database while it is in use. Private keys and the log are not in the copy."""
-    from dpmarket.campaign.backup import back_up
+    from dpmarket.campaign.repair import back_up
     from dpmarket.cli.places import located
 
     place = located(given.rules, given.database)
@@ -208,7 +208,7 @@ def restore(
     given: OfMarket, source: Annotated[Path, typer.Argument(help="The copy that 'dpmarket backup' wrote.")]
 ) -> None:
     """Put a backup back where there is no database, enter what it lacks from the log, and check it."""
-    from dpmarket.campaign.backup import restore as put_back
+    from dpmarket.campaign.repair import restore as put_back
     from dpmarket.cli.places import located
 
     place = located(given.rules, given.database)

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from dpmarket.campaign.acts import Act, Caller, is_allowed, shown_id
 from dpmarket.campaign.database import Market
-from dpmarket.campaign.times import time_text
+from dpmarket.campaign.schema import time_text
 from dpmarket.campaign.transaction import nothing
 from dpmarket.web.problems import TooOften
 from dpmarket.web.settings import Settings

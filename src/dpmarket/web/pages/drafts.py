@@ -13,7 +13,7 @@ from dpmarket.campaign import views
 from dpmarket.campaign.acts import Id
 from dpmarket.campaign.consent import consent_versions
 from dpmarket.campaign.rules.rules_file import check_rules, rules_from
-from dpmarket.campaign.times import moment_of
+from dpmarket.campaign.schema import moment_of
 from dpmarket.errors import FileProblem, MarketRefusal
 from dpmarket.web.api import CampaignId, plan_of
 from dpmarket.web.pages import rules_form as fields
