@@ -30,7 +30,7 @@ from dpmarket.campaign import schema
 from dpmarket.campaign.acts import Caller, act
 from dpmarket.campaign.database import Market
 from dpmarket.campaign.schema import time_text
-from dpmarket.campaign.seal import OPERATOR, Opener, ShortKey, seal
+from dpmarket.campaign.seal import OPERATOR, Opener, key_pair, opener_of, seal
 from dpmarket.campaign.transaction import Tx, body_of, campaign_of, new_id, nothing, require
 from dpmarket.errors import DpmarketError, FileProblem
 
@@ -167,7 +167,7 @@ def await_key(market: Market, campaign: int, seconds: float = WAIT_SECONDS) -> N
 
 def operators_opener(market: Market) -> Opener:
     """Return what opens rows that are sealed to the operator's key, in a process with private keys."""
-    return Opener(market.keys, OPERATOR, market.operator_key())
+    return opener_of(market.keys, OPERATOR, market.operator_key())
 
 
 def answer_unseal(market: Market, job: Job) -> bytes:
@@ -193,14 +193,14 @@ def _payees(c: sa.Connection, opener: Opener, asked: dict[str, Any]) -> bytes | 
 
 
 def _ask(market: Market, asked: dict[str, Any]) -> bytes:
-    key, subject = ShortKey(), new_id()
-    body = json.dumps({**asked, "key": key.public.hex()}).encode()
+    (private, public), subject = key_pair(), new_id()
+    body = json.dumps({**asked, "key": public.hex()}).encode()
     market.transact(lambda tx: tx.job("unseal", subject, tx.now, lane="now", body=body))
     mine = sa.and_(_job.kind == "unseal", _job.subject == subject)
     try:
         for row in _looks(market, sa.select(_job.state, _job.answer).where(mine), WAIT_SECONDS):
             if row.state == "done":
-                opened = key.open(row.answer, "unseal", str(subject))
+                opened = Opener(private).open(row.answer, "unseal", str(subject)) or b"\0"
                 if opened[:1] == b"\0":
                     raise nothing()
                 return opened[1:]

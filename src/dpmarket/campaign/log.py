@@ -74,6 +74,11 @@ def make_line(tick: int, at: str, kind: str, body: dict[str, Any], before: str) 
     return Line(tick, text, digest_of(text))
 
 
+def tick_of(line: Line | None) -> int:
+    """Return the tick of a log's last line; 0: there is none."""
+    return 0 if line is None else line.tick
+
+
 class Log:
     """The log of one market, in a folder of its own, with its snapshots and liveness locks."""
 
@@ -118,7 +123,7 @@ class Log:
                 last = _last_line(file, self.path)
                 lines = pending(last)
                 if not lines:
-                    return 0 if last is None else last.tick
+                    return tick_of(last)
                 size = file.seek(0, os.SEEK_END)
                 whole = _end_of_last_line(file, size)
                 if whole < size:

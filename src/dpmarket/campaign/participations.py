@@ -73,6 +73,20 @@ def forget_sealed(tx: Tx, condition: Any, *kinds: str) -> None:
     tx.delete(schema.sealed, sa.and_(theirs, _sealed.kind.in_(kinds)) if kinds else theirs)
 
 
+def enter_staged(tx: Tx, campaign: Campaign, staged: sa.Table, values: dict[str, Any]) -> None:
+    """Enter a participation for everybody of a staged table with the column digest, with values of its columns."""
+    first = {
+        "campaign": sa.literal(campaign.id, schema.WHOLE),
+        "person": _person.id,
+        "since": sa.literal(tx.now),
+    }
+    query = sa.select(*first.values(), *values.values()).join(
+        schema.person, _person.digest == staged.c.digest
+    )
+    names = [*first, *values]
+    tx.c.execute(schema.participation.insert().from_select(names, query.order_by(_person.id)))
+
+
 def hold_all(tx: Tx, campaign: Campaign, condition: Any) -> bool:
     """Hold limits and escrow for new participations, as their rows say; return whether escrow had it."""
     rows = sa.select(_own.person, _own.epsilon_held).where(condition).subquery()

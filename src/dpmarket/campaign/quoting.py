@@ -27,9 +27,9 @@ from dpmarket.campaign.campaigns import end_campaign, hold_quotes, sellers_rules
 from dpmarket.campaign.database import Market
 from dpmarket.campaign.line import refuse_outside
 from dpmarket.campaign.log import canonical, digest_of
-from dpmarket.campaign.participations import count, end_all, forget_sealed, hold_all, leave, of
+from dpmarket.campaign.participations import count, end_all, enter_staged, forget_sealed, hold_all, leave, of
 from dpmarket.campaign.partitions import filed_people
-from dpmarket.campaign.seal import Opener, seal
+from dpmarket.campaign.seal import opener_of, seal
 from dpmarket.campaign.sellers import put_sealed
 from dpmarket.campaign.staging import frame, stage
 from dpmarket.campaign.transaction import (
@@ -175,7 +175,7 @@ def clear_campaign(market: Market, campaign: int, decide: Decide) -> str:
             .order_by(_person.digest)
         )
         rows = c.execute(query).all()
-    opener = Opener(market.keys, str(campaign), found.public_key)
+    opener = opener_of(market.keys, str(campaign), found.public_key)
     opened = [opener.open(one.body, "cost", str(campaign), str(one.id)) or b"" for one in rows]
     kept = [row for row, content in zip(rows, opened, strict=True) if len(content) == 8]
     costs = np.array([struct.unpack("<d", content)[0] for content in opened if len(content) == 8])
@@ -409,8 +409,6 @@ def enter_quotes(
     bought = sa.and_(sa.not_(excluded), staged.c.payment > 0)
     left = (staged.c.reason == "withdrawn", "withdrawn")
     values = {
-        "campaign": sa.literal(campaign, schema.WHOLE),
-        "person": _person.id,
         "state": sa.case(left, (excluded, "excluded"), (bought, "accepted"), else_="priced_out"),
         "reason": sa.case((excluded, "limit"), else_=None),
         "pool": staged.c.pool,
@@ -418,10 +416,8 @@ def enter_quotes(
         "payment": staged.c.payment,
         "money_held": sa.case((bought, staged.c.payment), else_=0),
         "epsilon_held": sa.case((bought, found.ceiling), else_=0),
-        "since": sa.literal(tx.now),
     }
-    chosen = sa.select(*values.values()).join(schema.person, by_digest).order_by(_person.id)
-    tx.c.execute(schema.participation.insert().from_select(list(values), chosen))
+    enter_staged(tx, found, staged, values)
     added = sa.and_(of(campaign, "accepted"), _own.id > last)
     if found.self_funded:
         for pool, amount, _ in money.sums_by_pool(tx.c, added, _own.money_held):

@@ -31,8 +31,8 @@ from dpmarket.campaign import money, participations, people, schema
 from dpmarket.campaign.access import revoke_all_tokens
 from dpmarket.campaign.campaigns import ENDED, end_campaign
 from dpmarket.campaign.checks import refuse_unbalanced
-from dpmarket.campaign.database import Market, is_address, lines_after, make_from_log, open_market
-from dpmarket.campaign.log import Line, digest_of, make_line
+from dpmarket.campaign.database import Market, Url, is_address, lines_after, make_from_log, open_market
+from dpmarket.campaign.log import Line, digest_of, make_line, tick_of
 from dpmarket.campaign.participations import count, end_all, hold_all, leave, of, pay_all, selling, units_of
 from dpmarket.campaign.partitions import enter_rows, rest_of, void_rest
 from dpmarket.campaign.payouts import Payout, enter_payout, payouts_of
@@ -50,12 +50,7 @@ _PLAIN = ("--no-owner", "--no-privileges", "--no-password")
 
 
 def repair(
-    url: str | os.PathLike[str],
-    state: str | os.PathLike[str],
-    keys: str | os.PathLike[str] | None = None,
-    *,
-    log_lost: bool = False,
-    released: Released | None = None,
+    url: Url, state: Url, keys: Url | None = None, *, log_lost: bool = False, released: Released | None = None
 ) -> list[str]:
     """Enter commit points that a database lacks; return a word for each: its kind.
 
@@ -309,8 +304,7 @@ def _replace_log(market: Market) -> list[str]:
     with market.look() as c:
         lines, shipped, campaign = lines_after(c, 0), market_row(c).shipped, schema.campaign.c
         is_live = c.scalar(sa.select(campaign.id).where(campaign.channel == "live").limit(1)) is not None
-    last = market.log.last()
-    if last is not None and last.tick >= shipped:
+    if tick_of(market.log.last()) >= max(shipped, 1):
         raise FileProblem(f"cannot replace {market.log.path}: it is not shorter than it should be.")
     if market.keys is None and is_live:
         raise FileProblem("name the folder of private keys: it tells which campaigns drew no noise.")
@@ -340,9 +334,7 @@ def _spend_in_doubt(tx: Tx, found: Campaign) -> str:
     return state
 
 
-def back_up(
-    url: str | os.PathLike[str], target: str | os.PathLike[str], programs: Path | None = None
-) -> None:
+def back_up(url: Url, target: Url, programs: Path | None = None) -> None:
     """Copy a market's database, as it is at one moment, to a new file for its owner only.
 
     Parameters
@@ -370,9 +362,7 @@ def back_up(
         _refuse_damaged(temporary, f"cannot copy {url}")
 
 
-def put_back(
-    source: str | os.PathLike[str], url: str | os.PathLike[str], programs: Path | None = None
-) -> None:
+def put_back(source: Url, url: Url, programs: Path | None = None) -> None:
     """Put a copy where there is no database; :func:`restore` also enters what it lacks."""
     if is_address(url):
         whole = ("--single-transaction", "--exit-on-error")
@@ -404,11 +394,7 @@ def _sqlite(address: str, refusal: str) -> Iterator[sqlite3.Connection]:
 
 
 def restore(
-    source: str | os.PathLike[str],
-    url: str | os.PathLike[str],
-    state: str | os.PathLike[str],
-    keys: str | os.PathLike[str] | None = None,
-    programs: Path | None = None,
+    source: Url, url: Url, state: Url, keys: Url | None = None, programs: Path | None = None
 ) -> list[str]:
     """Put a copy back, repair it, delete all tokens, check it; return what the repair entered."""
     put_back(source, url, programs)

@@ -33,7 +33,7 @@ from dpmarket.campaign.campaigns import describe, end_campaign
 from dpmarket.campaign.database import Market
 from dpmarket.campaign.participations import end_all, of, pay_all, selling, selling_state, units_of
 from dpmarket.campaign.partitions import CHANNEL, enter_spending, filed_people
-from dpmarket.campaign.seal import Opener, destroy_key
+from dpmarket.campaign.seal import destroy_key, opener_of
 from dpmarket.campaign.staging import frame, stage
 from dpmarket.campaign.transaction import Campaign, Tx, body_of, campaign_of, lock_campaign, require, step
 from dpmarket.errors import FileProblem
@@ -332,7 +332,7 @@ class SealedRecords:
     def read(self, sellers: Sellers) -> Any:
         """Open and decode the sealed rows of these sellers."""
         campaign = str(self._campaign)
-        opener, of_record = Opener(self._market.keys, campaign, self._public), _sealed.kind == "record"
+        opener, of_record = opener_of(self._market.keys, campaign, self._public), _sealed.kind == "record"
         query = sa.select(_sealed.participation, _sealed.body).where(of_record)
         mine = query.join(schema.participation, _own.id == _sealed.participation)
         with self._market.look() as c:
