@@ -74,7 +74,7 @@ def forget_sealed(tx: Tx, condition: Any, *kinds: str) -> None:
 
 
 def enter_staged(tx: Tx, campaign: Campaign, staged: sa.Table, values: dict[str, Any]) -> None:
-    """Enter a participation for everybody of a staged table with the column digest, with values of its columns."""
+    """Enter a participation for everybody of a staged table, by digest, with values of its columns."""
     first = {
         "campaign": sa.literal(campaign.id, schema.WHOLE),
         "person": _person.id,
