@@ -8,8 +8,8 @@ from dpmarket.campaign import line, quoting, worker
 from dpmarket.campaign.acts import Caller
 from dpmarket.campaign.views import show_participation
 
-TRUE = (1.1, 1.7, 2.4, 2.95)
-LIES = (0.5, 1.0, 1.3, 1.9, 2.2, 2.8, 3.2, 4.0)
+TRUE = (1.1, 1.7, 2.9)
+LIES = (0.5, 1.3, 2.0, 2.8, 4.0)
 
 
 def gain(quote, cost):

@@ -189,7 +189,9 @@ def _statistics(rules: Rules, records: AnyRecords, epsilons: FloatArray, noise: 
     several = SeveralStatistics(asked, shares)
     columns = {name: records.columns[name] for name in asked}
     owned: dict[str, Any] = {"epsilons": epsilons}
-    several.fit(columns, **(_owned(rules, epsilons, records.owners) if isinstance(records, Records) else owned))
+    several.fit(
+        columns, **(_owned(rules, epsilons, records.owners) if isinstance(records, Records) else owned)
+    )
     spent = np.minimum(sum(several.spent_by_.values(), np.zeros(epsilons.size)), epsilons)
     found = released.StatisticsFile(
         schema="dpmarket.statistics/2",
