@@ -137,7 +137,6 @@ class Machine(RuleBasedStateMachine):
                 self.step(name, who, cost)
                 if self.acts == before:
                     break
-                self.the_books_balance()
 
     @rule(name=st.sampled_from(LIVE), steps=st.integers(4, 7), cost=costs)
     def go_on_together(self, name, steps, cost):

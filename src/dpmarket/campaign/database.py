@@ -350,7 +350,8 @@ def _file_engine(path: Path) -> sa.Engine:
     options: dict[str, Any] = {"isolation_level": None, "uri": True, "check_same_thread": False}
 
     def connected() -> sqlite3.Connection:
-        return sqlite3.connect(target, timeout=WAIT_SECONDS, **options)
+        connection: sqlite3.Connection = sqlite3.connect(target, timeout=WAIT_SECONDS, **options)
+        return connection
 
     engine = sa.create_engine("sqlite://", creator=connected, poolclass=QueuePool, hide_parameters=True)
 

@@ -19,9 +19,9 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from dpmarket.campaign.log import file_problems, write_private
+from dpmarket.campaign.log import file_problems
 from dpmarket.errors import FileProblem
-from dpmarket.files.atomic import flush_to_disk
+from dpmarket.files.atomic import flush_to_disk, private_bytes
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.hpke import Suite
@@ -46,10 +46,7 @@ def new_key(folder: Path, name: str) -> bytes:
     """
     private, public = key_pair()
     path = _path(folder, name, public)
-    content = _wrapped(private, path.name)
-    with file_problems(f"cannot write a key to {folder}"):
-        write_private(path, content)
-        flush_to_disk(folder)
+    private_bytes(path, _wrapped(private, path.name))
     return public
 
 
@@ -215,8 +212,5 @@ def wrap_folder(folder: Path) -> None:
             content = clear.read()
             if content.startswith(_MAGIC):
                 continue
-            temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
-            write_private(temporary, _wrapped(content, path.name))
-            os.replace(temporary, path)
-            flush_to_disk(folder)
+            private_bytes(path, _wrapped(content, path.name), overwrite=True)
             _overwrite(clear)
