@@ -301,7 +301,7 @@ def template(tmp_path_factory):
 
 def test_a_thousand_acts_balance(template):
     folder, ids, survey = template
-    assert run_machine(Machine, lambda new: (copy_of(folder, new), ids, survey), 32, 20) > 1000
+    assert run_machine(Machine, lambda new: (copy_of(folder, new), ids, survey), 20, 20) > 1000
     assert reached >= {"offered", "unpaid", "released", "cancelled"}, reached
 
 

@@ -63,9 +63,8 @@ class Draft(pydantic.BaseModel, frozen=True, extra="forbid"):
     @pydantic.model_validator(mode="after")
     def _is_ordered(self) -> Draft:
         opens, closes, until = self.opens_at, self.closes_at, self.deliver_until
-        if self.channel == "live" and (
-            opens is None or closes is None or until is None or not opens < closes <= until
-        ):
+        are_there = opens is not None and closes is not None and until is not None
+        if self.channel == "live" and not (are_there and opens < closes <= until):
             raise ValueError("expected opens_at < closes_at <= deliver_until")
         SellersRules.model_validate(self.rules.get("sellers", {}))
         if not 0 <= int(self.rules.get("record_bytes", 0)) <= LARGEST_RECORD:
@@ -194,9 +193,7 @@ def fund(tx: Tx, caller: Caller, campaign: int, amount: Amount, pool: str = mone
     called from the waiting line. Sent cent by cent, money would call somebody at an amount that tells what
     others are paid.
     """
-    found = lock_campaign(tx, campaign)
-    is_open = found.state in ("draft", "open", "unpaid")
-    require(is_open, "state", "Money comes in while a campaign is a draft, open or unpaid.")
+    found = lock_campaign(tx, campaign, "draft", "open", "unpaid")
     is_whole = found.state != "open" or not found.largest or amount % found.largest == 0
     sentence = f"Expected a multiple of {found.largest} minor units, the largest payment."
     require(is_whole, "invalid", sentence)
@@ -243,10 +240,8 @@ def hold_quotes(tx: Tx, found: Campaign) -> bool:
 @act("buyer")
 def cancel(tx: Tx, caller: Caller, campaign: int) -> None:
     """End a campaign before anybody was quoted; of files, before training: its owner knows who was asked."""
-    found = lock_campaign(tx, campaign)
+    found = lock_campaign(tx, campaign, "draft", "open", "offered")
     is_live = found.channel == "live"
-    can = found.state in ("draft", "open") or (found.state == "offered" and not is_live)
-    require(can, "state", "A campaign can be cancelled while it is a draft or open.")
     may = not is_live or count(tx.c, _quoted(campaign)) == 0
     require(may, "state", "Sellers were quoted: the campaign can no longer be cancelled.")
     end_campaign(tx, found, "cancelled", "buyer")
@@ -273,9 +268,7 @@ def end_campaign(tx: Tx, found: Campaign, state: str, reason: str | None) -> Non
 @act("paymaster")
 def refund(tx: Tx, caller: Caller, campaign: int, amount: Amount, pool: str = money.ESCROW) -> None:
     """Enter that money left escrow, of a draft or of a campaign that has ended."""
-    found = lock_campaign(tx, campaign)
-    can = found.state in ("draft", *ENDED)
-    require(can, "state", "Money goes back while a campaign is a draft, or once it has ended.")
+    found = lock_campaign(tx, campaign, "draft", *ENDED)
     is_there = amount <= money.free_by_pool(tx.c, campaign).get(pool, 0)
     require(is_there, "funds", "Escrow has less than that.")
     ref = f"refund/{campaign}/{new_id()}"
@@ -351,8 +344,7 @@ def cancel_deserted(tx: Tx, caller: Caller, campaign: int) -> str:
 @act("worker")
 def refuse_training(tx: Tx, caller: Caller, campaign: int) -> None:
     """End a closed campaign whose training is refused for good: sellers are paid, and epsilon is free."""
-    found = lock_campaign(tx, campaign)
-    require(found.state == "closed", "state", "The campaign is not closed.")
+    found = lock_campaign(tx, campaign, "closed")
     pay_all(tx, found, selling(found), 0)
     end_campaign(tx, found, "failed", "refused")
 

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from dpmarket.campaign import money, people, schema
 from dpmarket.campaign.acts import Caller, act
 from dpmarket.campaign.participations import count, leave, of
-from dpmarket.campaign.transaction import PARTICIPATION, Participation, Tx, lock_campaign, require
+from dpmarket.campaign.transaction import PARTICIPATION, Participation, Tx, lock_campaign, only_while, require
 
 CALLED_AT_ONCE = 20
 _own = schema.participation.c
@@ -31,20 +31,18 @@ class Reservation:
     place: int | None = None  # sellers who are called before, this one included; none for a lifetime limit
 
 
-def refuse_outside(tx: Tx, me: Participation, *states: str) -> None:
-    """Refuse unless the campaign is in one of some states and, while it is open, within its times."""
-    sentence = f"This is possible only while the campaign is {' or '.join(states)}."
-    require(me.campaign_state in states, "state", sentence)
-    if me.campaign_state == "open":
-        require((me.opens_at or "") <= tx.now, "early", "The campaign has not begun.")
-        is_over = me.closes_at is not None and tx.now >= me.closes_at
-        require(not is_over, "expired", "The time to report or choose is over.")
+def refuse_unless_open(tx: Tx, me: Participation) -> None:
+    """Refuse unless the campaign is open, and within its times."""
+    require(me.campaign_state == "open", "state", only_while("open"))
+    require((me.opens_at or "") <= tx.now, "early", "The campaign has not begun.")
+    is_over = me.closes_at is not None and tx.now >= me.closes_at
+    require(not is_over, "expired", "The time to report or choose is over.")
 
 
 @act("seller")
 def reserve(tx: Tx, me: Participation) -> Reservation:
     """Hold the largest payment for a seller who wants to see the menu, or give a place in the line."""
-    refuse_outside(tx, me, "open")
+    refuse_unless_open(tx, me)
     sentence = "In this campaign sellers report, and all are quoted at once."
     require(me.mechanism != "offline", "state", sentence)
     if me.state == "reserved":

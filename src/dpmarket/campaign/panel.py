@@ -19,7 +19,7 @@ import sqlalchemy as sa
 from dpmarket.campaign import money, people, schema
 from dpmarket.campaign.access import issue_token
 from dpmarket.campaign.acts import Caller, act, is_allowed, shown_id
-from dpmarket.campaign.line import end_full, refuse_outside
+from dpmarket.campaign.line import end_full, refuse_unless_open
 from dpmarket.campaign.opening import rules_of
 from dpmarket.campaign.participations import leave
 from dpmarket.campaign.rules.screening import Panel, group_of
@@ -127,7 +127,7 @@ def screen(tx: Tx, me: Participation, answers: Answers) -> str:
 
     The answers are stored nowhere. ``screened_out``: this person cannot take part, or the group is full.
     """
-    refuse_outside(tx, me, "open")
+    refuse_unless_open(tx, me)
     require(me.state == "invited", "state", "Only sellers who have not consented can do this.")
     found = campaign_of(tx.c, me.campaign)
     lacks = lacks_screening(found, me)

@@ -25,7 +25,7 @@ from dpmarket.campaign import money, people, schema
 from dpmarket.campaign.acts import WORKER, Caller, Cost, act
 from dpmarket.campaign.campaigns import end_campaign, hold_quotes, sellers_rules
 from dpmarket.campaign.database import Market
-from dpmarket.campaign.line import refuse_outside
+from dpmarket.campaign.line import refuse_unless_open
 from dpmarket.campaign.log import canonical, digest_of
 from dpmarket.campaign.participations import count, end_all, enter_staged, forget_sealed, hold_all, leave, of
 from dpmarket.campaign.partitions import filed_people
@@ -128,7 +128,7 @@ def refuse_without_reservation(me: Participation, now: str) -> None:
 @act("seller")
 def choose(tx: Tx, me: Participation, cost: Cost) -> Quote:
     """Report a cost and get its quote; a quote of 0 ends the participation as priced out."""
-    refuse_outside(tx, me, "open")
+    refuse_unless_open(tx, me)
     refuse_without_reservation(me, tx.now)
     epsilons, payments = schedule_of(tx.c, me).quote(np.array([cost]))
     epsilon, payment = float(epsilons[0]), int(minor_amounts(epsilons, payments, me.minor_units)[0])
@@ -147,7 +147,7 @@ def choose(tx: Tx, me: Participation, cost: Cost) -> Quote:
 @act("seller")
 def report(tx: Tx, me: Participation, cost: Cost) -> None:
     """Report a cost to an offline campaign; it is sealed until the time to report is over."""
-    refuse_outside(tx, me, "open")
+    refuse_unless_open(tx, me)
     require(me.mechanism == "offline", "state", "In this campaign sellers choose from a menu.")
     has_room = me.state == "waiting" and people.hold_limits(tx, me.person, me.ceiling, me.delta)
     can = me.state == "consented" or has_room

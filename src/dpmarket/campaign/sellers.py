@@ -20,7 +20,7 @@ from dpmarket.campaign.access import issue_token
 from dpmarket.campaign.acts import Caller, Text, act
 from dpmarket.campaign.campaigns import ENDED, describe, rules_of
 from dpmarket.campaign.consent import consent_page
-from dpmarket.campaign.line import end_full, refuse_outside
+from dpmarket.campaign.line import end_full, refuse_unless_open
 from dpmarket.campaign.participations import leave
 from dpmarket.campaign.partitions import enter_rows
 from dpmarket.campaign.seal import seal
@@ -154,7 +154,7 @@ def consent(tx: Tx, me: Participation, page: Text, language: str = "en") -> str:
 
     It is ``consented``; ``waiting`` for a lifetime limit; or ``screened_out`` where the group is full.
     """
-    refuse_outside(tx, me, "open")
+    refuse_unless_open(tx, me)
     require(me.state == "invited", "state", "This seller consented already, or has left.")
     found = campaign_of(tx.c, me.campaign)
     require(not lacks_screening(found, me), "state", "Answer the screening questions first.")
@@ -182,14 +182,13 @@ def _change(tx: Tx, me: Participation, **values: object) -> None:
 def _enter_with_limits(tx: Tx, me: Participation) -> str:
     if end_full(tx, me):
         return "screened_out"
-    if people.hold_limits(tx, me.person, me.ceiling, me.delta):
-        state = "consented"
-        tx.move(me, state, since=tx.now, epsilon_held=me.ceiling)
+    has_room = people.hold_limits(tx, me.person, me.ceiling, me.delta)
+    if has_room:
+        tx.move(me, "consented", since=tx.now, epsilon_held=me.ceiling)
     else:
-        state = "waiting"
-        tx.move(me, state, since=tx.now, reason="cap")
+        tx.move(me, "waiting", since=tx.now, reason="cap")
     tx.event(me.campaign, "consented", me.id)
-    return state
+    return "consented" if has_room else "waiting"
 
 
 @act("seller")
@@ -224,7 +223,7 @@ def decline(tx: Tx, me: Participation) -> None:
 @act("seller")
 def undo(tx: Tx, me: Participation) -> str:
     """Take "no, thank you" back while the campaign is open: room and limits as at first; return the state."""
-    refuse_outside(tx, me, "open")
+    refuse_unless_open(tx, me)
     require(me.state == "declined", "state", "Only sellers who declined can undo that.")
     if me.consented_at is not None:
         return _enter_with_limits(tx, me)
@@ -290,13 +289,11 @@ def stop_mails(tx: Tx, caller: Caller) -> None:
 @act("operator")
 def withdraw_people(tx: Tx, caller: Caller, campaign: int, ids: Ids) -> int:
     """Take people out of a campaign before its training, by their ids; return how many left now."""
-    found = lock_campaign(tx, campaign)
+    found, digests, left = lock_campaign(tx, campaign), people.person_digests(tx.market_key, ids), []
     is_over = found.state in ("training", *ENDED)
     require(not is_over, "state", "The training has begun or the campaign has ended.")
-    left = []
-    digests = set(people.person_digests(tx.market_key, ids))
     enter_rows(tx, found, digests)
-    for digest in sorted(digests):
+    for digest in sorted(set(digests)):
         me = participation_by(tx, campaign, digest)
         if me is not None and me.state in schema.ACTIVE:
             leave(tx, me, "withdrawn")

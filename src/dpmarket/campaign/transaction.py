@@ -190,15 +190,25 @@ def campaign_of(c: sa.Connection, campaign: int, query: Any = _CAMPAIGNS) -> Cam
     return row
 
 
-def lock_campaign(tx: Tx, campaign: int) -> Campaign:
-    """Return a campaign's row, which no other act can use until the end of the transaction."""
-    return campaign_of(tx.c, campaign, _CAMPAIGNS.with_for_update())
+def lock_campaign(tx: Tx, campaign: int, *states: str) -> Campaign:
+    """Return a campaign's row, which no other act can use until the end of the transaction.
+
+    Where states are named, a campaign in another one is refused.
+    """
+    found = campaign_of(tx.c, campaign, _CAMPAIGNS.with_for_update())
+    require(not states or found.state in states, "state", only_while(*states))
+    return found
+
+
+def only_while(*states: str) -> str:
+    """Return the refusal of an act in another state of the campaign."""
+    return f"This is possible only while the campaign is {' or '.join(states)}."
 
 
 def step(tx: Tx, campaign: int, before: tuple[str, ...], **values: Any) -> None:
     """Change a campaign that is in one of some states."""
     done = tx.set(schema.campaign, sa.and_(_of.id == campaign, _of.state.in_(before)), **values)
-    require(done == 1, "state", f"This is possible only while the campaign is {' or '.join(before)}.")
+    require(done == 1, "state", only_while(*before))
 
 
 def new_id() -> int:
