@@ -22,7 +22,7 @@ from dpmarket.campaign.acts import OWNER, Caller, Text, act
 from dpmarket.campaign.campaigns import describe
 from dpmarket.campaign.database import UNLIMITED, Market
 from dpmarket.campaign.log import canonical, digest_of
-from dpmarket.campaign.participations import enter_staged, hold_all, of, pay_all
+from dpmarket.campaign.money import enter_staged, hold_all, of, pay_all
 from dpmarket.campaign.people import EPSILON_UNITS, person_digests
 from dpmarket.campaign.staging import stage
 from dpmarket.campaign.training import snapshot

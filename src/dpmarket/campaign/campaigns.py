@@ -19,8 +19,8 @@ from dpmarket.campaign import money, people, schema
 from dpmarket.campaign.acts import Amount, Caller, Id, Text, act
 from dpmarket.campaign.consent import last_version
 from dpmarket.campaign.log import canonical, digest_of
-from dpmarket.campaign.participations import active, count, end_all, forget_sealed, of, pay_all, selling
-from dpmarket.campaign.partitions import refuse_limits, void_rest
+from dpmarket.campaign.money import active, count, end_all, forget_sealed, of, pay_all, selling
+from dpmarket.campaign.partitions import pay_rest, refuse_limits, void_rest
 from dpmarket.campaign.schema import moment_of, time_text
 from dpmarket.campaign.transaction import Campaign, Tx, lock_campaign, new_id, require, step
 
@@ -63,8 +63,8 @@ class Draft(pydantic.BaseModel, frozen=True, extra="forbid"):
     @pydantic.model_validator(mode="after")
     def _is_ordered(self) -> Draft:
         opens, closes, until = self.opens_at, self.closes_at, self.deliver_until
-        are_there = opens is not None and closes is not None and until is not None
-        if self.channel == "live" and not (are_there and opens < closes <= until):
+        is_ordered = opens and closes and until and opens < closes <= until
+        if self.channel == "live" and not is_ordered:
             raise ValueError("expected opens_at < closes_at <= deliver_until")
         SellersRules.model_validate(self.rules.get("sellers", {}))
         if not 0 <= int(self.rules.get("record_bytes", 0)) <= LARGEST_RECORD:
@@ -255,8 +255,7 @@ def _quoted(campaign: int) -> Any:
 def end_campaign(tx: Tx, found: Campaign, state: str, reason: str | None) -> None:
     """End a locked campaign: free everything that is still held, its key, and tell everybody."""
     end_all(tx, found, active(found.id), "lapsed", reason)
-    if state == "cancelled":
-        void_rest(tx, found)
+    (void_rest if state == "cancelled" else pay_rest)(tx, found)
     step(tx, found.id, (found.state,), state=state, reason=reason, debt=0)
     tx.event(found.id, state)
     if found.channel == "live":

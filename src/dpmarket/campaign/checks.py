@@ -90,10 +90,10 @@ def _accounts(c: sa.Connection) -> Iterator[str]:
     filed = sa.select(_of.id, _of.state).where(_of.channel == partitions.CHANNEL)
     for campaign, state in c.execute(filed.where(_of.state != "cancelled")):
         amount, places = partitions.rest_of(c, campaign)
-        holds = state in partitions.HOLDING
+        is_held = state in partitions.HOLDING
         before = held.get((campaign, ESCROW), (0, 0))
-        held[campaign, ESCROW] = (before[0] + (amount if holds else 0), before[1] + places)
-        if not holds and partitions.first_payout(c, campaign) is None:
+        held[campaign, ESCROW] = (before[0] + (amount if is_held else 0), before[1] + places)
+        if not is_held and partitions.first_payout(c, campaign) is None:
             unpaid[campaign] = unpaid.get(campaign, 0) + amount
     for row in c.execute(sa.select(schema.account)):
         what = f"account {row.name} of campaign {row.campaign}"
@@ -109,7 +109,7 @@ def _accounts(c: sa.Connection) -> Iterator[str]:
 
 def _people(c: sa.Connection) -> Iterator[str]:
     uses_delta = sa.or_(_own.epsilon_held > 0, _own.epsilon_spent > 0)
-    amounts = {"epsilon_held": _own.epsilon_held, "epsilon_spent": _own.epsilon_spent}
+    amounts: dict[str, Any] = {"epsilon_held": _own.epsilon_held, "epsilon_spent": _own.epsilon_spent}
     amounts["delta_used"] = sa.case((uses_delta, _of.delta), else_=0)
     columns = (sa.func.sum(amount).label(name) for name, amount in amounts.items())
     joined = sa.select(_own.person, *columns).join(schema.campaign, _of.id == _own.campaign)

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from dpmarket.campaign import money, people, schema
 from dpmarket.campaign.acts import Caller, act
-from dpmarket.campaign.participations import count, leave, of
+from dpmarket.campaign.money import count, leave, of
 from dpmarket.campaign.transaction import PARTICIPATION, Participation, Tx, lock_campaign, only_while, require
 
 CALLED_AT_ONCE = 20

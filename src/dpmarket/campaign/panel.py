@@ -10,18 +10,16 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
-from datetime import timedelta
 from typing import Annotated
 
 import pydantic
 import sqlalchemy as sa
 
 from dpmarket.campaign import money, people, schema
-from dpmarket.campaign.access import issue_token
 from dpmarket.campaign.acts import Caller, act, is_allowed, shown_id
 from dpmarket.campaign.line import end_full, refuse_unless_open
+from dpmarket.campaign.money import leave
 from dpmarket.campaign.opening import rules_of
-from dpmarket.campaign.participations import leave
 from dpmarket.campaign.rules.screening import Panel, group_of
 from dpmarket.campaign.sellers import enter_seller, lacks_screening, participation_by
 from dpmarket.campaign.transaction import (
@@ -105,11 +103,6 @@ def _enter(tx: Tx, found: Campaign, panel: Panel, digest: bytes, pid: str) -> in
     identity = enter_seller(tx, found.id, person, panel=1, payee=payee)
     require(identity is not None, "state", "This link is being used in another window; try again.")
     return identity or 0
-
-
-def session_of(tx: Tx, seller: Caller, lasts: timedelta) -> str:
-    """Return a session's token for a seller who came by a link."""
-    return issue_token(tx, "session", seller, lasts)
 
 
 def digest_of_pid(key: bytes, panel: Panel, pid: str) -> bytes:

@@ -22,7 +22,7 @@ from dpmarket.campaign import money, schema
 from dpmarket.campaign.acts import Caller, Id, Text, act
 from dpmarket.campaign.campaigns import describe
 from dpmarket.campaign.database import Market
-from dpmarket.campaign.participations import count
+from dpmarket.campaign.money import count
 from dpmarket.campaign.partitions import enter_rows, filed_people, first_payout
 from dpmarket.campaign.transaction import Campaign, Tx, lock_campaign, new_id, require
 

@@ -27,7 +27,7 @@ from dpmarket.campaign.campaigns import end_campaign, hold_quotes, sellers_rules
 from dpmarket.campaign.database import Market
 from dpmarket.campaign.line import refuse_unless_open
 from dpmarket.campaign.log import canonical, digest_of
-from dpmarket.campaign.participations import count, end_all, enter_staged, forget_sealed, hold_all, leave, of
+from dpmarket.campaign.money import count, end_all, enter_staged, forget_sealed, hold_all, leave, of
 from dpmarket.campaign.partitions import filed_people
 from dpmarket.campaign.seal import opener_of, seal
 from dpmarket.campaign.sellers import put_sealed

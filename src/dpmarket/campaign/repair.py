@@ -27,13 +27,13 @@ from typing import Any
 import polars as pl
 import sqlalchemy as sa
 
-from dpmarket.campaign import money, participations, people, schema
+from dpmarket.campaign import money, people, schema
 from dpmarket.campaign.access import revoke_all_tokens
 from dpmarket.campaign.campaigns import ENDED, end_campaign
 from dpmarket.campaign.checks import refuse_unbalanced
 from dpmarket.campaign.database import Market, Url, is_address, lines_after, make_from_log, open_market
 from dpmarket.campaign.log import Line, digest_of, make_line, tick_of
-from dpmarket.campaign.participations import count, end_all, hold_all, leave, of, pay_all, selling, units_of
+from dpmarket.campaign.money import count, end_all, hold_all, leave, of, pay_all, selling, units_of
 from dpmarket.campaign.partitions import enter_rows, rest_of, void_rest
 from dpmarket.campaign.payouts import Payout, enter_payout, payouts_of
 from dpmarket.campaign.seal import has_key
@@ -252,7 +252,7 @@ def _spend_again(tx: Tx, found: Campaign, table: pl.DataFrame, attempt: str) -> 
     _make_room(tx, found, staged)
     is_paid, sold = staged.c.payment > 0, selling(found)
     values = {
-        "state": sa.literal(participations.selling_state(found.channel)),
+        "state": sa.literal(money.selling_state(found.channel)),
         "reason": sa.literal("repair"),
         "pool": staged.c.pool,
         "epsilon": sa.case((is_paid, staged.c.epsilon), else_=None),

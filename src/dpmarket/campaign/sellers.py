@@ -21,7 +21,7 @@ from dpmarket.campaign.acts import Caller, Text, act
 from dpmarket.campaign.campaigns import ENDED, describe, rules_of
 from dpmarket.campaign.consent import consent_page
 from dpmarket.campaign.line import end_full, refuse_unless_open
-from dpmarket.campaign.participations import leave
+from dpmarket.campaign.money import leave
 from dpmarket.campaign.partitions import enter_rows
 from dpmarket.campaign.seal import seal
 from dpmarket.campaign.transaction import (

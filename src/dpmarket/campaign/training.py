@@ -31,7 +31,7 @@ from dpmarket.campaign import schema
 from dpmarket.campaign.acts import WORKER, Caller, act
 from dpmarket.campaign.campaigns import describe, end_campaign
 from dpmarket.campaign.database import Market
-from dpmarket.campaign.participations import end_all, of, pay_all, selling, selling_state, units_of
+from dpmarket.campaign.money import end_all, of, pay_all, selling, selling_state, units_of
 from dpmarket.campaign.partitions import CHANNEL, enter_spending, filed_people
 from dpmarket.campaign.seal import destroy_key, opener_of
 from dpmarket.campaign.staging import frame, stage

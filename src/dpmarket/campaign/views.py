@@ -20,7 +20,7 @@ from dpmarket.campaign.acts import Caller, Id, is_allowed
 from dpmarket.campaign.campaigns import ENDED, sellers_rules
 from dpmarket.campaign.consent import ConsentPage, consent_page, languages_of
 from dpmarket.campaign.database import UNLIMITED
-from dpmarket.campaign.participations import count
+from dpmarket.campaign.money import count
 from dpmarket.campaign.payouts import Payout, missing_payees, owed, payouts_of
 from dpmarket.campaign.people import DELTA_UNITS, EPSILON_UNITS
 from dpmarket.campaign.quoting import minor_amounts, refuse_without_reservation, schedule_of

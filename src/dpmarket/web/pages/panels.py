@@ -12,11 +12,12 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
+from dpmarket.campaign.access import issue_token
 from dpmarket.campaign.acts import ACTS
 from dpmarket.campaign.opening import rules_of
-from dpmarket.campaign.panel import PID, digest_of_pid, enter, session_of
+from dpmarket.campaign.panel import PID, digest_of_pid, enter
 from dpmarket.campaign.rules.screening import Panel
-from dpmarket.campaign.transaction import campaign_of
+from dpmarket.campaign.transaction import Tx, campaign_of
 from dpmarket.campaign.views import is_person
 from dpmarket.web.api import CampaignId
 from dpmarket.web.auth import SESSION, TheService, session, start_session
@@ -65,7 +66,11 @@ def join(
     except NotSignedIn:
         known = None
     lasts = OWN_BROWSER if sig is None else SESSION
-    token = service.market.transact(lambda tx: session_of(tx, enter(tx, campaign, pid, sig, known), lasts))
+
+    def signed_in(tx: Tx) -> str:
+        return issue_token(tx, "session", enter(tx, campaign, pid, sig, known), lasts)
+
+    token = service.market.transact(signed_in)
     answer = start_session(token, lasts)
     seconds = int(OWN_BROWSER.total_seconds())
     answer.set_cookie(COOKIE, pid, max_age=seconds, path="/", secure=True, httponly=True, samesite="lax")
