@@ -13,6 +13,7 @@ from dpmarket.campaign.checks import books
 from dpmarket.campaign.consent import consent_page
 from dpmarket.campaign.database import open_market
 from dpmarket.campaign.transaction import campaign_of
+from dpmarket.campaign.views import show_limits, show_participation
 from dpmarket.mechanisms.price_schedule import PriceSchedule
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -143,20 +144,28 @@ class Live:
         self.act(sellers.deliver, participation, struct.pack("<d", value))
         return participation
 
-    def state(self, participation):
+    def shown(self, participation):
         with self.market.look() as c:
-            from dpmarket.campaign.views import show_participation
+            return show_participation(c, Caller(participation=participation))
 
-            return show_participation(c, Caller(participation=participation)).state
+    def state(self, participation):
+        return self.shown(participation).state
+
+    def limits(self, participation):
+        with self.market.look() as c:
+            return show_limits(c, Caller(participation=participation))
 
     def campaign_state(self):
         return state_of(self.market, self.campaign)
 
-    def train(self):
+    def close(self):
         self.market.clock.now = DELIVER
         self.work(campaigns.close)
-        source = training.SealedRecords(self.market, self.campaign, decoded)
-        return training.train(self.market, self.campaign, source, release)
+
+    def train(self, fit=release, records=training.SealedRecords):
+        self.close()
+        source = records(self.market, self.campaign, decoded)
+        return training.train(self.market, self.campaign, source, fit)
 
 
 def balanced(market):

@@ -117,11 +117,9 @@ def test_what_other_campaigns_use_of_a_limit_is_told_in_tenths(market):
     rules = {"sellers": {"minimum": 1, "lifetime_epsilon": 10.0, "lifetime_delta": 1e-6}}
     live, other = Live(market, rules=rules), Live(market, name="other", rules=rules)
     me = live.join("a")
-    with market.look() as c:
-        assert views.show_limits(c, Caller(participation=me)) == views.MyLimits(10.0, 2.0, 0.0, 0.0, 8.0)
+    assert live.limits(me) == views.MyLimits(10.0, 2.0, 0.0, 0.0, 8.0)
     other.join("a")
-    with market.look() as c:
-        assert views.show_limits(c, Caller(participation=me)).elsewhere == 2.0
+    assert live.limits(me).elsewhere == 2.0
 
 
 def test_tokens_are_stored_as_digests_and_end(live):

@@ -11,10 +11,10 @@ import pytest
 
 from campaign.killing import do, methods
 from campaign.live import CLOSES, DELIVER, NOW, Clock, Live, balanced, copy_of, opened
-from dpmarket.campaign import campaigns, line, payouts, quoting, sellers, worker
-from dpmarket.campaign.acts import OWNER, Caller
-from dpmarket.campaign.database import is_address
-from dpmarket.campaign.views import show_money, show_participation
+from dpmarket.campaign import line, payouts, quoting, sellers, worker
+from dpmarket.campaign.acts import OWNER
+from dpmarket.campaign.database import is_address, lines_after
+from dpmarket.campaign.views import show_money
 from dpmarket.errors import DpmarketError, MarketRefusal
 from support.databases import new_database
 
@@ -49,8 +49,7 @@ def prepared(place, folder, act):
     if act == "pay":
         live.train()
     if act == "train":
-        market.clock.now = DELIVER
-        live.work(campaigns.close)
+        live.close()
     market.close()
     return live, me
 
@@ -80,8 +79,6 @@ def finish(place, folder, act, live, me):
         balanced(market)
         assert market.log.last().tick == len(market.log.lines())
         with market.look() as c:
-            from dpmarket.campaign.database import lines_after
-
             assert lines_after(c, 0) == market.log.lines()
 
 
@@ -107,7 +104,7 @@ def _goes_on(market, folder, act, live, me):
         assert drawn == 1 or live.campaign_state() == "failed"
         with market.look() as c:
             assert show_money(c, OWNER, live.campaign).owed == 650
-            assert show_participation(c, Caller(participation=me)).state == "spent"
+        assert live.state(me) == "spent"
         assert list(market.keys.glob(f"{live.campaign}-*.key")) == []
     elif act == "pay":
         handed_out = folder / "paid"

@@ -81,7 +81,7 @@ class Machine(RuleBasedStateMachine):
             self.lives[name] = live
         self.mine = {name: {} for name in LIVE}
         self.shown, self.spent, self.handed_out, self.came_back = {}, set(), set(), set()
-        self.saved, self.acts = None, 0
+        self.saved = None
 
     def teardown(self):
         if hasattr(self, "folder"):
@@ -92,7 +92,6 @@ class Machine(RuleBasedStateMachine):
         """Do an act; return its answer, or None if it is refused: then nothing has changed."""
         before = self.everything()
         self.count_step()
-        self.acts += 1
         try:
             return function(*args) or True
         except MarketRefusal:
@@ -133,9 +132,7 @@ class Machine(RuleBasedStateMachine):
         """Take some people some steps further on the usual way."""
         for who in sorted(people):
             for _ in range(steps):
-                before = self.acts
-                self.step(name, who, cost)
-                if self.acts == before:
+                if not self.step(name, who, cost):
                     break
 
     @rule(name=st.sampled_from(LIVE), steps=st.integers(4, 7), cost=costs)
@@ -143,33 +140,30 @@ class Machine(RuleBasedStateMachine):
         self.go_on(name, set(IDS), steps, cost)
 
     def step(self, name, who, cost):
+        """Take somebody one step further; return whether there is one."""
         live, me = self.lives[name], self.mine[name].get(who)
         if me is None:
             made = self.attempt(live.invite, who)
             if isinstance(made, list) and made:
                 (self.mine[name][who],) = made
-            return
+            return True
+        enter = (live.act, line.reserve, me) if name == "online" else (live.act, quoting.report, me, cost)
+        steps = {
+            "invited": (live.consent, me),
+            "consented": enter,
+            "waiting": enter,
+            "reserved": (live.act, quoting.choose, me, cost),
+            "quoted": (live.act, sellers.accept, me),
+            "accepted": (live.act, sellers.deliver, me, bytes(8)),
+            "spent": (live.act, sellers.set_payee, me, "account"),
+        }
         state = live.state(me)
-        if state == "invited":
-            self.attempt(live.consent, me)
-        elif state in ("consented", "waiting"):
-            if name == "online":
-                self.attempt(live.act, line.reserve, me)
-            else:
-                self.attempt(live.act, quoting.report, me, cost)
-        elif state == "reserved":
-            self.choose(me, cost)
-        elif state == "quoted":
-            self.attempt(live.act, sellers.accept, me)
-        elif state == "accepted":
-            self.attempt(live.act, sellers.deliver, me, bytes(8))
-        elif state == "spent":
-            self.attempt(live.act, sellers.set_payee, me, "account")
-
-    def choose(self, me, cost):
-        quote = self.attempt(self.lives["online"].act, quoting.choose, me, cost)
-        if quote is not None and quote.payment:
-            self.shown[me] = (quote.epsilon, quote.payment)
+        if state not in steps:
+            return False
+        answer = self.attempt(*steps[state])
+        if isinstance(answer, quoting.Quote) and answer.payment:
+            self.shown[me] = (answer.epsilon, answer.payment)
+        return True
 
     @rule(
         name=st.sampled_from(LIVE),

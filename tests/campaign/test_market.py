@@ -13,7 +13,6 @@ from campaign.live import (
     SCHEDULE,
     Live,
     balanced,
-    decoded,
     file_campaign,
     half_price,
     import_reports,
@@ -22,12 +21,12 @@ from campaign.live import (
     reports,
 )
 from dpmarket.campaign import account, campaigns, line, payouts, quoting, schema, sellers, training, worker
-from dpmarket.campaign.acts import OWNER, WORKER, Caller
+from dpmarket.campaign.acts import OWNER, WORKER
 from dpmarket.campaign.checks import findings
 from dpmarket.campaign.people import epsilon_units
 from dpmarket.campaign.seal import has_key
 from dpmarket.campaign.transaction import campaign_of
-from dpmarket.campaign.views import show_campaign, show_money, show_participation
+from dpmarket.campaign.views import show_campaign, show_money
 from dpmarket.errors import FileProblem, Infeasible, MarketRefusal
 
 IBAN = "DE89 3704 0044 0532 0130 00"
@@ -57,9 +56,7 @@ def test_a_live_campaign_ends_with_a_release_and_its_sellers_paid(live):
     found = money(live)
     assert (found.owed, found.missing_payees) == (round(100 * amounts.sum()), 2)
     assert found.refundable == live.escrow - found.owed
-    with live.market.look() as c:
-        row = show_participation(c, Caller(participation=who[0]))
-    assert row.epsilon_used == 0.5 * epsilons[0]
+    assert live.shown(who[0]).epsilon_used == 0.5 * epsilons[0]
     balanced(live.market)
 
 
@@ -325,8 +322,7 @@ def test_a_file_of_reports_gives_what_acts_one_by_one_give(market, clock, mechan
         worker.work(market, METHODS)
     survey = file_campaign(market, mechanism=mechanism)
     quotes = import_reports(market, OWNER, survey, reports(costs), half_price).sort("id")
-    with market.look() as c:
-        mine = [show_participation(c, Caller(participation=one)) for one in who]
+    mine = [live.shown(one) for one in who]
     assert quotes.get_column("epsilon").to_list() == [one.epsilon for one in mine]
     assert quotes.get_column("payment").to_list() == [one.payment for one in mine]
     balanced(market)
@@ -339,20 +335,15 @@ def test_a_training_that_is_refused_before_noise_returns_everything(live):
         def read(self, sellers_):
             raise Infeasible("no")
 
-    live.market.clock.now = DELIVER
-    live.work(campaigns.close)
     with pytest.raises(Infeasible):
-        training.train(live.market, live.campaign, Broken(live.market, live.campaign, decoded), release)
+        live.train(records=Broken)
     assert (live.campaign_state(), live.state(me)) == ("closed", "delivered")
     balanced(live.market)
     live.work(campaigns.refuse_training)
     assert (live.campaign_state(), live.state(me)) == ("failed", "spent")
     assert money(live).owed == 250
     balanced(live.market)
-    with live.market.look() as c:
-        from dpmarket.campaign.views import show_limits
-
-        assert show_limits(c, Caller(participation=me)).held == 0.0
+    assert live.limits(me).held == 0.0
 
 
 def test_a_training_that_fails_after_noise_spends_the_promise_and_pays(live):
@@ -362,38 +353,27 @@ def test_a_training_that_fails_after_noise_spends_the_promise_and_pays(live):
         before_noise()
         raise Infeasible("after noise")
 
-    live.market.clock.now = DELIVER
-    live.work(campaigns.close)
-    source = training.SealedRecords(live.market, live.campaign, decoded)
     with pytest.raises(Infeasible):
-        training.train(live.market, live.campaign, source, broken)
+        live.train(broken)
     assert (live.campaign_state(), live.state(me)) == ("failed", "spent")
-    with live.market.look() as c:
-        from dpmarket.campaign.views import show_limits
-
-        assert show_limits(c, Caller(participation=me)).spent == 1.0
+    assert live.limits(me).spent == 1.0
     balanced(live.market)
 
 
 def test_a_release_that_spends_more_than_was_promised_counts_as_failed(live):
     live.deliver("a")
-    live.market.clock.now = DELIVER
-    live.work(campaigns.close)
 
     def greedy(records, sellers_, before_noise):
         before_noise()
         return training.Result(b"", 1.01 * sellers_.epsilons, sellers_.epsilons)
 
-    source = training.SealedRecords(live.market, live.campaign, decoded)
-    refused("invalid", training.train, live.market, live.campaign, source, greedy)
+    refused("invalid", live.train, greedy)
     assert live.campaign_state() == "failed"
     balanced(live.market)
 
 
 def test_noise_is_drawn_after_the_line_is_shipped_and_the_key_destroyed(live):
     live.deliver("a")
-    live.market.clock.now = DELIVER
-    live.work(campaigns.close)
     seen = []
 
     def look(records, sellers_, before_noise):
@@ -402,24 +382,21 @@ def test_noise_is_drawn_after_the_line_is_shipped_and_the_key_destroyed(live):
         seen.append((live.market.log.last().content["kind"], there))
         return release(records, sellers_, before_noise)
 
-    source = training.SealedRecords(live.market, live.campaign, decoded)
-    training.train(live.market, live.campaign, source, look)
+    live.train(look)
     assert seen == [("spend", False)]
 
 
 def test_no_noise_is_drawn_when_the_log_cannot_be_written(live, monkeypatch):
     live.deliver("a")
-    live.market.clock.now = DELIVER
-    live.work(campaigns.close)
+    live.close()
     drawn = []
 
     def full(pending):
         raise FileProblem("the disk is full.")
 
     monkeypatch.setattr(live.market.log, "append", full)
-    source = training.SealedRecords(live.market, live.campaign, decoded)
     with pytest.raises(FileProblem):
-        training.train(live.market, live.campaign, source, lambda *given: (given[2](), drawn.append(1)))
+        live.train(lambda *given: (given[2](), drawn.append(1)))
     monkeypatch.undo()
     assert drawn == []
     assert live.campaign_state() == "closed"
@@ -468,8 +445,7 @@ def test_keys_in_clear_are_wrapped_once_there_is_a_master_key(live, place, tmp_p
 
 def test_nobody_withdraws_while_the_training_runs_or_after_it(live):
     me = live.deliver("a")
-    live.market.clock.now = DELIVER
-    live.work(campaigns.close)
+    live.close()
     live.market.run(training.debit, WORKER, live.campaign, "a" * 32)
     refused("state", live.act, sellers.withdraw, me)
     refused("state", live.market.run, sellers.withdraw_people, OWNER, live.campaign, ["a"])
@@ -482,8 +458,7 @@ def test_nobody_withdraws_while_the_training_runs_or_after_it(live):
 
 def test_a_trainer_that_died_after_the_commit_point_has_spent_and_its_sellers_are_paid(live):
     me = live.deliver("a")
-    live.market.clock.now = DELIVER
-    live.work(campaigns.close)
+    live.close()
     sold = live.market.run(training.debit, WORKER, live.campaign, "a" * 32)
     live.market.run(training.commit, WORKER, live.campaign, "a" * 32, sold)
     assert training.recover(live.market) == [(live.campaign, "failed")]

@@ -20,21 +20,19 @@ from campaign.live import (
     RULES,
     Live,
     balanced,
-    decoded,
     file_campaign,
     half_price,
     import_reports,
     opened,
-    release,
     reports,
     state_of,
 )
 from dpmarket.campaign import account, campaigns, line, payouts, schema, sellers, training
-from dpmarket.campaign.acts import OWNER, Caller
+from dpmarket.campaign.acts import OWNER
 from dpmarket.campaign.database import is_address, open_market
 from dpmarket.campaign.log import Log
 from dpmarket.campaign.repair import back_up, put_back, repair, restore
-from dpmarket.campaign.views import show_limits, show_money, show_participation
+from dpmarket.campaign.views import show_money
 from dpmarket.errors import FileProblem, MarketRefusal
 from support.databases import new_database
 
@@ -103,16 +101,6 @@ def refuses(market, live):
         assert c.execute(sa.select(schema.market)).one()
 
 
-def closed(live):
-    live.market.clock.now = DELIVER
-    live.work(campaigns.close)
-
-
-def train(live):
-    source = training.SealedRecords(live.market, live.campaign, decoded)
-    return training.train(live.market, live.campaign, source, release)
-
-
 class Known(training.SealedRecords):
     """Records that were read before their key was destroyed."""
 
@@ -128,18 +116,17 @@ def owed(live):
 def test_a_spent_campaign_is_not_spent_again(copies):
     live = copies.live()
     me, other = live.deliver("a"), live.deliver("b", 1.0)
-    closed(live)
+    live.close()
     copies.save()
-    document = train(live)
+    document = live.train()
     copies.roll_back()
     refuses(live.market, live)
     with pytest.raises(FileProblem):
-        train(live)
+        live.train()
     assert copies.repair() == ["spend"]
     assert (live.campaign_state(), live.state(me), live.state(other)) == ("failed", "spent", "spent")
     assert owed(live) == 650
-    with live.market.look() as c:  # as promised: what was used is not known
-        assert show_limits(c, Caller(participation=me)).spent == 1.0
+    assert live.limits(me).spent == 1.0  # as promised: what was used is not known
     copies.roll_back()
     assert copies.repair(released={live.campaign: document}) == ["spend"]
     assert live.campaign_state() == "released"
@@ -155,8 +142,7 @@ def test_sellers_of_a_group_are_paid_from_its_own_escrow_after_a_repair(copies):
     waits = live.join("c", "night")
     live.deliver("a", group="day"), live.deliver("b", 1.0, group="night")
     assert live.act(line.reserve, waits).state == "screened_out"
-    closed(live)
-    train(live)
+    live.train()
     copies.roll_back()
     assert copies.repair() == ["spend"]
     assert owed(live) == 250 + LARGEST
@@ -183,8 +169,7 @@ def test_payments_that_were_handed_out_are_not_handed_out_again(copies):
     live = copies.live()
     me = live.deliver("a")
     live.act(sellers.set_payee, me, "account 7")
-    closed(live)
-    train(live)
+    live.train()
     copies.save()
     made = live.market.run(payouts.pay_out, OWNER, live.campaign)
     (reference,) = payouts.payout_lines(live.market, made.id).get_column("reference")
@@ -195,15 +180,14 @@ def test_payments_that_were_handed_out_are_not_handed_out_again(copies):
     assert owed(live) == 0
     with pytest.raises(MarketRefusal):
         live.market.run(payouts.pay_out, OWNER, live.campaign)
-    with live.market.look() as c:
-        assert show_participation(c, Caller(participation=me)).sent
+    assert live.shown(me).sent
 
 
 def test_money_that_was_refunded_is_not_refunded_again(copies):
     live = copies.live()
     live.accept("a")
     copies.save()
-    closed(live)
+    live.close()
     assert live.campaign_state() == "cancelled"
     live.market.run(campaigns.refund, OWNER, live.campaign, live.escrow)
     copies.roll_back()
@@ -216,7 +200,7 @@ def test_money_that_was_refunded_is_not_refunded_again(copies):
 def test_a_commit_point_that_was_returned_spends_nothing(copies, monkeypatch):
     live = copies.live()
     me = live.deliver("a")
-    closed(live)
+    live.close()
     copies.save()
 
     def full(pending):
@@ -224,13 +208,13 @@ def test_a_commit_point_that_was_returned_spends_nothing(copies, monkeypatch):
 
     monkeypatch.setattr(live.market.log, "append", full)
     with pytest.raises(FileProblem):
-        train(live)
+        live.train()
     monkeypatch.undo()
     live.market.ship()
     copies.roll_back()
     assert copies.repair() == ["spend", "return"]
     assert (live.campaign_state(), live.state(me)) == ("closed", "delivered")
-    train(live)
+    live.train()
     assert live.state(me) == "spent"
 
 
@@ -249,9 +233,9 @@ def test_a_copy_that_went_on_stops_before_noise_and_its_own_lines_follow_after_r
     """Two copies pass the check together; the second cannot ship, and draws no noise."""
     live = copies.live()
     me, other = live.deliver("a"), live.deliver("b")
-    closed(live)
+    live.close()
     copies.save()
-    train(live)
+    live.train()
     lines = live.market.log.path.read_bytes()
     copies.roll_back()
     short = b"".join(line + b"\n" for line in lines.splitlines()[:-1])
@@ -263,9 +247,8 @@ def test_a_copy_that_went_on_stops_before_noise_and_its_own_lines_follow_after_r
         return append(pending)
 
     live.market.log.append = late
-    source = Known(live.market, live.campaign, decoded)
     with pytest.raises(FileProblem, match="repair"):
-        training.train(live.market, live.campaign, source, lambda *given: (given[2](), drawn.append(1)))
+        live.train(lambda *given: (given[2](), drawn.append(1)), Known)
     assert drawn == []
     assert copies.repair() == ["spend"]
     kinds = [one.content["kind"] for one in live.market.log.lines()]
@@ -323,9 +306,9 @@ def test_file_people_who_withdrew_stay_out_of_a_campaign_of_the_same_name(copies
 def test_a_changed_line_or_snapshot_is_refused(copies):
     live = copies.live()
     live.deliver("a")
-    closed(live)
+    live.close()
     copies.save()
-    train(live)
+    live.train()
     (snapshot,) = live.market.log.folder.glob("*.parquet")
     content = snapshot.read_bytes()
     copies.roll_back()
@@ -419,8 +402,7 @@ def test_what_was_spent_counts_even_beyond_a_limit(copies):
     first.market.clock.now = NOW
     second = copies.live(name="second", rules=rules)
     second.deliver("a", cost=1.0)
-    closed(second)
-    train(second)
+    second.train()
     copies.roll_back()
     assert copies.repair() == ["spend"]
     assert first.state(me) == "withdrawn"

@@ -10,9 +10,8 @@ import sqlalchemy as sa
 
 from campaign.live import CLOSES, METHODS, RULES, Live, decoded
 from dpmarket.campaign import campaigns, jobs, line, quoting, schema, sellers, training, worker
-from dpmarket.campaign.acts import OWNER, Caller
+from dpmarket.campaign.acts import OWNER
 from dpmarket.campaign.log import canonical
-from dpmarket.campaign.views import show_limits, show_participation
 from dpmarket.errors import FileProblem, MarketRefusal
 
 
@@ -42,8 +41,7 @@ def test_nobody_holds_more_than_a_lifetime_limit(live):
     me = live.join("a")
     with live.market.writing() as c:
         c.execute(schema.person.update().values(epsilon_cap=schema.person.c.epsilon_held))
-    with live.market.look() as c:
-        assert show_limits(c, Caller(participation=me)).left == 0.0
+    assert live.limits(me).left == 0.0
     live.act(sellers.decline, me)
     assert live.act(sellers.undo, me) == "consented"
     with live.market.writing() as c:
@@ -75,8 +73,7 @@ def test_declining_before_consent_can_be_undone_to_the_invitation(live):
     (me,) = live.invite("a")
     live.act(sellers.decline, me)
     assert live.act(sellers.undo, me) == "invited"
-    with live.market.look() as c:
-        assert show_participation(c, Caller(participation=me)).state == "invited"
+    assert live.state(me) == "invited"
 
 
 def test_payees_are_opened_by_a_worker_for_the_process_that_asks_and_nobody_else(live, monkeypatch):
