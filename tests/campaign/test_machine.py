@@ -34,11 +34,11 @@ from campaign.live import (
 from dpmarket.campaign import campaigns, line, payouts, quoting, schema, sellers, training, worker
 from dpmarket.campaign.acts import OWNER, WORKER
 from dpmarket.campaign.checks import books
+from dpmarket.campaign.database import is_address
 from dpmarket.campaign.people import person_digest
 from dpmarket.campaign.repair import back_up, repair
 from dpmarket.campaign.transaction import campaign_of
 from dpmarket.errors import MarketRefusal
-from support.databases import new_database
 from support.machines import FAST, run_machine
 
 IDS = [f"person {k}" for k in range(5)]
@@ -285,36 +285,20 @@ class Machine(RuleBasedStateMachine):
         self.shown = {}
 
 
-@pytest.fixture(scope="module")
-def template(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("template")
-    market, ids, survey = make_market(folder / "market.db", folder)
+def run(place, folder, server, *how):
+    """Run the machine, each time in a copy of the same market; return how many acts it did."""
+    market, ids, survey = make_market(place, folder)
     market.close()
-    return folder, ids, survey
+    return run_machine(Machine, lambda new: (copy_of(place, folder, new, server), ids, survey), *how)
 
 
-def test_a_thousand_acts_balance(template):
-    folder, ids, survey = template
-    assert run_machine(Machine, lambda new: (copy_of(folder, new), ids, survey), 20, 20) > 1000
+def test_a_thousand_acts_balance(tmp_path):
+    assert run(tmp_path / "market.db", tmp_path, None, 20, 20) > 1000
     assert reached >= {"offered", "unpaid", "released", "cancelled"}, reached
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
-def test_ten_thousand_acts_balance(template, part):
-    folder, ids, survey = template
-    assert run_machine(Machine, lambda new: (copy_of(folder, new), ids, survey), 60, 25, part + 1) > 2500
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("part", range(4))
-def test_ten_thousand_acts_balance_on_postgresql(server, tmp_path, part):
-    market, ids, survey = make_market(new_database(server), tmp_path)
-    like = market.engine.url.database
-    market.close()
-
-    def place_of(folder):
-        shutil.copytree(tmp_path, folder, dirs_exist_ok=True)
-        return new_database(server, like=like), ids, survey
-
-    assert run_machine(Machine, place_of, 60, 25, part + 10) > 2500
+def test_ten_thousand_acts_balance(place, tmp_path, request, part):
+    server = request.getfixturevalue("server") if is_address(place) else None
+    assert run(place, tmp_path, server, 60, 25, part + (10 if server else 1)) > 2500
