@@ -215,14 +215,3 @@ def revoke_token(tx: Tx, token: str) -> bool:
     """End a token; return whether it was good until now."""
     mine = sa.and_(_token.hash == token_hash(token), _token.revoked_at.is_(None))
     return tx.set(schema.token, mine, revoked_at=tx.now) == 1
-
-
-def tidy_tokens(tx: Tx, before: str) -> int:
-    """Delete links, sessions and API tokens that ended before a time; sellers' invitations stay."""
-    over = sa.or_(_token.expires_at < before, _token.revoked_at < before)
-    return tx.delete(schema.token, sa.and_(_token.kind != "invitation", over))
-
-
-def revoke_all_tokens(tx: Tx) -> int:
-    """Delete all sessions, logins, API tokens and links: a backup may bring back revoked ones."""
-    return tx.delete(schema.token, sa.true())

@@ -191,10 +191,16 @@ def authorize(tx: Tx, entry: Act, caller: Caller, arguments: Mapping[str, Any]) 
         if "seller" not in entry.roles or tx.me is None:
             raise nothing()
         return tx.me
-    campaign = arguments["campaign"] if entry.of_campaign else None
-    if entry.roles == ("seller",) or not is_allowed(tx.c, caller, entry.roles, campaign):
+    if entry.roles == ("seller",):
         raise nothing()
+    refuse_others(tx.c, caller, *entry.roles, campaign=arguments["campaign"] if entry.of_campaign else None)
     return caller
+
+
+def refuse_others(c: sa.Connection, caller: Caller, *roles: str, campaign: int | None = None) -> None:
+    """Refuse a caller that has none of some roles, as if there were nothing here."""
+    if not is_allowed(c, caller, roles, campaign):
+        raise nothing()
 
 
 def is_allowed(c: sa.Connection, caller: Caller, roles: tuple[str, ...], campaign: int | None) -> bool:
@@ -249,11 +255,6 @@ def once(tx: Tx, owner: str, key: str, request: str, answer: Callable[[], bytes]
     body = nonce + _cipher(key).encrypt(nonce, made, owner.encode())
     tx.set(schema.idempotency, mine, answer=body)
     return made
-
-
-def tidy_answers(tx: Tx, before: str) -> int:
-    """Delete answers from before a time."""
-    return tx.delete(schema.idempotency, _columns.at < before)
 
 
 def _cipher(key: str) -> AESGCM:

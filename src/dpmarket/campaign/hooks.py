@@ -19,10 +19,10 @@ import pydantic
 import sqlalchemy as sa
 
 from dpmarket.campaign import schema
-from dpmarket.campaign.acts import Caller, Id, Number, act, is_allowed, shown_id
+from dpmarket.campaign.acts import Caller, Id, Number, act, refuse_others, shown_id
 from dpmarket.campaign.database import Market
 from dpmarket.campaign.schema import time_text
-from dpmarket.campaign.transaction import Tx, nothing, require
+from dpmarket.campaign.transaction import Tx, require
 
 KIND = "hook"
 _AT_ONCE = 100
@@ -85,8 +85,7 @@ def end_webhook(tx: Tx, caller: Caller, webhook: Number) -> None:
 
 def list_webhooks(c: sa.Connection, caller: Caller) -> list[Webhook]:
     """Return all webhooks, without their secrets, to an operator."""
-    if not is_allowed(c, caller, ("operator",), None):
-        raise nothing()
+    refuse_others(c, caller, "operator")
     mine = sa.and_(_job.kind == KIND, _job.subject == _hook.id)
     query = (
         sa.select(_hook.id, _hook.url, schema.campaign.c.name, _hook.sent, _job.error)

@@ -107,11 +107,6 @@ def put_off_job(market: Market, job: Job, error: str, now: datetime) -> bool:
     return _change(market, job, claim=None, lease_until=None, **values)
 
 
-def tidy_jobs(tx: Tx, before: str) -> int:
-    """Delete requests that nobody waits for any more: of the lane ``now``, due before a time."""
-    return tx.delete(schema.job, sa.and_(_job.kind == "unseal", _job.due_at < before))
-
-
 @act("operator")
 def retry(tx: Tx, caller: Caller, perhaps_sent: bool = False) -> int:  # noqa: FBT001, FBT002
     """Make failed jobs due again, and on request mails that were perhaps sent; return how many."""

@@ -16,7 +16,7 @@ import pydantic
 import sqlalchemy as sa
 
 from dpmarket.campaign import money, people, schema
-from dpmarket.campaign.acts import Caller, act, is_allowed, shown_id
+from dpmarket.campaign.acts import Caller, act, refuse_others, shown_id
 from dpmarket.campaign.line import end_full, refuse_unless_open
 from dpmarket.campaign.money import leave
 from dpmarket.campaign.opening import rules_of
@@ -60,8 +60,7 @@ def show_secret(c: sa.Connection, caller: Caller, campaign: int) -> str | None:
 
     With it one can act for everybody who comes by such a link: a buyer must not have it.
     """
-    if not is_allowed(c, caller, ("operator",), campaign):
-        raise nothing()
+    refuse_others(c, caller, "operator", campaign=campaign)
     has_panel = _panel_of(campaign_of(c, campaign)) is not None
     return secret_of(market_row(c).key, campaign) if has_panel else None
 

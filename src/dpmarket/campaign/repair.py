@@ -28,7 +28,6 @@ import polars as pl
 import sqlalchemy as sa
 
 from dpmarket.campaign import money, people, schema
-from dpmarket.campaign.access import revoke_all_tokens
 from dpmarket.campaign.campaigns import ENDED, end_campaign
 from dpmarket.campaign.checks import refuse_unbalanced
 from dpmarket.campaign.database import Market, Url, is_address, lines_after, make_from_log, open_market
@@ -400,7 +399,7 @@ def restore(
     put_back(source, url, programs)
     entered = repair(url, state, keys)
     with open_market(url, state, keys) as market:
-        market.transact(revoke_all_tokens)
+        market.transact(lambda tx: tx.delete(schema.token, sa.true()))
         refuse_unbalanced(market)
     return entered
 

@@ -16,7 +16,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from dpmarket.campaign import money, schema
-from dpmarket.campaign.acts import Caller, Id, is_allowed
+from dpmarket.campaign.acts import Caller, Id, is_allowed, refuse_others
 from dpmarket.campaign.campaigns import ENDED, sellers_rules
 from dpmarket.campaign.consent import ConsentPage, consent_page, languages_of
 from dpmarket.campaign.database import UNLIMITED
@@ -328,12 +328,8 @@ SEALED = ("openings", "costs")
 
 def show_document(c: sa.Connection, caller: Caller, campaign: int, kind: str) -> bytes:
     """Return a document: released ones to buyer, sellers and auditors, sealed ones to auditors alone."""
-    roles: tuple[str, ...] = ("buyer", "seller", "auditor")
-    if kind in SEALED:
-        roles = ("auditor",)
-    elif kind == "report":
-        roles = ("buyer", "auditor")
-    _visible(c, caller, campaign, *roles)
+    roles = {"report": ("buyer", "auditor"), **dict.fromkeys(SEALED, ("auditor",))}
+    _visible(c, caller, campaign, *roles.get(kind, ("buyer", "seller", "auditor")))
     if kind == "receipt" and caller.participation is None:
         raise nothing()
     whose = caller.participation if kind == "receipt" else None
@@ -443,13 +439,13 @@ _DEEDS = (
 
 def list_deeds(c: sa.Connection, caller: Caller, most: int = 200) -> list[Deed]:
     """Return the last acts of all members, newest first, to an operator or auditor."""
-    _refuse_others(c, caller, "operator", "auditor")
+    refuse_others(c, caller, "operator", "auditor")
     return [Deed(*row) for row in c.execute(_DEEDS.order_by(_deed.id.desc()).limit(most))]
 
 
 def deeds_after(c: sa.Connection, caller: Caller, campaign: int | None, after: int = 0) -> list[Deed]:
     """Return acts of members on a campaign, or all, oldest first, after one of a number: at most 10,000."""
-    _refuse_others(c, caller, "operator", "auditor", campaign=campaign)
+    refuse_others(c, caller, "operator", "auditor", campaign=campaign)
     query = _DEEDS.where(_deed.id > after).order_by(_deed.id).limit(_MOST)
     chosen = query if campaign is None else query.where(_deed.campaign == campaign)
     return [Deed(*row) for row in c.execute(chosen)]
@@ -457,7 +453,7 @@ def deeds_after(c: sa.Connection, caller: Caller, campaign: int | None, after: i
 
 def list_failed(c: sa.Connection, caller: Caller) -> list[Failed]:
     """Return which jobs failed, to an operator."""
-    _refuse_others(c, caller, "operator")
+    refuse_others(c, caller, "operator")
     query = (
         sa.select(_job.kind, _job.state, _job.error, sa.func.count())
         .where(_job.state.in_(("failed", "unknown")))
@@ -468,16 +464,11 @@ def list_failed(c: sa.Connection, caller: Caller) -> list[Failed]:
 
 def list_entries(c: sa.Connection, caller: Caller, campaign: int) -> list[Entry]:
     """Return the entries of money between a campaign and the outside, oldest first, to a paymaster."""
-    _refuse_others(c, caller, "paymaster", "auditor", campaign=campaign)
+    refuse_others(c, caller, "paymaster", "auditor", campaign=campaign)
     outside = sa.or_(_transfer.debit == "outside", _transfer.credit == "outside")
     query = sa.select(_transfer.kind, _transfer.amount, _transfer.at)
     mine = query.where(_transfer.campaign == campaign, outside).order_by(_transfer.id)
     return [Entry(*row) for row in c.execute(mine)]
-
-
-def _refuse_others(c: sa.Connection, caller: Caller, *roles: str, campaign: int | None = None) -> None:
-    if not is_allowed(c, caller, roles, campaign):
-        raise nothing()
 
 
 def _visible(c: sa.Connection, caller: Caller, campaign: int, *roles: str) -> Campaign:
@@ -486,7 +477,7 @@ def _visible(c: sa.Connection, caller: Caller, campaign: int, *roles: str) -> Ca
         if "seller" not in roles or mine != campaign:
             raise nothing()
     else:
-        _refuse_others(c, caller, *roles, campaign=campaign)
+        refuse_others(c, caller, *roles, campaign=campaign)
     return campaign_of(c, campaign)
 
 

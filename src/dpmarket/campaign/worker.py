@@ -20,8 +20,8 @@ from datetime import datetime, timedelta
 import sqlalchemy as sa
 
 from dpmarket.campaign import campaigns, jobs, schema
-from dpmarket.campaign.access import set_operator_key, tidy_tokens
-from dpmarket.campaign.acts import WORKER, tidy_answers
+from dpmarket.campaign.access import set_operator_key
+from dpmarket.campaign.acts import WORKER
 from dpmarket.campaign.database import Market
 from dpmarket.campaign.jobs import Job, PerhapsSent, answer_unseal, claim_job, end_job, put_off_job
 from dpmarket.campaign.line import tidy_line
@@ -144,9 +144,14 @@ def tidy(market: Market) -> int:
     """Delete old answers of repeated requests, ended tokens and forgotten requests; return how many rows."""
 
     def delete(tx: Tx) -> int:
-        before = time_text(tx.moment - KEPT)
-        asked = jobs.tidy_jobs(tx, time_text(tx.moment - tx.terms.job))
-        return tidy_answers(tx, before) + tidy_tokens(tx, before) + asked
+        before, asked = time_text(tx.moment - KEPT), time_text(tx.moment - tx.terms.job)
+        token, job = schema.token.c, schema.job.c
+        is_over = sa.or_(token.expires_at < before, token.revoked_at < before)
+        return (
+            tx.delete(schema.idempotency, schema.idempotency.c.at < before)
+            + tx.delete(schema.token, sa.and_(token.kind != "invitation", is_over))
+            + tx.delete(schema.job, sa.and_(job.kind == "unseal", job.due_at < asked))
+        )
 
     return int(market.transact(delete))
 
