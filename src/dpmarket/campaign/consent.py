@@ -99,8 +99,8 @@ def announced_digest(c: sa.Connection, found: Campaign) -> str:
         from dpmarket.campaign.certificate import rules_text
         from dpmarket.certificates import rules_digest
 
-        while len(_announced) >= _MOST:
-            _announced.pop(next(iter(_announced)), None)
+        if len(_announced) >= _MOST:
+            _announced.clear()
         try:
             known = rules_digest(rules_text(market_row(c).key, found))
         except FileProblem:  # rules that say no more than the market itself reads: nothing is certified
