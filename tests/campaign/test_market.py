@@ -122,27 +122,6 @@ def test_sellers_priced_out_are_not_those_who_declined_and_declining_can_be_undo
     balanced(live.market)
 
 
-def test_an_offline_campaign_clears_all_at_once(market, clock):
-    live = Live(market, "offline", escrow=10_000)
-    who = [live.join(f"p{k}") for k in range(3)]
-    for me, cost in zip(who, (1.0, 2.0, 3.5), strict=True):
-        live.act(quoting.report, me, cost)
-    clock.now = CLOSES
-    worker.work(market, METHODS)
-    assert [live.state(one) for one in who] == ["quoted", "quoted", "priced_out"]
-    assert live.campaign_state() == "offered"
-    for me in who[:2]:
-        live.act(sellers.accept, me)
-        live.act(sellers.deliver, me, bytes(8))
-    balanced(market)
-    clock.now = DELIVER
-    worker.work(market, METHODS)
-    worker.work(market, METHODS)
-    assert live.campaign_state() == "released"
-    assert not has_key(market.keys, str(live.campaign), key_of(live))
-    balanced(market)
-
-
 def key_of(live):
     with live.market.look() as c:
         return campaign_of(c, live.campaign).public_key

@@ -22,15 +22,7 @@ from dpmarket.campaign.money import leave
 from dpmarket.campaign.opening import rules_of
 from dpmarket.campaign.rules.screening import Panel, group_of
 from dpmarket.campaign.sellers import enter_seller, lacks_screening, participation_by
-from dpmarket.campaign.transaction import (
-    Campaign,
-    Participation,
-    Tx,
-    campaign_of,
-    market_row,
-    nothing,
-    require,
-)
+from dpmarket.campaign.transaction import Campaign, Participation, Tx, campaign_of, nothing, require
 
 _seller = schema.seller.c
 PID = r"^[A-Za-z0-9._~-]{1,100}$"
@@ -62,7 +54,8 @@ def show_secret(c: sa.Connection, caller: Caller, campaign: int) -> str | None:
     """
     refuse_others(c, caller, "operator", campaign=campaign)
     has_panel = _panel_of(campaign_of(c, campaign)) is not None
-    return secret_of(market_row(c).key, campaign) if has_panel else None
+    key = c.execute(sa.select(schema.market.c.key)).scalar_one()
+    return secret_of(key, campaign) if has_panel else None
 
 
 def enter(tx: Tx, campaign: int, pid: str, sig: str | None, known: int | None) -> Caller:
@@ -77,7 +70,7 @@ def enter(tx: Tx, campaign: int, pid: str, sig: str | None, known: int | None) -
         There is no such campaign, or the link is not its panel's; the campaign is not open; or an unsigned
         link was used before, elsewhere.
     """
-    found = campaign_of(tx.c, campaign)
+    found = tx.campaign(campaign)
     panel = _panel_of(found)
     if panel is None or found.channel != "live" or re.fullmatch(PID, pid) is None:
         raise nothing()
@@ -121,7 +114,7 @@ def screen(tx: Tx, me: Participation, answers: Answers) -> str:
     """
     refuse_unless_open(tx, me)
     require(me.state == "invited", "state", "Only sellers who have not consented can do this.")
-    found = campaign_of(tx.c, me.campaign)
+    found = tx.campaign(me.campaign)
     lacks = lacks_screening(found, me)
     require(lacks, "state", "There are no questions, or they were answered already.")
     rules = rules_of(found)

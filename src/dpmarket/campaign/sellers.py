@@ -24,15 +24,7 @@ from dpmarket.campaign.line import end_full, refuse_unless_open
 from dpmarket.campaign.money import leave
 from dpmarket.campaign.partitions import enter_rows
 from dpmarket.campaign.seal import seal
-from dpmarket.campaign.transaction import (
-    PARTICIPATION,
-    Campaign,
-    Participation,
-    Tx,
-    campaign_of,
-    lock_campaign,
-    require,
-)  # fmt: skip
+from dpmarket.campaign.transaction import PARTICIPATION, Campaign, Participation, Tx, lock_campaign, require
 
 MOST_AT_ONCE = 1000
 """People in one line of the log, and in one call of ``invite``."""
@@ -65,7 +57,7 @@ def invite(
 
     With ``mailed``, people whose id is an e-mail address get their link by mail.
     """
-    found = campaign_of(tx.c, campaign)
+    found = tx.campaign(campaign)
     is_invited = found.channel == "live" and found.state in ("draft", "open")
     require(is_invited, "state", "People are invited to live campaigns that have not closed.")
     named, pool = _digests(tx, ids), money.pool_of(group)
@@ -156,7 +148,7 @@ def consent(tx: Tx, me: Participation, page: Text, language: str = "en") -> str:
     """
     refuse_unless_open(tx, me)
     require(me.state == "invited", "state", "This seller consented already, or has left.")
-    found = campaign_of(tx.c, me.campaign)
+    found = tx.campaign(me.campaign)
     require(not lacks_screening(found, me), "state", "Answer the screening questions first.")
     shown = consent_page(tx.c, found, language)
     is_same = secrets.compare_digest(page.encode(), shown.page.encode())
@@ -238,7 +230,7 @@ def deliver(tx: Tx, me: Participation, record: bytes) -> None:
     _refuse_late(tx, me)
     can = me.state in ("accepted", "delivered")
     require(can, "state", "Only sellers who accepted can send a record.")
-    width = rules_of(campaign_of(tx.c, me.campaign)).get("record_bytes", len(record))
+    width = rules_of(tx.campaign(me.campaign)).get("record_bytes", len(record))
     require(len(record) == width, "invalid", "The record is not encoded by the campaign's rules.")
     put_sealed(tx, me, "record", record)
     if me.state == "accepted":
@@ -269,7 +261,7 @@ def withdraw(tx: Tx, me: Participation, no_invitations: bool = False) -> None:  
 
 
 def _log_withdrawn(tx: Tx, campaign: int, digests: list[str], *, no_invitations: bool) -> None:
-    described = describe(campaign_of(tx.c, campaign))
+    described = describe(tx.campaign(campaign))
     tx.commit_point("withdrawn", campaign=described, people=digests, no_invitations=no_invitations)
 
 
@@ -308,7 +300,7 @@ def set_payee(tx: Tx, me: Participation, payee: Text) -> None:
     """Name the account that a payment goes to, until it is in a payout; check digits of an IBAN must fit."""
     is_owed = me.payout is None
     require(is_owed, "state", "The payment is on its way; the payee can no longer be changed.")
-    is_own = not (me.panel and is_paid_by_panel(campaign_of(tx.c, me.campaign)))
+    is_own = not (me.panel and is_paid_by_panel(tx.campaign(me.campaign)))
     require(is_own, "state", "The payment goes through the panel that this seller came from.")
     fits = is_iban(payee) or not looks_like_iban(payee)
     require(fits, "invalid", "This IBAN has a typing error: its check digits do not fit.")

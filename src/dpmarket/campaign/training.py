@@ -225,7 +225,7 @@ def return_(tx: Tx, caller: Caller, campaign: int, attempt: str) -> None:
     if was is not None:
         tx.event(campaign, "returned")
     if was == "committed":
-        tx.commit_point("return", campaign=describe(campaign_of(tx.c, campaign)), attempt=attempt)
+        tx.commit_point("return", campaign=describe(tx.campaign(campaign)), attempt=attempt)
 
 
 def return_attempt(tx: Tx, campaign: int, attempt: str) -> str | None:

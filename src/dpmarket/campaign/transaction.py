@@ -117,6 +117,10 @@ class Tx:
             counted = counted.add_cte(statement.cte(f"other{number}"))
         return int(self.c.execute(counted).scalar_one())
 
+    def campaign(self, identity: int) -> Campaign:
+        """Return a campaign's row."""
+        return campaign_of(self.c, identity)
+
     def participation(self, identity: int) -> Participation:
         """Return a participation; its campaign's row stays as it is until the end of the transaction."""
         row = self.c.execute(_MINE, {"mine": identity}).one_or_none()
