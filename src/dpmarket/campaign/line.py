@@ -153,5 +153,11 @@ def _wait(tx: Tx, me: Participation) -> Reservation:
         until = me.closes_at or tx.now
         tx.move(me, "waiting", reason="room", position=last + 1, since=tx.now, until=until)
         tx.event(me.campaign, "waiting", me.id)
-    line = [row.id for row in tx.c.execute(_line(me.campaign).where(_own.pool == me.pool))]
-    return Reservation("waiting", None, line.index(me.id) + 1)
+    return Reservation("waiting", None, place_of(tx.c, tx.participation(me.id)))
+
+
+def place_of(c: sa.Connection, me: Participation) -> int:
+    """Return how many of the same pool are called before a seller who waits, the seller included."""
+    before = sa.or_(_own.since < me.since, sa.and_(_own.since == me.since, _own.position <= me.position))
+    waiting = sa.and_(_own.campaign == me.campaign, _own.pool == me.pool, _own.state == "waiting")
+    return count(c, sa.and_(_own.until.is_not(None), waiting, _own.reason == "room", before))

@@ -178,8 +178,8 @@ def _lines(tx: Tx, campaign: int, references: list[str]) -> list[tuple[Any, bool
         filed = [digest for digest, _, _ in _filed(tx.c, campaign)]
         enter_rows(tx, found, [one for one in filed if reference(tx.market_key, campaign, one, 0) in wanted])
     paid = sa.and_(_own.campaign == campaign, _own.state == "spent", _own.payment > 0)
-    query = sa.select(schema.participation, _person.digest).where(paid)
-    query = query.join(schema.person, _person.id == _own.person)
+    columns = (_own.id, _own.payment, _own.payout, _own.paid_at, _own.returns, _person.digest)
+    query = sa.select(*columns).where(paid).join(schema.person, _person.id == _own.person)
     lines = [
         (row, times == row.returns)
         for row in tx.c.execute(query)

@@ -20,7 +20,7 @@ from dpmarket.campaign.acts import Caller, Id, is_allowed, refuse_others
 from dpmarket.campaign.campaigns import ENDED, sellers_rules
 from dpmarket.campaign.consent import ConsentPage, consent_page, languages_of
 from dpmarket.campaign.database import UNLIMITED
-from dpmarket.campaign.money import count
+from dpmarket.campaign.line import place_of
 from dpmarket.campaign.payouts import Payout, missing_payees, owed, payouts_of
 from dpmarket.campaign.people import DELTA_UNITS, EPSILON_UNITS
 from dpmarket.campaign.quoting import minor_amounts, refuse_without_reservation, schedule_of
@@ -226,7 +226,7 @@ def show_participation(c: sa.Connection, caller: Caller) -> MyParticipation:
         [row, found],
         campaign_state=found.state,
         campaign_reason=found.reason,
-        place=_place(c, row) if waits else None,
+        place=place_of(c, row) if waits else None,
         ceiling=found.ceiling / EPSILON_UNITS if found.ceiling else None,
         payee=row.payee is not None,
         sent=row.payout is not None,
@@ -234,13 +234,6 @@ def show_participation(c: sa.Connection, caller: Caller) -> MyParticipation:
         panel=bool(row.panel),
         paid_by_panel=bool(row.panel) and is_paid_by_panel(found),
     )
-
-
-def _place(c: sa.Connection, row: Any) -> int:
-    """Return how many of the same pool are called before a seller, the seller included."""
-    before = sa.or_(_own.since < row.since, sa.and_(_own.since == row.since, _own.position <= row.position))
-    waiting = sa.and_(_own.campaign == row.campaign, _own.pool == row.pool, _own.state == "waiting")
-    return count(c, sa.and_(waiting, _own.reason == "room", before))
 
 
 def show_consent(c: sa.Connection, caller: Caller, language: str) -> ConsentPage:
