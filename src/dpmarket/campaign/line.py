@@ -60,8 +60,8 @@ def reserve(tx: Tx, me: Participation) -> Reservation:
         me = tx.participation(me.id)
     until = tx.later(tx.terms.reservation)
     for frees in (True, False):
-        first = tx.c.execute(_line(me.campaign).where(_own.pool == me.pool).limit(1)).first()
-        if (first is None or first.id == me.id) and _take(tx, me, until):
+        first = tx.c.scalar(_line(me.campaign, sa.select(_own.id)).where(_own.pool == me.pool).limit(1))
+        if first in (None, me.id) and _take(tx, me, until):
             return Reservation("reserved", until)
         if not (frees and free_ended(tx, me.campaign)):
             break
@@ -81,7 +81,7 @@ def tidy_line(tx: Tx, caller: Caller, campaign: int) -> int:
     if found.state != "open" or (found.closes_at is not None and tx.now >= found.closes_at):
         return 0
     called, full = 0, set()
-    for me in tx.c.execute(_line(campaign).limit(CALLED_AT_ONCE)).all():
+    for me in tx.c.execute(_line(campaign, PARTICIPATION).limit(CALLED_AT_ONCE)).all():
         if me.pool not in full and _take(tx, me, tx.later(tx.terms.called)):
             called += 1
             tx.job("called", me.id, tx.now, lane="mail")
@@ -139,11 +139,11 @@ def _take(tx: Tx, me: Participation, until: str) -> bool:
     return True
 
 
-def _line(campaign: int) -> Any:
+def _line(campaign: int, query: sa.Select[Any]) -> Any:
     """Return the query of sellers who wait for room, in order."""
     waits = (_own.until.is_not(None), _own.state == "waiting", _own.reason == "room")
-    query = PARTICIPATION.where(_own.campaign == campaign, *waits)
-    return query.order_by(_own.since, _own.position, _own.id)
+    mine = query.where(_own.campaign == campaign, *waits)
+    return mine.order_by(_own.since, _own.position, _own.id)
 
 
 def _wait(tx: Tx, me: Participation) -> Reservation:
