@@ -6,14 +6,17 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import polars as pl
+import sqlalchemy as sa
 
 from dpmarket.campaign import campaigns, line, quoting, sellers, training, worker
 from dpmarket.campaign.acts import OWNER, WORKER, Caller
 from dpmarket.campaign.checks import books
 from dpmarket.campaign.consent import consent_page
-from dpmarket.campaign.database import open_market
+from dpmarket.campaign.database import is_address, open_market
 from dpmarket.campaign.transaction import campaign_of
+from dpmarket.campaign.views import show_limits, show_participation
 from dpmarket.mechanisms.price_schedule import PriceSchedule
+from support.databases import new_database
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 CLOSES, DELIVER = NOW + timedelta(days=7), NOW + timedelta(days=14)
@@ -39,10 +42,12 @@ def opened(place, folder, clock=None, make=True):
     return market
 
 
-def copy_of(template, folder):
-    """Copy a market in a SQLite file; its log and keys as well. Its place in the log stays the template's."""
+def copy_of(place, template, folder, server=None):
+    """Copy a market, its log and its keys; its place in the log stays the same. Return the new place."""
     shutil.copytree(template, folder, dirs_exist_ok=True)
-    return folder / "market.db"
+    return (
+        new_database(server, like=sa.make_url(place).database) if is_address(place) else folder / place.name
+    )
 
 
 def half_price(reports):
@@ -143,20 +148,28 @@ class Live:
         self.act(sellers.deliver, participation, struct.pack("<d", value))
         return participation
 
-    def state(self, participation):
+    def shown(self, participation):
         with self.market.look() as c:
-            from dpmarket.campaign.views import show_participation
+            return show_participation(c, Caller(participation=participation))
 
-            return show_participation(c, Caller(participation=participation)).state
+    def state(self, participation):
+        return self.shown(participation).state
+
+    def limits(self, participation):
+        with self.market.look() as c:
+            return show_limits(c, Caller(participation=participation))
 
     def campaign_state(self):
         return state_of(self.market, self.campaign)
 
-    def train(self):
+    def close(self):
         self.market.clock.now = DELIVER
         self.work(campaigns.close)
-        source = training.SealedRecords(self.market, self.campaign, decoded)
-        return training.train(self.market, self.campaign, source, release)
+
+    def train(self, fit=release, records=training.SealedRecords):
+        self.close()
+        source = records(self.market, self.campaign, decoded)
+        return training.train(self.market, self.campaign, source, fit)
 
 
 def balanced(market):

@@ -11,12 +11,11 @@ import pytest
 
 from campaign.killing import do, methods
 from campaign.live import CLOSES, DELIVER, NOW, Clock, Live, balanced, copy_of, opened
-from dpmarket.campaign import campaigns, line, payouts, quoting, sellers, worker
-from dpmarket.campaign.acts import OWNER, Caller
-from dpmarket.campaign.database import is_address
-from dpmarket.campaign.views import show_money, show_participation
+from dpmarket.campaign import line, payouts, quoting, sellers, worker
+from dpmarket.campaign.acts import OWNER
+from dpmarket.campaign.database import is_address, lines_after
+from dpmarket.campaign.views import show_money
 from dpmarket.errors import DpmarketError, MarketRefusal
-from support.databases import new_database
 
 MOST = 200
 CASES = {  # the act, when it happens, and after which writes quick runs kill it
@@ -49,8 +48,7 @@ def prepared(place, folder, act):
     if act == "pay":
         live.train()
     if act == "train":
-        market.clock.now = DELIVER
-        live.work(campaigns.close)
+        live.close()
     market.close()
     return live, me
 
@@ -80,8 +78,6 @@ def finish(place, folder, act, live, me):
         balanced(market)
         assert market.log.last().tick == len(market.log.lines())
         with market.look() as c:
-            from dpmarket.campaign.database import lines_after
-
             assert lines_after(c, 0) == market.log.lines()
 
 
@@ -107,7 +103,7 @@ def _goes_on(market, folder, act, live, me):
         assert drawn == 1 or live.campaign_state() == "failed"
         with market.look() as c:
             assert show_money(c, OWNER, live.campaign).owed == 650
-            assert show_participation(c, Caller(participation=me)).state == "spent"
+        assert live.state(me) == "spent"
         assert list(market.keys.glob(f"{live.campaign}-*.key")) == []
     elif act == "pay":
         handed_out = folder / "paid"
@@ -122,20 +118,16 @@ def _goes_on(market, folder, act, live, me):
             assert len(show_money(c, OWNER, live.campaign).payouts) == 1
 
 
-def case(place, folder, request, act, numbers):
+def case(place, folder, server, act, numbers):
     """Kill an act after each of some writes, each time in a copy of the same market."""
     template = folder / "template"
     template.mkdir()
-    live, me = prepared(place or template / "market.db", template, act)
+    place = place or template / "market.db"
+    live, me = prepared(place, template, act)
     survived = False
     for number in numbers:
         own = folder / f"{act}-{number}"
-        if place is None:
-            there = copy_of(template, own)
-        else:
-            shutil.copytree(template, own)
-            like = place.rsplit("/", 1)[1].split("?")[0]
-            there = new_database(request.getfixturevalue("server"), like=like)
+        there = copy_of(place, template, own, server)
         survived = not killed(there, own, act, live, me, number)
         finish(there, own, act, live, me)
         shutil.rmtree(own)
@@ -145,12 +137,12 @@ def case(place, folder, request, act, numbers):
 
 
 @pytest.mark.parametrize("act", CASES)
-def test_some_kills(tmp_path, request, act):
-    assert not case(None, tmp_path, request, act, CASES[act][1])  # the last kill came before the end
+def test_some_kills(tmp_path, act):
+    assert not case(None, tmp_path, None, act, CASES[act][1])  # the last kill came before the end
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("act", CASES)
 def test_every_kill(place, tmp_path, request, act):
-    where = place if is_address(place) else None
-    assert case(where, tmp_path, request, act, range(1, MOST))
+    server = request.getfixturevalue("server") if is_address(place) else None
+    assert case(place if server else None, tmp_path, server, act, range(1, MOST))

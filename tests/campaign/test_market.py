@@ -13,7 +13,6 @@ from campaign.live import (
     SCHEDULE,
     Live,
     balanced,
-    decoded,
     file_campaign,
     half_price,
     import_reports,
@@ -22,12 +21,12 @@ from campaign.live import (
     reports,
 )
 from dpmarket.campaign import account, campaigns, line, payouts, quoting, schema, sellers, training, worker
-from dpmarket.campaign.acts import OWNER, WORKER, Caller
+from dpmarket.campaign.acts import OWNER, WORKER
 from dpmarket.campaign.checks import findings
 from dpmarket.campaign.people import epsilon_units
 from dpmarket.campaign.seal import has_key
 from dpmarket.campaign.transaction import campaign_of
-from dpmarket.campaign.views import show_campaign, show_money, show_participation
+from dpmarket.campaign.views import show_campaign, show_money
 from dpmarket.errors import FileProblem, Infeasible, MarketRefusal
 
 IBAN = "DE89 3704 0044 0532 0130 00"
@@ -57,9 +56,7 @@ def test_a_live_campaign_ends_with_a_release_and_its_sellers_paid(live):
     found = money(live)
     assert (found.owed, found.missing_payees) == (round(100 * amounts.sum()), 2)
     assert found.refundable == live.escrow - found.owed
-    with live.market.look() as c:
-        row = show_participation(c, Caller(participation=who[0]))
-    assert row.epsilon_used == 0.5 * epsilons[0]
+    assert live.shown(who[0]).epsilon_used == 0.5 * epsilons[0]
     balanced(live.market)
 
 
@@ -125,27 +122,6 @@ def test_sellers_priced_out_are_not_those_who_declined_and_declining_can_be_undo
     balanced(live.market)
 
 
-def test_an_offline_campaign_clears_all_at_once(market, clock):
-    live = Live(market, "offline", escrow=10_000)
-    who = [live.join(f"p{k}") for k in range(3)]
-    for me, cost in zip(who, (1.0, 2.0, 3.5), strict=True):
-        live.act(quoting.report, me, cost)
-    clock.now = CLOSES
-    worker.work(market, METHODS)
-    assert [live.state(one) for one in who] == ["quoted", "quoted", "priced_out"]
-    assert live.campaign_state() == "offered"
-    for me in who[:2]:
-        live.act(sellers.accept, me)
-        live.act(sellers.deliver, me, bytes(8))
-    balanced(market)
-    clock.now = DELIVER
-    worker.work(market, METHODS)
-    worker.work(market, METHODS)
-    assert live.campaign_state() == "released"
-    assert not has_key(market.keys, str(live.campaign), key_of(live))
-    balanced(market)
-
-
 def key_of(live):
     with live.market.look() as c:
         return campaign_of(c, live.campaign).public_key
@@ -187,25 +163,20 @@ def test_with_fewer_people_than_the_minimum_a_campaign_is_cancelled_and_everythi
 ):
     live = Live(market, mechanism, rules={"sellers": {"minimum": 3}})
     if mechanism == "online":
-        live.quote("a"), live.quote("b", 3.5)
+        enough = Live(market, name="enough", rules={"sellers": {"minimum": 2}})
+        for one in (live, enough):
+            one.quote("a"), one.quote("b", 3.5)  # who was priced out counts
     else:
         live.act(quoting.report, live.join("a"), 1.0)
     clock.now = CLOSES
     worker.work(market, METHODS)
     assert live.campaign_state() == "cancelled"
+    assert mechanism == "offline" or enough.campaign_state() == "open"
     assert money(live).refundable == live.escrow
     balanced(market)
     market.run(campaigns.refund, OWNER, live.campaign, live.escrow)
     refused("funds", market.run, campaigns.refund, OWNER, live.campaign, 1)
     balanced(market)
-
-
-def test_the_minimum_counts_sellers_who_were_priced_out(market, clock):
-    live = Live(market, rules={"sellers": {"minimum": 2}})
-    live.quote("a"), live.quote("b", 3.5)
-    clock.now = CLOSES
-    worker.work(market, METHODS)
-    assert live.campaign_state() == "open"
 
 
 @pytest.mark.parametrize("problem", [Infeasible, "nothing"])
@@ -314,22 +285,6 @@ def test_ids_that_are_e_mail_addresses_are_one_however_they_are_written(live):
         refused("invalid", live.invite, bad)
 
 
-def test_a_file_is_previewed_without_entering_anything_and_its_campaign_can_be_cancelled(market):
-    survey = file_campaign(market)
-    shown = quoting.preview_reports(market, survey, reports([1.0, 3.5]), half_price)
-    assert sorted(shown.quotes.get_column("payment")) == [0, 400]
-    assert quoting_rows(market, survey) == 0
-    import_reports(market, OWNER, survey, reports([1.0, 3.5]), half_price)
-    market.run(campaigns.cancel, OWNER, survey)
-    assert market.run(campaigns.refund, OWNER, survey, 400) is None
-    balanced(market)
-
-
-def quoting_rows(market, campaign):
-    with market.look() as c:
-        return quoting.quotes_of(c, campaign).height
-
-
 @pytest.mark.parametrize("mechanism", ["online", "offline"])
 def test_a_file_of_reports_gives_what_acts_one_by_one_give(market, clock, mechanism):
     costs = np.linspace(1.0, 3.4, 9)
@@ -346,8 +301,7 @@ def test_a_file_of_reports_gives_what_acts_one_by_one_give(market, clock, mechan
         worker.work(market, METHODS)
     survey = file_campaign(market, mechanism=mechanism)
     quotes = import_reports(market, OWNER, survey, reports(costs), half_price).sort("id")
-    with market.look() as c:
-        mine = [show_participation(c, Caller(participation=one)) for one in who]
+    mine = [live.shown(one) for one in who]
     assert quotes.get_column("epsilon").to_list() == [one.epsilon for one in mine]
     assert quotes.get_column("payment").to_list() == [one.payment for one in mine]
     balanced(market)
@@ -360,20 +314,15 @@ def test_a_training_that_is_refused_before_noise_returns_everything(live):
         def read(self, sellers_):
             raise Infeasible("no")
 
-    live.market.clock.now = DELIVER
-    live.work(campaigns.close)
     with pytest.raises(Infeasible):
-        training.train(live.market, live.campaign, Broken(live.market, live.campaign, decoded), release)
+        live.train(records=Broken)
     assert (live.campaign_state(), live.state(me)) == ("closed", "delivered")
     balanced(live.market)
     live.work(campaigns.refuse_training)
     assert (live.campaign_state(), live.state(me)) == ("failed", "spent")
     assert money(live).owed == 250
     balanced(live.market)
-    with live.market.look() as c:
-        from dpmarket.campaign.views import show_limits
-
-        assert show_limits(c, Caller(participation=me)).held == 0.0
+    assert live.limits(me).held == 0.0
 
 
 def test_a_training_that_fails_after_noise_spends_the_promise_and_pays(live):
@@ -383,38 +332,27 @@ def test_a_training_that_fails_after_noise_spends_the_promise_and_pays(live):
         before_noise()
         raise Infeasible("after noise")
 
-    live.market.clock.now = DELIVER
-    live.work(campaigns.close)
-    source = training.SealedRecords(live.market, live.campaign, decoded)
     with pytest.raises(Infeasible):
-        training.train(live.market, live.campaign, source, broken)
+        live.train(broken)
     assert (live.campaign_state(), live.state(me)) == ("failed", "spent")
-    with live.market.look() as c:
-        from dpmarket.campaign.views import show_limits
-
-        assert show_limits(c, Caller(participation=me)).spent == 1.0
+    assert live.limits(me).spent == 1.0
     balanced(live.market)
 
 
 def test_a_release_that_spends_more_than_was_promised_counts_as_failed(live):
     live.deliver("a")
-    live.market.clock.now = DELIVER
-    live.work(campaigns.close)
 
     def greedy(records, sellers_, before_noise):
         before_noise()
         return training.Result(b"", 1.01 * sellers_.epsilons, sellers_.epsilons)
 
-    source = training.SealedRecords(live.market, live.campaign, decoded)
-    refused("invalid", training.train, live.market, live.campaign, source, greedy)
+    refused("invalid", live.train, greedy)
     assert live.campaign_state() == "failed"
     balanced(live.market)
 
 
 def test_noise_is_drawn_after_the_line_is_shipped_and_the_key_destroyed(live):
     live.deliver("a")
-    live.market.clock.now = DELIVER
-    live.work(campaigns.close)
     seen = []
 
     def look(records, sellers_, before_noise):
@@ -423,24 +361,21 @@ def test_noise_is_drawn_after_the_line_is_shipped_and_the_key_destroyed(live):
         seen.append((live.market.log.last().content["kind"], there))
         return release(records, sellers_, before_noise)
 
-    source = training.SealedRecords(live.market, live.campaign, decoded)
-    training.train(live.market, live.campaign, source, look)
+    live.train(look)
     assert seen == [("spend", False)]
 
 
 def test_no_noise_is_drawn_when_the_log_cannot_be_written(live, monkeypatch):
     live.deliver("a")
-    live.market.clock.now = DELIVER
-    live.work(campaigns.close)
+    live.close()
     drawn = []
 
     def full(pending):
         raise FileProblem("the disk is full.")
 
     monkeypatch.setattr(live.market.log, "append", full)
-    source = training.SealedRecords(live.market, live.campaign, decoded)
     with pytest.raises(FileProblem):
-        training.train(live.market, live.campaign, source, lambda *given: (given[2](), drawn.append(1)))
+        live.train(lambda *given: (given[2](), drawn.append(1)))
     monkeypatch.undo()
     assert drawn == []
     assert live.campaign_state() == "closed"
@@ -489,8 +424,7 @@ def test_keys_in_clear_are_wrapped_once_there_is_a_master_key(live, place, tmp_p
 
 def test_nobody_withdraws_while_the_training_runs_or_after_it(live):
     me = live.deliver("a")
-    live.market.clock.now = DELIVER
-    live.work(campaigns.close)
+    live.close()
     live.market.run(training.debit, WORKER, live.campaign, "a" * 32)
     refused("state", live.act, sellers.withdraw, me)
     refused("state", live.market.run, sellers.withdraw_people, OWNER, live.campaign, ["a"])
@@ -503,8 +437,7 @@ def test_nobody_withdraws_while_the_training_runs_or_after_it(live):
 
 def test_a_trainer_that_died_after_the_commit_point_has_spent_and_its_sellers_are_paid(live):
     me = live.deliver("a")
-    live.market.clock.now = DELIVER
-    live.work(campaigns.close)
+    live.close()
     sold = live.market.run(training.debit, WORKER, live.campaign, "a" * 32)
     live.market.run(training.commit, WORKER, live.campaign, "a" * 32, sold)
     assert training.recover(live.market) == [(live.campaign, "failed")]

@@ -71,8 +71,7 @@ def test_an_idempotency_key_used_twice_at_once(live, second):
 @pytest.mark.parametrize("time", range(3))
 def test_withdraw_against_debit(live, second, time):
     me, _ = live.deliver("a"), live.deliver("b")
-    live.market.clock.now = DELIVER
-    live.work(campaigns.close)
+    live.close()
     debit = lambda: second.run(training.debit, WORKER, live.campaign, "a" * 32)  # noqa: E731
     left, sold = together(by(live.market, me, sellers.withdraw), debit)
     assert (me in sold.participations) == isinstance(left, DpmarketError)
@@ -91,8 +90,7 @@ def test_accept_against_close(live, second, time):
 
 def test_two_trainers_release_once(live, second):
     live.deliver("a", value=3.0)
-    live.market.clock.now = DELIVER
-    live.work(campaigns.close)
+    live.close()
     drawn = []
 
     def count(records, sellers_, before_noise):

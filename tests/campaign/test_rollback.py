@@ -20,22 +20,19 @@ from campaign.live import (
     RULES,
     Live,
     balanced,
-    decoded,
     file_campaign,
     half_price,
     import_reports,
     opened,
-    release,
     reports,
     state_of,
 )
 from dpmarket.campaign import account, campaigns, line, payouts, schema, sellers, training
-from dpmarket.campaign.acts import OWNER, Caller
-from dpmarket.campaign.backup import back_up, put_back, restore
+from dpmarket.campaign.acts import OWNER
 from dpmarket.campaign.database import is_address, open_market
 from dpmarket.campaign.log import Log
-from dpmarket.campaign.repair import repair
-from dpmarket.campaign.views import show_limits, show_money, show_participation
+from dpmarket.campaign.repair import back_up, put_back, repair, restore
+from dpmarket.campaign.views import show_money
 from dpmarket.errors import FileProblem, MarketRefusal
 from support.databases import new_database
 
@@ -47,7 +44,17 @@ class Copies:
         self.place, self.folder, self.server = place, folder, server
         self.market = opened(place, folder)
         self.clock = self.market.clock
-        self.saved = None
+        self.saved, self.lives = None, []
+
+    def live(self, **options):
+        """Open a live campaign, which goes on in whatever is put back."""
+        self.lives.append(Live(self.market, **options))
+        return self.lives[-1]
+
+    def _open(self):
+        self.market = opened(self.place, self.folder, self.clock, make=False)
+        for live in self.lives:
+            live.market = self.market
 
     def save(self):
         """Make a copy of the database as it is now."""
@@ -68,13 +75,12 @@ class Copies:
             for end in ("", "-wal", "-shm"):
                 self.place.with_name(self.place.name + end).unlink(missing_ok=True)
             put_back(self.saved, self.place)
-        self.market = opened(self.place, self.folder, self.clock, make=False)
-        return self.market
+        self._open()
 
     def repair(self, **options):
         self.market.close()
         done = repair(self.place, self.folder / "state", self.folder / "keys", **options)
-        self.market = opened(self.place, self.folder, self.clock, make=False)
+        self._open()
         balanced(self.market)
         return done
 
@@ -95,16 +101,6 @@ def refuses(market, live):
         assert c.execute(sa.select(schema.market)).one()
 
 
-def closed(live):
-    live.market.clock.now = DELIVER
-    live.work(campaigns.close)
-
-
-def train(live, fit=release):
-    source = training.SealedRecords(live.market, live.campaign, decoded)
-    return training.train(live.market, live.campaign, source, fit)
-
-
 class Known(training.SealedRecords):
     """Records that were read before their key was destroyed."""
 
@@ -118,156 +114,107 @@ def owed(live):
 
 
 def test_a_spent_campaign_is_not_spent_again(copies):
-    live = Live(copies.market)
+    live = copies.live()
     me, other = live.deliver("a"), live.deliver("b", 1.0)
-    closed(live)
+    live.close()
     copies.save()
-    live.market = copies.market
-    document = train(live)
-    live.market = copies.roll_back()
+    document = live.train()
+    copies.roll_back()
     refuses(live.market, live)
     with pytest.raises(FileProblem):
-        train(live)
+        live.train()
     assert copies.repair() == ["spend"]
-    live.market = copies.market
     assert (live.campaign_state(), live.state(me), live.state(other)) == ("failed", "spent", "spent")
     assert owed(live) == 650
-    with live.market.look() as c:
-        assert (
-            show_limits(c, Caller(participation=me)).spent == 1.0
-        )  # as promised: what was used is not known
-    live.market = copies.roll_back()
+    assert live.limits(me).spent == 1.0  # as promised: what was used is not known
+    copies.roll_back()
     assert copies.repair(released={live.campaign: document}) == ["spend"]
-    live.market = copies.market
     assert live.campaign_state() == "released"
     assert training.released(live.market, live.campaign) == document
     assert copies.repair() == []
-
-
-def test_a_backup_from_before_the_campaign_learns_of_it_from_the_log(copies):
-    copies.save()
-    live = Live(copies.market)
-    live.deliver("a")
-    closed(live)
-    train(live)
-    live.market = copies.roll_back()
-    assert copies.repair() == ["spend"]
-    live.market = copies.market
-    assert live.campaign_state() == "failed"
-    assert owed(live) == 250
 
 
 def test_sellers_of_a_group_are_paid_from_its_own_escrow_after_a_repair(copies):
     """A backup from before the campaign knows neither the group nor its quota."""
     copies.save()
     rules = {**RULES, "groups": {"day": {}, "night": {"quota": 1}}}
-    live = Live(copies.market, rules=rules, allot={"day": LARGEST, "night": LARGEST})
+    live = copies.live(rules=rules, allot={"day": LARGEST, "night": LARGEST})
     waits = live.join("c", "night")
     live.deliver("a", group="day"), live.deliver("b", 1.0, group="night")
     assert live.act(line.reserve, waits).state == "screened_out"
-    closed(live)
-    train(live)
-    live.market = copies.roll_back()
+    live.train()
+    copies.roll_back()
     assert copies.repair() == ["spend"]
-    live.market = copies.market
     assert owed(live) == 250 + LARGEST
     assert live.campaign_state() == "failed"
 
 
-def test_a_lost_database_is_made_again_from_the_log(copies):
-    live = Live(copies.market)
-    live.deliver("a")
-    closed(live)
-    train(live)
-    if is_address(copies.place):
-        pytest.skip("its place is its address")
-    copies.market.close()
-    for end in ("", "-wal", "-shm"):
-        copies.place.with_name(copies.place.name + end).unlink(missing_ok=True)
-    with pytest.raises(FileProblem, match="log"):
-        opened(copies.place, copies.folder)
-    copies.place.unlink(missing_ok=True)
-    assert copies.repair() == ["spend"]
-    live.market = copies.market
-    assert live.campaign_state() == "failed"
-
-
 def test_sellers_who_withdrew_stay_withdrawn(copies):
-    live = Live(copies.market)
+    live = copies.live()
     me, new = live.deliver("a"), None
     copies.save()
-    live.market = copies.market
     live.act(sellers.withdraw, me, no_invitations=True)
     (new,) = live.invite("b")
     live.act(sellers.withdraw, new)
-    live.market = copies.roll_back()
+    copies.roll_back()
     refuses(live.market, live)
     assert copies.repair() == ["withdrawn", "withdrawn"]
-    live.market = copies.market
     assert live.state(me) == "withdrawn"
     assert live.invite("b") == []
-    other = Live(live.market, name="other")
+    other = copies.live(name="other")
     assert other.invite("a") == []  # asked for no invitations
 
 
 def test_payments_that_were_handed_out_are_not_handed_out_again(copies):
-    live = Live(copies.market)
+    live = copies.live()
     me = live.deliver("a")
     live.act(sellers.set_payee, me, "account 7")
-    closed(live)
-    train(live)
+    live.train()
     copies.save()
-    live.market = copies.market
     made = live.market.run(payouts.pay_out, OWNER, live.campaign)
     (reference,) = payouts.payout_lines(live.market, made.id).get_column("reference")
     live.market.run(payouts.returned, OWNER, live.campaign, [reference])
     live.market.run(payouts.pay_out, OWNER, live.campaign)
-    live.market = copies.roll_back()
+    copies.roll_back()
     assert copies.repair() == ["payout", "payout"]
-    live.market = copies.market
     assert owed(live) == 0
     with pytest.raises(MarketRefusal):
         live.market.run(payouts.pay_out, OWNER, live.campaign)
-    with live.market.look() as c:
-        assert show_participation(c, Caller(participation=me)).sent
+    assert live.shown(me).sent
 
 
 def test_money_that_was_refunded_is_not_refunded_again(copies):
-    live = Live(copies.market)
+    live = copies.live()
     live.accept("a")
     copies.save()
-    live.market = copies.market
-    closed(live)
+    live.close()
     assert live.campaign_state() == "cancelled"
     live.market.run(campaigns.refund, OWNER, live.campaign, live.escrow)
-    live.market = copies.roll_back()
+    copies.roll_back()
     assert copies.repair() == ["refund"]
-    live.market = copies.market
     assert live.campaign_state() == "cancelled"
     with pytest.raises(MarketRefusal):
         live.market.run(campaigns.refund, OWNER, live.campaign, 1)
 
 
 def test_a_commit_point_that_was_returned_spends_nothing(copies, monkeypatch):
-    live = Live(copies.market)
+    live = copies.live()
     me = live.deliver("a")
-    closed(live)
+    live.close()
     copies.save()
-    live.market = copies.market
 
     def full(pending):
         raise FileProblem("the disk is full.")
 
     monkeypatch.setattr(live.market.log, "append", full)
     with pytest.raises(FileProblem):
-        train(live)
+        live.train()
     monkeypatch.undo()
     live.market.ship()
-    live.market = copies.roll_back()
+    copies.roll_back()
     assert copies.repair() == ["spend", "return"]
-    live.market = copies.market
     assert (live.campaign_state(), live.state(me)) == ("closed", "delivered")
-    train(live)
+    live.train()
     assert live.state(me) == "spent"
 
 
@@ -282,36 +229,15 @@ def test_library_models_count_after_a_rollback(copies):
     assert person.delta_used > 0
 
 
-def test_a_person_whose_limit_is_used_twice_by_a_rollback_leaves_the_other_campaign(copies):
-    rules = {"sellers": {"minimum": 1, "lifetime_epsilon": 2.5, "lifetime_delta": 1.0}, "record_bytes": 8}
-    first = Live(copies.market, name="first", rules=rules)
-    me = first.accept("a")
-    copies.save()
-    first.market = copies.market
-    first.act(sellers.withdraw, me)
-    second = Live(copies.market, name="second", rules=rules)
-    second.deliver("a", cost=1.0)
-    closed(second)
-    train(second)
-    first.market = second.market = copies.roll_back()
-    assert copies.repair() == ["withdrawn", "spend"]
-    first.market = copies.market
-    assert first.state(me) == "withdrawn"
-    with copies.market.look() as c:
-        person = c.execute(sa.select(schema.person)).one()
-    assert person.epsilon_spent <= person.epsilon_cap == 2.5 * 2**30
-
-
 def test_a_copy_that_went_on_stops_before_noise_and_its_own_lines_follow_after_repair(copies):
     """Two copies pass the check together; the second cannot ship, and draws no noise."""
-    live = Live(copies.market)
+    live = copies.live()
     me, other = live.deliver("a"), live.deliver("b")
-    closed(live)
+    live.close()
     copies.save()
-    live.market = copies.market
-    train(live)
+    live.train()
     lines = live.market.log.path.read_bytes()
-    live.market = copies.roll_back()
+    copies.roll_back()
     short = b"".join(line + b"\n" for line in lines.splitlines()[:-1])
     live.market.log.path.write_bytes(short)  # as the copy saw it when it began
     append, drawn = live.market.log.append, []
@@ -321,12 +247,10 @@ def test_a_copy_that_went_on_stops_before_noise_and_its_own_lines_follow_after_r
         return append(pending)
 
     live.market.log.append = late
-    source = Known(live.market, live.campaign, decoded)
     with pytest.raises(FileProblem, match="repair"):
-        training.train(live.market, live.campaign, source, lambda *given: (given[2](), drawn.append(1)))
+        live.train(lambda *given: (given[2](), drawn.append(1)), Known)
     assert drawn == []
     assert copies.repair() == ["spend"]
-    live.market = copies.market
     kinds = [one.content["kind"] for one in live.market.log.lines()]
     assert kinds == ["begun", "spend", "spend", "return"]
     assert [live.state(one) for one in (me, other)] == ["spent", "spent"]
@@ -334,9 +258,9 @@ def test_a_copy_that_went_on_stops_before_noise_and_its_own_lines_follow_after_r
 
 
 def test_a_lost_log_is_refused_then_replaced_and_promises_in_doubt_are_paid(copies):
-    live = Live(copies.market)
+    live = copies.live()
     me = live.deliver("a")
-    lost = Live(copies.market, name="without key")
+    lost = copies.live(name="without key")
     paid = lost.deliver("b")
     survey = file_campaign(copies.market)
     import_reports(copies.market, OWNER, survey, reports([1.0, 2.0]), half_price)
@@ -348,7 +272,6 @@ def test_a_lost_log_is_refused_then_replaced_and_promises_in_doubt_are_paid(copi
     with pytest.raises(FileProblem, match="--log-lost"):
         copies.repair()
     assert sorted(copies.repair(log_lost=True)) == ["failed", "failed"]
-    live.market = lost.market = copies.market
     assert (live.campaign_state(), live.state(me)) == ("open", "delivered")  # its key is there: no noise
     assert (lost.campaign_state(), lost.state(paid)) == ("failed", "spent")
     assert state_of(copies.market, survey) == "failed"
@@ -358,7 +281,7 @@ def test_a_lost_log_is_refused_then_replaced_and_promises_in_doubt_are_paid(copi
 
 
 def test_the_log_of_another_market_is_refused(copies, tmp_path):
-    live = Live(copies.market)
+    live = copies.live()
     with open_market(tmp_path / "other.db", tmp_path / "elsewhere", make=True) as other:
         other.transact(lambda tx: None)
         shutil.copy(other.log.path, copies.market.log.path)
@@ -381,15 +304,14 @@ def test_file_people_who_withdrew_stay_out_of_a_campaign_of_the_same_name(copies
 
 
 def test_a_changed_line_or_snapshot_is_refused(copies):
-    live = Live(copies.market)
+    live = copies.live()
     live.deliver("a")
-    closed(live)
+    live.close()
     copies.save()
-    live.market = copies.market
-    train(live)
+    live.train()
     (snapshot,) = live.market.log.folder.glob("*.parquet")
     content = snapshot.read_bytes()
-    live.market = copies.roll_back()
+    copies.roll_back()
     snapshot.write_bytes(content[:-1] + b"x")
     with pytest.raises(FileProblem, match="differs"):
         copies.repair()
@@ -403,7 +325,7 @@ def test_a_changed_line_or_snapshot_is_refused(copies):
 
 
 def test_half_a_line_counts_for_nothing(copies):
-    live = Live(copies.market)
+    live = copies.live()
     path = live.market.log.path
     whole = path.read_bytes()
     path.write_bytes(whole + b'{"tick":2,"at"')
@@ -415,7 +337,7 @@ def test_half_a_line_counts_for_nothing(copies):
 
 def test_restoring_a_backup_deletes_all_tokens(copies, tmp_path):
     programs = Path(importlib.util.find_spec("pgserver").origin).parent / "pginstall" / "bin"
-    live = Live(copies.market)
+    live = copies.live()
     (me,) = live.invite("a")
     copies.market.close()
     back_up(copies.place, tmp_path / "copy", programs)
@@ -430,7 +352,7 @@ def test_restoring_a_backup_deletes_all_tokens(copies, tmp_path):
 
 
 def test_no_false_refusal_beside_concurrent_withdrawals(copies):
-    live = Live(copies.market)
+    live = copies.live()
     who = live.invite(*(f"p{k}" for k in range(40)))
     stop, problems, checks = threading.Event(), [], 0
 
@@ -472,20 +394,17 @@ def test_the_last_line_is_read_without_reading_the_file(tmp_path):
 def test_what_was_spent_counts_even_beyond_a_limit(copies):
     """A limit that a rollback lets be used twice: the other campaign of the person is left."""
     rules = {"sellers": {"minimum": 1, "lifetime_epsilon": 2.5, "lifetime_delta": 1.0}, "record_bytes": 8}
-    first = Live(copies.market, name="first", rules=rules)
+    first = copies.live(name="first", rules=rules)
     me = first.accept("a")
     copies.save()
-    first.market = copies.market
     first.market.clock.now = DELIVER
     first.work(campaigns.close)  # lapses without a line in the log
     first.market.clock.now = NOW
-    second = Live(copies.market, name="second", rules=rules)
+    second = copies.live(name="second", rules=rules)
     second.deliver("a", cost=1.0)
-    closed(second)
-    train(second)
-    first.market = copies.roll_back()
+    second.train()
+    copies.roll_back()
     assert copies.repair() == ["spend"]
-    first.market = copies.market
     assert first.state(me) == "withdrawn"
     with copies.market.look() as c:
         person = c.execute(sa.select(schema.person)).one()

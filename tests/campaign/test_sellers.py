@@ -9,10 +9,9 @@ import pytest
 import sqlalchemy as sa
 
 from campaign.live import CLOSES, METHODS, RULES, Live, decoded
-from dpmarket.campaign import campaigns, jobs, line, quoting, schema, sellers, training, unseal, worker
-from dpmarket.campaign.acts import OWNER, Caller
+from dpmarket.campaign import campaigns, jobs, line, quoting, schema, sellers, training, worker
+from dpmarket.campaign.acts import OWNER
 from dpmarket.campaign.log import canonical
-from dpmarket.campaign.views import show_limits, show_participation
 from dpmarket.errors import FileProblem, MarketRefusal
 
 
@@ -42,8 +41,7 @@ def test_nobody_holds_more_than_a_lifetime_limit(live):
     me = live.join("a")
     with live.market.writing() as c:
         c.execute(schema.person.update().values(epsilon_cap=schema.person.c.epsilon_held))
-    with live.market.look() as c:
-        assert show_limits(c, Caller(participation=me)).left == 0.0
+    assert live.limits(me).left == 0.0
     live.act(sellers.decline, me)
     assert live.act(sellers.undo, me) == "consented"
     with live.market.writing() as c:
@@ -75,8 +73,7 @@ def test_declining_before_consent_can_be_undone_to_the_invitation(live):
     (me,) = live.invite("a")
     live.act(sellers.decline, me)
     assert live.act(sellers.undo, me) == "invited"
-    with live.market.look() as c:
-        assert show_participation(c, Caller(participation=me)).state == "invited"
+    assert live.state(me) == "invited"
 
 
 def test_payees_are_opened_by_a_worker_for_the_process_that_asks_and_nobody_else(live, monkeypatch):
@@ -86,10 +83,10 @@ def test_payees_are_opened_by_a_worker_for_the_process_that_asks_and_nobody_else
     live.act(sellers.set_payee, me, "canary account")
     live.train()
     made = live.market.run(payouts.pay_out, OWNER, live.campaign)
-    monkeypatch.setattr(unseal, "WAIT_SECONDS", 0.2)
+    monkeypatch.setattr(jobs, "WAIT_SECONDS", 0.2)
     with pytest.raises(FileProblem, match="no worker"):
-        unseal.unsealed_payees(live.market, made.id)
-    monkeypatch.setattr(unseal, "WAIT_SECONDS", 20.0)
+        jobs.unsealed_payees(live.market, made.id)
+    monkeypatch.setattr(jobs, "WAIT_SECONDS", 20.0)
     ended = threading.Event()
 
     def answer():
@@ -99,7 +96,7 @@ def test_payees_are_opened_by_a_worker_for_the_process_that_asks_and_nobody_else
     thread = threading.Thread(target=answer)
     thread.start()
     try:
-        assert unseal.unsealed_payees(live.market, made.id) == {me: "canary account"}
+        assert jobs.unsealed_payees(live.market, made.id) == {me: "canary account"}
     finally:
         ended.set()
         thread.join()

@@ -6,7 +6,6 @@ import sqlalchemy as sa
 
 from dpmarket.campaign.people import DELTA_UNITS, EPSILON_UNITS
 from dpmarket.campaign.schema import market
-from dpmarket.campaign.transaction import value
 from dpmarket.web.folder import _WRITTEN, opened, prepare
 from dpmarket.web.settings import Settings
 
@@ -27,5 +26,5 @@ def test_a_service_limits_what_a_person_spends_over_all_campaigns(tmp_path):
     with opened(settings, make=True) as there:
         prepare(there, settings)
         with there.look() as c:
-            caps = value(c, sa.select(market.c.cap)), value(c, sa.select(market.c.delta_cap))
+            caps = c.scalar(sa.select(market.c.cap)), c.scalar(sa.select(market.c.delta_cap))
     assert caps == (5 * EPSILON_UNITS, int(1e-4 * DELTA_UNITS))

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from dpmarket.campaign import schema
 from dpmarket.campaign.acts import Caller, Id, Number, Text, act, shown_id
 from dpmarket.campaign.people import is_address
-from dpmarket.campaign.transaction import Tx, nothing, require, value
+from dpmarket.campaign.transaction import Tx, nothing, require
 
 _token, _member, _role = schema.token.c, schema.member.c, schema.member_role.c
 Role = Literal["buyer", "operator", "paymaster", "auditor"]
@@ -43,7 +43,7 @@ def add_member(
 ) -> int:
     """Enter a member with roles in all campaigns (a buyer's are its own ones); return the id."""
     new = schema.member.insert().values(name=name, made_at=tx.now)
-    member = int(value(tx.c, new.returning(_member.id)))
+    member = int(tx.c.execute(new.returning(_member.id)).scalar_one())
     if subject is not None:
         set_subject(tx, caller, member, subject)
     for role in roles or ():
@@ -56,8 +56,8 @@ def set_subject(tx: Tx, caller: Caller, member: Number, subject: Text) -> None:
     """Enter under which name a member signs in: an e-mail address, or a name of a proxy or provider."""
     _refuse_unknown(tx, member)
     known = sa.select(_member.id).where(_member.subject == sign_in_name(subject), _member.id != member)
-    require(value(tx.c, known) is None, "invalid", "Another member signs in by this name.")
-    tx.c.execute(schema.member.update().where(_member.id == member).values(subject=sign_in_name(subject)))
+    require(tx.c.scalar(known) is None, "invalid", "Another member signs in by this name.")
+    tx.set(schema.member, _member.id == member, subject=sign_in_name(subject))
 
 
 def sign_in_name(text: str) -> str:
@@ -79,8 +79,7 @@ def share(tx: Tx, caller: Caller, campaign: Id, subject: Text) -> None:
     """Give another member, by the name under which they sign in, the buyer's role in one campaign."""
     member = member_by(tx.c, subject)
     require(member is not None, "invalid", "Nobody signs in by this name; the operator enters members.")
-    assert member is not None
-    grant(tx, caller, member, "buyer", campaign)
+    grant(tx, caller, member or 0, "buyer", campaign)
 
 
 @act("operator")
@@ -113,7 +112,7 @@ def end_member(tx: Tx, caller: Caller, member: Number) -> None:
 
 
 def _refuse_unknown(tx: Tx, member: int) -> None:
-    found = value(tx.c, sa.select(_member.id).where(_member.id == member, _member.ended_at.is_(None)))
+    found = tx.c.scalar(sa.select(_member.id).where(_member.id == member, _member.ended_at.is_(None)))
     require(found is not None, "invalid", "There is no such member, or the membership has ended.")
 
 
@@ -125,7 +124,7 @@ def list_members(c: sa.Connection, now: str) -> list[Member]:
         roles.setdefault(row.member, []).append(text)
     good = sa.and_(_token.revoked_at.is_(None), sa.or_(_token.expires_at.is_(None), _token.expires_at > now))
     counted = sa.select(_token.member, sa.func.count()).where(good).group_by(_token.member)
-    tokens = {row[0]: int(row[1]) for row in c.execute(counted)}
+    tokens: dict[int, int] = dict(c.execute(counted).all())
     return [
         Member(row.id, row.name, row.subject, roles.get(row.id, []), tokens.get(row.id, 0), row.ended_at)
         for row in c.execute(sa.select(schema.member).order_by(_member.id))
@@ -138,7 +137,7 @@ def roles_of(c: sa.Connection, caller: Caller) -> frozenset[str]:
         return frozenset(("seller",))
     theirs = sa.and_(_role.member == caller.member, _member.ended_at.is_(None))
     query = sa.select(_role.role).join(schema.member, _member.id == _role.member).where(theirs)
-    return frozenset(str(one) for one in c.scalars(query))
+    return frozenset(c.scalars(query))
 
 
 @act("worker")
@@ -146,7 +145,7 @@ def set_operator_key(tx: Tx, caller: Caller, public: bytes) -> bytes:
     """Enter the public half of the operator's key, once; return the one that is entered."""
     of_market = schema.market.c
     tx.set(schema.market, of_market.operator_key.is_(None), operator_key=public)
-    return bytes(value(tx.c, sa.select(of_market.operator_key)))
+    return bytes(tx.c.execute(sa.select(of_market.operator_key)).scalar_one())
 
 
 def issue_token(tx: Tx, kind: str, owner: Caller, lasts: timedelta | None = None) -> str:
@@ -193,8 +192,8 @@ def member_by(c: sa.Connection, *names: str) -> int | None:
     """Return the member who signs in by one of some names; None if there is none."""
     stored = [sign_in_name(name) for name in names]
     query = sa.select(_member.id).where(_member.subject.in_(stored), _member.ended_at.is_(None))
-    found = c.execute(query).scalars().all()
-    return int(found[0]) if len(found) == 1 else None
+    found = c.scalars(query).all()
+    return found[0] if len(found) == 1 else None
 
 
 def sign_in_by_name(tx: Tx, names: Sequence[str], lasts: timedelta) -> str:
@@ -216,14 +215,3 @@ def revoke_token(tx: Tx, token: str) -> bool:
     """End a token; return whether it was good until now."""
     mine = sa.and_(_token.hash == token_hash(token), _token.revoked_at.is_(None))
     return tx.set(schema.token, mine, revoked_at=tx.now) == 1
-
-
-def tidy_tokens(tx: Tx, before: str) -> int:
-    """Delete links, sessions and API tokens that ended before a time; sellers' invitations stay."""
-    over = sa.or_(_token.expires_at < before, _token.revoked_at < before)
-    return tx.delete(schema.token, sa.and_(_token.kind != "invitation", over))
-
-
-def revoke_all_tokens(tx: Tx) -> int:
-    """Delete all sessions, logins, API tokens and links: a backup may bring back revoked ones."""
-    return tx.delete(schema.token, sa.true())

@@ -22,7 +22,7 @@ from dpmarket.campaign.acts import OWNER, Caller, Text, act
 from dpmarket.campaign.campaigns import describe
 from dpmarket.campaign.database import UNLIMITED, Market
 from dpmarket.campaign.log import canonical, digest_of
-from dpmarket.campaign.participations import hold_all, of, pay_all
+from dpmarket.campaign.money import enter_staged, hold_all, of, pay_all
 from dpmarket.campaign.people import EPSILON_UNITS, person_digests
 from dpmarket.campaign.staging import stage
 from dpmarket.campaign.training import snapshot
@@ -55,9 +55,13 @@ class MarketAccount:
     """
 
     def __init__(
-        self, market: Market, name: str = "models", *, limit: float | None = None,
+        self,
+        market: Market,
+        name: str = "models",
+        *,
+        limit: float | None = None,
         delta_limit: float | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._market, self._name = market, name
         if limit is not None or delta_limit is not None:
             market.transact(lambda tx: people.lower_caps(tx, limit, delta_limit))
@@ -104,8 +108,8 @@ class MarketAccount:
         charges = pl.DataFrame({"id": list(people), "epsilon": amounts}).filter(pl.col("epsilon") > 0.0)
         if charges.height == 0:
             return
-        name = f"{self._name} {secrets.token_hex(8)}"
         try:
+            name = f"{self._name} {secrets.token_hex(8)}"
             self._market.run(enter_charge, OWNER, name, charges, delta)
         except MarketRefusal as refusal:
             if refusal.kind == "limit":
@@ -114,12 +118,12 @@ class MarketAccount:
 
     def left(self, people: Sequence[Any]) -> FloatArray:
         """Return the epsilon that each of these people has left, rounded down, at least 0."""
+        rest = sa.select(_person.epsilon_cap - _person.epsilon_held - _person.epsilon_spent)
         with self._market.look() as c:
-            key, cap = c.execute(sa.select(schema.market.c.key, schema.market.c.cap)).one()
-            rest = sa.select(_person.epsilon_cap - _person.epsilon_held - _person.epsilon_spent)
-            digests = person_digests(bytes(key), people)
+            cap = c.execute(sa.select(schema.market.c.cap)).scalar_one()
+            digests = person_digests(self._market.key, people)
             found = [c.scalar(rest.where(_person.digest == digest)) for digest in digests]
-        units = [int(cap if one is None else one) for one in found]
+        units = [cap if one is None else one for one in found]
         left = [np.inf if cap == UNLIMITED else max(one, 0) / EPSILON_UNITS for one in units]
         return read_only(np.array(left))
 
@@ -133,10 +137,10 @@ def enter_charge(tx: Tx, caller: Caller, name: Text, charges: pl.DataFrame, delt
     require(is_once, "invalid", "Expected one epsilon for each of some different ids.")
     identity, attempt, rules = new_id(), secrets.token_hex(16), canonical({})
     names, units = [people.normal_id(one) for one in ids], [people.epsilon_units(one) for one in epsilons]
-    limits = {"ceiling": max(units), "delta": people.delta_units(delta)}
-    kinds = {"channel": "account", "mechanism": "posted", "state": "released", "currency": "XXX"}
-    values = {"id": identity, "name": name, "owner": caller.member, "minor_units": 1, "made_at": tx.now}
-    tx.add(schema.campaign, **values, **kinds, **limits, rules=rules, rules_digest=digest_of(rules))
+    values = {"id": identity, "name": name, "owner": caller.member, "made_at": tx.now, "ceiling": max(units)}
+    values |= {"channel": "account", "mechanism": "posted", "state": "released", "rules": rules}
+    values |= {"currency": "XXX", "minor_units": 1, "delta": people.delta_units(delta)}
+    tx.add(schema.campaign, **values, rules_digest=digest_of(rules))
     found = campaign_of(tx.c, identity)
     table = snapshot(digests, names, epsilons).sort("digest")
     of_units = pl.DataFrame({"digest": pl.Series(digests, dtype=pl.Binary), "units": units})
@@ -146,12 +150,8 @@ def enter_charge(tx: Tx, caller: Caller, name: Text, charges: pl.DataFrame, delt
     joined = sa.select(sa.func.count()).select_from(staged).join(schema.person, by_digest)
     full = tx.c.scalar(joined.where(sa.not_(people.has_room(staged.c.units, found.delta))))
     require(full == 0, "limit", f"The lifetime limits of {full} people have no room for this.")
-    row = (sa.literal(identity, schema.WHOLE), _person.id, sa.literal("accepted"), sa.literal(tx.now))
-    rows = (
-        sa.select(*row, staged.c.epsilon, staged.c.units).join(schema.person, by_digest).order_by(_person.id)
-    )
-    columns = ["campaign", "person", "state", "since", "epsilon_used", "epsilon_held"]
-    tx.c.execute(schema.participation.insert().from_select(columns, rows))
+    sold = {"state": sa.literal("accepted"), "epsilon_used": staged.c.epsilon, "epsilon_held": staged.c.units}
+    enter_staged(tx, found, staged, sold)
     charged = of(identity, "accepted")
     hold_all(tx, found, charged)
     pay_all(tx, found, charged, _own.epsilon_held)

@@ -12,18 +12,26 @@
 and the body, a pydantic model of what follows ``me`` or ``caller``; an API is a loop over it. An act with the
 role ``seller`` gets the caller's own participation; all others get the caller. A campaign that a caller has
 no role in, and one that does not exist, are refused in the same words.
+
+An act is done once however often it is called with the same idempotency key. The key is claimed first, by an
+insert that others wait for; claim and act are one transaction. A request may hold a cost, and a plain digest
+of it could confirm a guess. So the request's digest is keyed by the idempotency key, the answer is encrypted
+by it, and of the key itself only a digest is stored: the database alone gives neither.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
+import hmac
 import inspect
+import secrets
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import pydantic
 import sqlalchemy as sa
@@ -31,6 +39,9 @@ import sqlalchemy as sa
 from dpmarket.campaign import schema
 from dpmarket.campaign.transaction import Participation, Tx, nothing
 from dpmarket.errors import MarketRefusal
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 MEMBER_ROLES = ("buyer", "operator", "paymaster", "auditor")
 ROLES = ("seller", *MEMBER_ROLES, "worker")
@@ -180,10 +191,16 @@ def authorize(tx: Tx, entry: Act, caller: Caller, arguments: Mapping[str, Any]) 
         if "seller" not in entry.roles or tx.me is None:
             raise nothing()
         return tx.me
-    campaign = arguments["campaign"] if entry.of_campaign else None
-    if entry.roles == ("seller",) or not is_allowed(tx.c, caller, entry.roles, campaign):
+    if entry.roles == ("seller",):
         raise nothing()
+    refuse_others(tx.c, caller, *entry.roles, campaign=arguments["campaign"] if entry.of_campaign else None)
     return caller
+
+
+def refuse_others(c: sa.Connection, caller: Caller, *roles: str, campaign: int | None = None) -> None:
+    """Refuse a caller that has none of some roles, as if there were nothing here."""
+    if not is_allowed(c, caller, roles, campaign):
+        raise nothing()
 
 
 def is_allowed(c: sa.Connection, caller: Caller, roles: tuple[str, ...], campaign: int | None) -> bool:
@@ -212,3 +229,35 @@ def is_allowed(c: sa.Connection, caller: Caller, roles: tuple[str, ...], campaig
         elif name != "buyer" or campaign is None or owner == caller.member:
             return True
     return False
+
+
+LEAST_LENGTH = 16
+_NONCE = 12
+_columns = schema.idempotency.c
+
+
+def once(tx: Tx, owner: str, key: str, request: str, answer: Callable[[], bytes]) -> bytes:
+    """Return what an act answers, or what it answered when it was first called with this key."""
+    if len(key) < LEAST_LENGTH:
+        raise MarketRefusal("invalid", f"Expected an idempotency key of at least {LEAST_LENGTH} characters.")
+    digest = hmac.new(key.encode(), request.encode(), hashlib.sha256).hexdigest()
+    hashed = hashlib.sha256(key.encode()).hexdigest()
+    claim = tx.insert(schema.idempotency).values(owner=owner, key=hashed, request=digest, at=tx.now)
+    claimed = tx.c.scalar(claim.on_conflict_do_nothing().returning(_columns.key))
+    mine = sa.and_(_columns.owner == owner, _columns.key == hashed)
+    if claimed is None:
+        row = tx.c.execute(sa.select(_columns.request, _columns.answer).where(mine)).one()
+        if not hmac.compare_digest(row.request, digest):
+            raise MarketRefusal("reused", "This idempotency key belongs to another request.")
+        return _cipher(key).decrypt(row.answer[:_NONCE], row.answer[_NONCE:], owner.encode())
+    made = answer()
+    nonce = secrets.token_bytes(_NONCE)
+    body = nonce + _cipher(key).encrypt(nonce, made, owner.encode())
+    tx.set(schema.idempotency, mine, answer=body)
+    return made
+
+
+def _cipher(key: str) -> AESGCM:
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+    return AESGCM(hashlib.blake2b(key.encode(), digest_size=32, person=b"dpmarket answer").digest())

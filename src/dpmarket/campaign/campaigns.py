@@ -8,6 +8,7 @@ no report changes, because a campaign that is dropped by what sellers ask for ma
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from typing import Annotated, Any, Literal
 
 import pydantic
@@ -18,9 +19,9 @@ from dpmarket.campaign import money, people, schema
 from dpmarket.campaign.acts import Amount, Caller, Id, Text, act
 from dpmarket.campaign.consent import last_version
 from dpmarket.campaign.log import canonical, digest_of
-from dpmarket.campaign.participations import active, count, end_all, forget_sealed, of, pay_all, selling
-from dpmarket.campaign.partitions import refuse_limits, void_rest
-from dpmarket.campaign.times import moment_of, time_text
+from dpmarket.campaign.money import active, count, end_all, forget_sealed, of, pay_all, selling
+from dpmarket.campaign.partitions import pay_rest, refuse_limits, void_rest
+from dpmarket.campaign.schema import moment_of, time_text
 from dpmarket.campaign.transaction import Campaign, Tx, lock_campaign, new_id, require, step
 
 ENDED = schema.CAMPAIGN_ENDED
@@ -62,9 +63,8 @@ class Draft(pydantic.BaseModel, frozen=True, extra="forbid"):
     @pydantic.model_validator(mode="after")
     def _is_ordered(self) -> Draft:
         opens, closes, until = self.opens_at, self.closes_at, self.deliver_until
-        if self.channel == "live" and (
-            opens is None or closes is None or until is None or not opens < closes <= until
-        ):
+        is_ordered = opens and closes and until and opens < closes <= until
+        if self.channel == "live" and not is_ordered:
             raise ValueError("expected opens_at < closes_at <= deliver_until")
         SellersRules.model_validate(self.rules.get("sellers", {}))
         if not 0 <= int(self.rules.get("record_bytes", 0)) <= LARGEST_RECORD:
@@ -86,7 +86,7 @@ class Opening(pydantic.BaseModel, frozen=True, extra="forbid"):
 
 def rules_of(campaign: Campaign) -> dict[str, Any]:
     """Return a campaign's rules as plain data."""
-    return dict(pydantic.TypeAdapter(dict[str, Any]).validate_json(campaign.rules))
+    return dict(json.loads(campaign.rules))
 
 
 def sellers_rules(campaign: Campaign) -> SellersRules:
@@ -98,13 +98,12 @@ def sellers_rules(campaign: Campaign) -> SellersRules:
 def draft(tx: Tx, caller: Caller, plan: Draft) -> Id:
     """Enter a campaign; its private key is made by a worker. Return its id."""
     identity = new_id()
-    values = {**_columns(tx, plan, caller.member), "channel": plan.channel, "state": "draft"}
-    own = {"id": identity, "owner": caller.member, "self_funded": int(plan.self_funded), "made_at": tx.now}
-    tx.add(schema.campaign, **values, **own)
-    is_live = plan.channel == "live"
+    values = {"id": identity, "owner": caller.member, "channel": plan.channel, "state": "draft"}
+    values |= {"self_funded": int(plan.self_funded), "made_at": tx.now}
+    tx.add(schema.campaign, **values, **_columns(tx, plan, caller.member))
     money.make_accounts(tx, identity, _quotas(plan))
     tx.event(identity, "draft")
-    if is_live:
+    if plan.channel == "live":
         tx.job("key", identity, tx.now, lane="now")
     return identity
 
@@ -131,12 +130,12 @@ def _columns(tx: Tx, plan: Draft, owner: int | None, campaign: int = 0) -> dict[
     named = sa.and_(_of.name == plan.name, _of.owner.is_not_distinct_from(owner), _of.id != campaign)
     is_new = tx.c.scalar(sa.select(_of.id).where(named)) is None
     require(is_new, "invalid", "There is a campaign of this name already.")
-    is_over = plan.closes_at is not None and time_text(plan.closes_at) <= tx.now
-    require(not is_over, "invalid", "Expected closes_at in the future.")
     values = plan.model_dump(include={"name", "mechanism", "currency", "minor_units", "consent"})
     for name in ("opens_at", "closes_at", "deliver_until"):
         moment = getattr(plan, name)
-        values[name] = None if moment is None else time_text(moment)
+        values[name] = moment and time_text(moment)
+    is_over = plan.closes_at is not None and values["closes_at"] <= tx.now
+    require(not is_over, "invalid", "Expected closes_at in the future.")
     if plan.channel == "live" and plan.consent is None:
         values["consent"] = last_version(tx.c)
     rules = json.dumps(plan.rules, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
@@ -163,9 +162,8 @@ def open_(tx: Tx, caller: Caller, campaign: int, opening: Opening, confirmed: bo
     require(fits, "invalid", "An online campaign needs an offer, an offline one has none yet.")
     fits = opening.offer is None or opening.largest is not None
     require(fits, "invalid", "An online campaign needs the largest payment of its offer.")
-    missing = (
-        max(opening.escrow, sum(opening.allot.values())) - money.free_by_pool(tx.c, campaign)[money.ESCROW]
-    )
+    needed = max(opening.escrow, sum(opening.allot.values()))
+    missing = needed - money.free_by_pool(tx.c, campaign)[money.ESCROW]
     sentence = f"Escrow lacks {missing} minor units; fund the campaign first."
     require(found.self_funded or missing <= 0, "funds", sentence)
     offer = None if opening.offer is None else canonical(opening.offer)
@@ -195,9 +193,7 @@ def fund(tx: Tx, caller: Caller, campaign: int, amount: Amount, pool: str = mone
     called from the waiting line. Sent cent by cent, money would call somebody at an amount that tells what
     others are paid.
     """
-    found = lock_campaign(tx, campaign)
-    is_open = found.state in ("draft", "open", "unpaid")
-    require(is_open, "state", "Money comes in while a campaign is a draft, open or unpaid.")
+    found = lock_campaign(tx, campaign, "draft", "open", "unpaid")
     is_whole = found.state != "open" or not found.largest or amount % found.largest == 0
     sentence = f"Expected a multiple of {found.largest} minor units, the largest payment."
     require(is_whole, "invalid", sentence)
@@ -216,8 +212,8 @@ def _pay_debt(tx: Tx, found: Campaign, amount: int) -> None:
         step(tx, found.id, ("unpaid",), debt=found.debt - amount)
         return
     require(hold_quotes(tx, found), "funds", "Escrow has less than sellers were quoted.")
-    late = max(tx.moment - moment_of(str(found.cleared_at)), tx.moment - tx.moment)
-    until = time_text(moment_of(str(found.deliver_until)) + late)
+    late = max(tx.moment - moment_of(found.cleared_at), timedelta())
+    until = time_text(moment_of(found.deliver_until) + late)
     step(tx, found.id, ("unpaid",), state="offered", debt=0, deliver_until=until)
     tx.set(schema.participation, of(found.id, "quoted"), until=until)
     tx.job("close", found.id, until)
@@ -244,21 +240,22 @@ def hold_quotes(tx: Tx, found: Campaign) -> bool:
 @act("buyer")
 def cancel(tx: Tx, caller: Caller, campaign: int) -> None:
     """End a campaign before anybody was quoted; of files, before training: its owner knows who was asked."""
-    found = lock_campaign(tx, campaign)
+    found = lock_campaign(tx, campaign, "draft", "open", "offered")
     is_live = found.channel == "live"
-    can = found.state in ("draft", "open") or (found.state == "offered" and not is_live)
-    require(can, "state", "A campaign can be cancelled while it is a draft or open.")
-    if is_live:
-        quoted = count(tx.c, sa.and_(_own.campaign == campaign, _own.epsilon.is_not(None)))
-        require(quoted == 0, "state", "Sellers were quoted: the campaign can no longer be cancelled.")
+    may = not is_live or count(tx.c, _quoted(campaign)) == 0
+    require(may, "state", "Sellers were quoted: the campaign can no longer be cancelled.")
     end_campaign(tx, found, "cancelled", "buyer")
+
+
+def _quoted(campaign: int) -> Any:
+    """Return the condition that a seller was shown an offer, whatever became of it."""
+    return sa.and_(_own.campaign == campaign, _own.epsilon.is_not(None))
 
 
 def end_campaign(tx: Tx, found: Campaign, state: str, reason: str | None) -> None:
     """End a locked campaign: free everything that is still held, its key, and tell everybody."""
     end_all(tx, found, active(found.id), "lapsed", reason)
-    if state == "cancelled":
-        void_rest(tx, found)
+    (void_rest if state == "cancelled" else pay_rest)(tx, found)
     step(tx, found.id, (found.state,), state=state, reason=reason, debt=0)
     tx.event(found.id, state)
     if found.channel == "live":
@@ -270,9 +267,7 @@ def end_campaign(tx: Tx, found: Campaign, state: str, reason: str | None) -> Non
 @act("paymaster")
 def refund(tx: Tx, caller: Caller, campaign: int, amount: Amount, pool: str = money.ESCROW) -> None:
     """Enter that money left escrow, of a draft or of a campaign that has ended."""
-    found = lock_campaign(tx, campaign)
-    can = found.state in ("draft", *ENDED)
-    require(can, "state", "Money goes back while a campaign is a draft, or once it has ended.")
+    found = lock_campaign(tx, campaign, "draft", *ENDED)
     is_there = amount <= money.free_by_pool(tx.c, campaign).get(pool, 0)
     require(is_there, "funds", "Escrow has less than that.")
     ref = f"refund/{campaign}/{new_id()}"
@@ -296,12 +291,12 @@ def end_reports(tx: Tx, caller: Caller, campaign: int) -> str:
     """
     found = lock_campaign(tx, campaign)
     if found.state != "open":
-        return found.state
+        return str(found.state)
     is_over = found.closes_at is not None and tx.now >= found.closes_at
     require(is_over, "early", "Sellers can still report or choose.")
     offline = found.mechanism == "offline"
-    shown = sa.and_(_own.campaign == campaign, _own.epsilon.is_not(None))
-    if count(tx.c, of(campaign, "reported") if offline else shown) < sellers_rules(found).minimum:
+    came = of(campaign, "reported") if offline else _quoted(campaign)
+    if count(tx.c, came) < sellers_rules(found).minimum:
         end_campaign(tx, found, "cancelled", "few")
         return "cancelled"
     end_all(tx, found, of(campaign, "invited", "consented", "waiting", "reserved"), "expired")
@@ -317,7 +312,7 @@ def close(tx: Tx, caller: Caller, campaign: int) -> str:
     """End the time in which records come: free all sellers who have not sold; return the campaign's state."""
     found = lock_campaign(tx, campaign)
     if found.state != ("offered" if found.mechanism == "offline" else "open"):
-        return found.state
+        return str(found.state)
     is_over = found.deliver_until is None or tx.now >= found.deliver_until
     require(is_over, "early", "Sellers can still send records.")
     if found.channel == "live":
@@ -342,14 +337,13 @@ def cancel_deserted(tx: Tx, caller: Caller, campaign: int) -> str:
     if left is not None and count(tx.c, left) == 0:
         end_campaign(tx, found, "cancelled", "nobody")
         return "cancelled"
-    return found.state
+    return str(found.state)
 
 
 @act("worker")
 def refuse_training(tx: Tx, caller: Caller, campaign: int) -> None:
     """End a closed campaign whose training is refused for good: sellers are paid, and epsilon is free."""
-    found = lock_campaign(tx, campaign)
-    require(found.state == "closed", "state", "The campaign is not closed.")
+    found = lock_campaign(tx, campaign, "closed")
     pay_all(tx, found, selling(found), 0)
     end_campaign(tx, found, "failed", "refused")
 
@@ -363,7 +357,7 @@ def key_missing(tx: Tx, caller: Caller, campaign: int, missing: bool) -> str:  #
     """
     found = lock_campaign(tx, campaign)
     if found.channel != "live" or found.state in (*ENDED, "draft", "training"):
-        return found.state
+        return str(found.state)
     if not missing or found.key_missed_at is None:
         step(tx, campaign, (found.state,), key_missed_at=tx.now if missing else None)
     elif moment_of(found.key_missed_at) + tx.terms.key <= tx.moment:
@@ -371,4 +365,4 @@ def key_missing(tx: Tx, caller: Caller, campaign: int, missing: bool) -> str:  #
         pay_all(tx, found, selling(found), 0)
         end_campaign(tx, found, state, "key")
         return state
-    return found.state
+    return str(found.state)

@@ -1,7 +1,9 @@
 """The certificate of a released campaign, from files or live, with a receipt for everybody in it.
 
 Everything comes from the campaign's row, its participations and its released document. Announced rules are a
-function of the campaign's frozen rules, so that they can be written again at any time.
+function of the campaign's frozen rules, so that they can be written again at any time. A worker makes the
+documents of a live campaign once: every certificate draws new salts, and a second one would not fit the
+receipts of the first.
 """
 
 from __future__ import annotations
@@ -9,36 +11,31 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import polars as pl
+import sqlalchemy as sa
 
+from dpmarket import certificates
+from dpmarket.campaign import schema
+from dpmarket.campaign.acts import WORKER, Caller, act
 from dpmarket.campaign.database import Market
+from dpmarket.campaign.jobs import operators_opener
 from dpmarket.campaign.opening import NO_CURRENCY, by_schedules, decide_for, pools_of, rules_of
-from dpmarket.campaign.quoting import Decide, decided_of
+from dpmarket.campaign.quoting import Decide, decided_of, schedules_from
 from dpmarket.campaign.rules.decision import Binding
 from dpmarket.campaign.rules.pricing import OFFLINE, online_schedules
 from dpmarket.campaign.rules.publication import announced_text
 from dpmarket.campaign.rules.released import ModelFile, Released, released_from_bytes
+from dpmarket.campaign.seal import seal
 from dpmarket.campaign.training import released
-from dpmarket.campaign.transaction import Campaign, campaign_of
-from dpmarket.certificates import (
-    Certificate,
-    CertifiedStatistic,
-    Money,
-    Sellers,
-    describe_market,
-    describe_model,
-    describe_statistics,
-    make_certificate,
-    rules_digest,
-)
-from dpmarket.errors import NotCertifiable
+from dpmarket.campaign.transaction import Campaign, Tx, body_of, campaign_of
+from dpmarket.certificates import Certificate
+from dpmarket.errors import FileProblem, NotCertifiable
 from dpmarket.files import csv_text, write_folder, write_table
 from dpmarket.mechanisms.cross_pricing import split
-from dpmarket.mechanisms.price_schedule import PriceSchedule
 from dpmarket.progress import StageProgress, silent
 
 LEFT = ("declined", "expired", "lapsed", "withdrawn", "screened_out")
@@ -60,14 +57,13 @@ def binding_of(key: bytes, found: Campaign) -> Binding:
     """Return what the salt of a campaign's cross-pricing follows from, together with its reports."""
     if found.mechanism != OFFLINE or rules_of(found).objective.budget is None:
         return Binding("00" * 32, nonce_of(key, found.id))  # nothing is split
-    return Binding(rules_digest(rules_text(key, found)), nonce_of(key, found.id))
+    return Binding(certificates.rules_digest(rules_text(key, found)), nonce_of(key, found.id))
 
 
 def decide_of(market: Market, found: Campaign) -> Decide:
     """Return the mechanism of a campaign: online, the price schedule that was frozen when it opened."""
     if found.mechanism != OFFLINE and found.offer is not None:
-        offer = {pool: PriceSchedule.from_dict(data) for pool, data in json.loads(found.offer).items()}
-        return by_schedules(offer, found.minor_units)
+        return by_schedules(schedules_from(found.offer), found.minor_units)
     return decide_for(rules_of(found), binding_of(market.key, found))
 
 
@@ -89,11 +85,11 @@ def certify_campaign(market: Market, campaign: int) -> Certificate:
     text = rules_text(market.key, found)
     sellers, quoted_at = _sellers(market, found, public, release)
     currency = "" if found.currency == NO_CURRENCY else found.currency
-    return make_certificate(
+    return certificates.make_certificate(
         sellers,
-        describe_market(public),
+        certificates.describe_market(public),
         release,
-        Money(found.minor_units, currency),
+        certificates.Money(found.minor_units, currency),
         rules=text,
         quoted_at=quoted_at,
         nonce=nonce_of(market.key, found.id) if "salt" in public else None,
@@ -109,7 +105,7 @@ def _decided(found: Campaign) -> dict[str, Any]:
 
 def _sellers(
     market: Market, found: Campaign, public: Mapping[str, Any], release: Mapping[str, Any]
-) -> tuple[Sellers, str]:
+) -> tuple[certificates.Sellers, str]:
     """Return a line for everybody who was decided about, and when the first of them was quoted."""
     with market.look() as c:
         table = decided_of(c, found.id)
@@ -126,7 +122,7 @@ def _sellers(
     elif release["family"] == "statistics":
         unit = 2.0 ** min(one["unit_exponent"] for one in release["statistics"].values())
         own = spent = np.rint(own / unit) * unit
-    sellers = Sellers(
+    sellers = certificates.Sellers(
         ids=ids,
         epsilons=promised,
         payments=table.get_column("payment").to_numpy(),
@@ -142,7 +138,7 @@ def _sellers(
 def describe_release(made: Released) -> dict[str, Any]:
     """Return the release of a certificate."""
     if isinstance(made, ModelFile):
-        return describe_model(
+        return certificates.describe_model(
             made.description,
             features=[(name, -1.0, 1.0) for name in made.features],
             classes=made.labels or None,
@@ -150,10 +146,10 @@ def describe_release(made: Released) -> dict[str, Any]:
             encoder=made.encoder,
         )
     statistics = {
-        name: CertifiedStatistic(tuple(asked.columns), asked.share, asked.released())
+        name: certificates.CertifiedStatistic(tuple(asked.columns), asked.share, asked.released())
         for name, asked in made.statistics.items()
     }
-    return describe_statistics(statistics, made.rows_per_person)
+    return certificates.describe_statistics(statistics, made.rows_per_person)
 
 
 def write_receipts_folder(
@@ -188,3 +184,68 @@ def write_receipts_table(
     kinds = {"seller": pl.String, "receipt": pl.String}
     write_table(target, pl.DataFrame(rows, schema=kinds, orient="row"), overwrite=overwrite)
     return len(rows)
+
+
+def certify_live(market: Market, campaign: int, sign: Callable[[Certificate], bytes] | None = None) -> bytes:
+    """Return the certificate of a released campaign; made now, with its receipts, if there is none."""
+    known = document_of(market, campaign, "certificate")
+    if known is not None:
+        return known
+    made = certify_campaign(market, campaign)
+    public = market.operator_key()
+    if public is None:
+        raise FileProblem("the operator's key is not set up yet.")
+    openings = seal(public, made.openings(), "openings", str(campaign))
+    documents = {"certificate": bytes(made), "openings": openings}
+    if sign is not None:
+        documents["signature"] = sign(made)
+    return bytes(market.run(enter_certificate, WORKER, campaign, documents, dict(made.receipts())))
+
+
+@act("worker")
+def enter_certificate(
+    tx: Tx, caller: Caller, campaign: int, documents: dict[str, bytes], receipts: dict[str, bytes]
+) -> bytes:
+    """Enter a certificate and what belongs to it, once; return the certificate that is entered.
+
+    Receipts are by the keyed digests of people, as hexadecimal digits.
+    """
+    known = body_of(tx.c, campaign, "certificate")
+    if known is not None:
+        return known  # another worker was quicker
+    own, person = schema.participation.c, schema.person.c
+    query = sa.select(person.digest, own.id).join(schema.person, person.id == own.person)
+    people = {digest.hex(): who for digest, who in tx.c.execute(query.where(own.campaign == campaign))}
+    for kind, body in documents.items():
+        tx.add(schema.document, campaign=campaign, kind=kind, body=body, at=tx.now)
+    for digest, body in receipts.items():
+        receipt = {"kind": "receipt", "participation": people[digest], "body": body, "at": tx.now}
+        tx.add(schema.document, campaign=campaign, **receipt)
+    tx.event(campaign, "certified")
+    tx.job("report", campaign, tx.now)
+    return documents["certificate"]
+
+
+@act("worker")
+def enter_report(tx: Tx, caller: Caller, campaign: int, page: bytes) -> None:
+    """Enter a campaign's report, once; an empty one says that there is none."""
+    if body_of(tx.c, campaign, "report") is None:
+        tx.add(schema.document, campaign=campaign, kind="report", body=page, at=tx.now)
+
+
+def document_of(market: Market, campaign: int, kind: str) -> bytes | None:
+    """Return a document of a campaign; None if there is none."""
+    with market.look() as c:
+        return body_of(c, campaign, kind)
+
+
+def reported_costs(market: Market, campaign: int) -> dict[bytes, float] | None:
+    """Return what each person reported to an offline campaign, by digest; None online. Confidential."""
+    sealed = document_of(market, campaign, "costs")
+    if sealed is None:
+        return None
+    opened = operators_opener(market).open(sealed, "costs", str(campaign))
+    if opened is None:
+        raise FileProblem("the reported costs were sealed to another key.")
+    rows = pl.read_csv(opened, schema={"id": pl.String, "cost": pl.Float64}).iter_rows()
+    return {bytes.fromhex(name): cost for name, cost in rows}

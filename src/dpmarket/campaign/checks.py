@@ -14,24 +14,14 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from dpmarket.campaign import schema
+from dpmarket.campaign import partitions, schema
 from dpmarket.campaign.campaigns import ENDED
 from dpmarket.campaign.database import Market, lines_after
 from dpmarket.campaign.log import digest_of
 from dpmarket.campaign.money import ESCROW
-from dpmarket.campaign.partitions import (
-    CHANNEL,
-    HOLDING,
-    QUOTES,
-    SPENDING,
-    changed_file,
-    files_of,
-    first_payout,
-    rest_of,
-)
 from dpmarket.campaign.people import EPSILON_UNITS
+from dpmarket.campaign.schema import moment_of, time_text
 from dpmarket.campaign.seal import OPERATOR, has_key
-from dpmarket.campaign.times import moment_of, time_text
 from dpmarket.campaign.transaction import market_row
 from dpmarket.errors import DpmarketError, FileProblem
 
@@ -72,7 +62,9 @@ def _files(market: Market) -> Iterator[Finding]:
     column = schema.partition.c.campaign
     with market.look() as c:
         for campaign in c.scalars(sa.select(column).distinct()).all():
-            wrong = changed_file([*files_of(c, campaign, QUOTES), *files_of(c, campaign, SPENDING)])
+            kinds = (partitions.QUOTES, partitions.SPENDING)
+            files = [one for kind in kinds for one in partitions.files_of(c, campaign, kind)]
+            wrong = partitions.changed_file(files)
             if wrong is not None:
                 yield Finding("files", f"{wrong} is not there as it was written.", "Put it back.")
 
@@ -95,15 +87,14 @@ def _accounts(c: sa.Connection) -> Iterator[str]:
     held = {(campaign, pool): (int(amount), int(places)) for campaign, pool, amount, places in rows}
     debts = sa.select(_own.campaign, sa.func.sum(_own.payment)).where(paid, _own.payout.is_(None))
     unpaid = {row[0]: int(row[1]) for row in c.execute(debts.group_by(_own.campaign))}
-    for campaign, state in c.execute(sa.select(_of.id, _of.state).where(_of.channel == CHANNEL)):
-        amount, places = rest_of(c, campaign)
+    filed = sa.select(_of.id, _of.state).where(_of.channel == partitions.CHANNEL)
+    for campaign, state in c.execute(filed.where(_of.state != "cancelled")):
+        amount, places = partitions.rest_of(c, campaign)
+        is_held = state in partitions.HOLDING
         before = held.get((campaign, ESCROW), (0, 0))
-        if state in HOLDING:
-            held[campaign, ESCROW] = (before[0] + amount, before[1] + places)
-        elif state != "cancelled":
-            held[campaign, ESCROW] = (before[0], before[1] + places)
-            if first_payout(c, campaign) is None:
-                unpaid[campaign] = unpaid.get(campaign, 0) + amount
+        held[campaign, ESCROW] = (before[0] + (amount if is_held else 0), before[1] + places)
+        if not is_held and partitions.first_payout(c, campaign) is None:
+            unpaid[campaign] = unpaid.get(campaign, 0) + amount
     for row in c.execute(sa.select(schema.account)):
         what = f"account {row.name} of campaign {row.campaign}"
         if row.balance != sums.pop((row.campaign, row.name), 0):
@@ -118,22 +109,12 @@ def _accounts(c: sa.Connection) -> Iterator[str]:
 
 def _people(c: sa.Connection) -> Iterator[str]:
     uses_delta = sa.or_(_own.epsilon_held > 0, _own.epsilon_spent > 0)
-    sums = (
-        sa.select(
-            _own.person,
-            sa.func.sum(_own.epsilon_held).label("held"),
-            sa.func.sum(_own.epsilon_spent).label("spent"),
-            sa.func.sum(sa.case((uses_delta, _of.delta), else_=0)).label("delta"),
-        )
-        .join(schema.campaign, _of.id == _own.campaign)
-        .group_by(_own.person)
-        .subquery()
-    )
-    differs = sa.or_(
-        _person.epsilon_held != sa.func.coalesce(sums.c.held, 0),
-        _person.epsilon_spent != sa.func.coalesce(sums.c.spent, 0),
-        _person.delta_used != sa.func.coalesce(sums.c.delta, 0),
-    )
+    amounts: dict[str, Any] = {"epsilon_held": _own.epsilon_held, "epsilon_spent": _own.epsilon_spent}
+    amounts["delta_used"] = sa.case((uses_delta, _of.delta), else_=0)
+    columns = (sa.func.sum(amount).label(name) for name, amount in amounts.items())
+    joined = sa.select(_own.person, *columns).join(schema.campaign, _of.id == _own.campaign)
+    sums = joined.group_by(_own.person).subquery()
+    differs = sa.or_(*(_person[name] != sa.func.coalesce(sums.c[name], 0) for name in amounts))
     query = sa.select(_person.id).outerjoin(sums, sums.c.person == _person.id).where(differs)
     wrong = "the lifetime account is not the sum of what campaigns hold and spent"
     yield from _each(c, query, "person", wrong)
@@ -182,26 +163,20 @@ def _keys(market: Market) -> Iterator[Finding]:
     public = market.operator_key()
     with market.look() as c:
         live = c.execute(sa.select(_of.id, _of.state, _of.public_key).where(_of.channel == "live")).all()
-    if public is not None and not has_key(market.keys, OPERATOR, bytes(public)):
-        yield Finding(
-            "keys",
-            f"the operator's private key is not in {market.keys}.",
-            "Name the right folder, or put the key back from its own copy.",
-        )
+    if public is not None and not has_key(market.keys, OPERATOR, public):
+        todo = "Name the right folder, or put the key back from its own copy."
+        yield Finding("keys", f"the operator's private key is not in {market.keys}.", todo)
     for campaign, state, key in live:
-        there = key is not None and has_key(market.keys, str(campaign), bytes(key))
+        there = key is not None and has_key(market.keys, str(campaign), key)
         if state in ENDED and there:
             yield Finding("keys", f"campaign {campaign} has ended and its key is there.", "Start a worker.")
         elif state not in (*ENDED, "draft", "training") and not there:
-            yield Finding(
-                "keys",
-                f"the private key of campaign {campaign} is not in {market.keys}.",
-                "Name the right folder: after a day without its key a campaign ends.",
-            )
+            todo = "Name the right folder: after a day without its key a campaign ends."
+            yield Finding("keys", f"the private key of campaign {campaign} is not in {market.keys}.", todo)
 
 
 def _clock(c: sa.Connection, now: datetime) -> Iterator[Finding]:
-    newest: Any = c.execute(sa.select(sa.func.max(schema.event.c.at))).scalar()
+    newest = c.scalar(sa.select(sa.func.max(schema.event.c.at)))
     if newest is not None and moment_of(newest) - now > _AHEAD:
         yield Finding("clock", "the clock is behind the newest entry.", "Set the clock.")
     if c.dialect.name != "sqlite":

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from dpmarket.campaign import schema
 from dpmarket.campaign.acts import Caller, Text, act
 from dpmarket.campaign.log import canonical, digest_of
-from dpmarket.campaign.transaction import Campaign, Tx, market_row, nothing, require, value
+from dpmarket.campaign.transaction import Campaign, Tx, market_row, nothing, require
 from dpmarket.errors import FileProblem
 
 _text = schema.text_version.c
@@ -42,17 +42,22 @@ def add_consent(
     require(texts, "invalid", "Expected a text in at least one language.")
     fits = not notices or notices.keys() == texts.keys()
     require(fits, "invalid", "Expected privacy notices in the languages of the consent text, or none.")
-    version = (last_version(tx.c) or 0) + 1
-    for kind, bodies in (("consent", texts), ("notice", notices or {})):
+    return enter_texts(tx, consent=texts, notice=notices or {})
+
+
+def enter_texts(tx: Tx, **texts: dict[str, str]) -> int:
+    """Enter a new version of texts, by kind and language; return its number, counted for the first kind."""
+    version = (last_version(tx.c, next(iter(texts))) or 0) + 1
+    for kind, bodies in texts.items():
         for language, body in bodies.items():
             values = {"language": language, "body": body, "digest": digest_of(body), "made_at": tx.now}
             tx.add(schema.text_version, kind=kind, version=version, **values)
     return version
 
 
-def last_version(c: sa.Connection) -> int | None:
-    """Return the newest version of the consent text; None if there is none."""
-    newest: int | None = value(c, sa.select(sa.func.max(_text.version)).where(_text.kind == "consent"))
+def last_version(c: sa.Connection, kind: str = "consent") -> int | None:
+    """Return the newest version of a kind of text; None if there is none."""
+    newest: int | None = c.scalar(sa.select(sa.func.max(_text.version)).where(_text.kind == kind))
     return newest
 
 
@@ -61,7 +66,7 @@ def consent_versions(c: sa.Connection) -> list[tuple[int, list[str]]]:
     found: dict[int, list[str]] = {}
     query = sa.select(_text.version, _text.language).where(_text.kind == "consent")
     for version, language in c.execute(query.order_by(_text.version, _text.language)):
-        found.setdefault(int(version), []).append(str(language))
+        found.setdefault(version, []).append(language)
     return list(found.items())
 
 
@@ -94,10 +99,10 @@ def announced_digest(c: sa.Connection, found: Campaign) -> str:
         from dpmarket.campaign.certificate import rules_text
         from dpmarket.certificates import rules_digest
 
-        while len(_announced) >= _MOST:
-            _announced.pop(next(iter(_announced)), None)
+        if len(_announced) >= _MOST:
+            _announced.clear()
         try:
-            known = rules_digest(rules_text(bytes(market_row(c).key), found))
+            known = rules_digest(rules_text(market_row(c).key, found))
         except FileProblem:  # rules that say no more than the market itself reads: nothing is certified
             known = found.rules_digest
         _announced[found.id] = known
@@ -108,4 +113,4 @@ def languages_of(c: sa.Connection, found: Campaign) -> list[str]:
     """Return the languages that a campaign's consent text is written in."""
     mine = sa.and_(_text.kind == "consent", _text.version == found.consent)
     query = sa.select(_text.language).where(mine).order_by(_text.language)
-    return [str(one) for one in c.scalars(query)]
+    return list(c.scalars(query))

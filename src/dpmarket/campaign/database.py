@@ -16,7 +16,7 @@ import threading
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import quote
 
 import sqlalchemy as sa
@@ -25,19 +25,21 @@ from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, IntegrityError,
 from sqlalchemy.pool import QueuePool
 
 from dpmarket.campaign import schema
-from dpmarket.campaign.acts import ACTS, Caller, authorize
-from dpmarket.campaign.idempotency import once
-from dpmarket.campaign.log import Line, Log, canonical, file_problems, log_of_place, make_line
+from dpmarket.campaign.acts import ACTS, Caller, authorize, once
+from dpmarket.campaign.log import Line, Log, canonical, file_problems, log_of_place, make_line, tick_of
+from dpmarket.campaign.schema import time_text
 from dpmarket.campaign.seal import wrap_folder
-from dpmarket.campaign.times import time_text
 from dpmarket.campaign.transaction import MarketRow, Terms, Tx, market_row
 from dpmarket.errors import DpmarketError, FileProblem, MarketRefusal
 
+Url: TypeAlias = str | os.PathLike[str]
+"""A path, or the address of a database."""
 WAIT_SECONDS = 30.0
 UNLIMITED = 2**62
 """A lifetime limit that no campaign has named."""
 
 _MAGIC = b"SQLite format 3\0"
+_ATTEMPTS = 3
 _AGAIN = ("40P01", "40001")  # PostgreSQL: a deadlock, or a transaction that must be done again
 
 
@@ -84,34 +86,26 @@ class Market:
         entry = ACTS[act.__name__.rstrip("_")]
         arguments = entry.bind(args, options)
 
+        def done(tx: Tx, who: Any) -> Any:
+            answer = entry.function(tx, who, **arguments)
+            if caller.member is not None:
+                named = arguments.get("campaign") or arguments.get("of")
+                campaign = answer if entry.name == "draft" else named
+                tx.add(schema.deed, member=caller.member, act=entry.name, campaign=campaign, at=tx.now)
+            return answer
+
         def do(tx: Tx) -> Any:
             who = authorize(tx, entry, caller, arguments)
-
-            def done() -> Any:
-                answer = entry.function(tx, who, **arguments)
-                if caller.member is not None:
-                    named = arguments.get("campaign") or arguments.get("of")
-                    campaign = answer if entry.name == "draft" else named
-                    deed = {"member": caller.member, "act": entry.name, "campaign": campaign, "at": tx.now}
-                    tx.c.execute(schema.deed.insert(), deed)
-                return answer
-
             if key is None:
-                return done()
+                return done(tx, who)
             request = canonical([entry.name, entry.body(**arguments).model_dump(mode="json")])
+            answer = once(tx, caller.label, key, request, lambda: entry.adapter.dump_json(done(tx, who)))
+            return entry.adapter.validate_json(answer)
 
-            def answer() -> bytes:
-                return entry.adapter.dump_json(done())
-
-            return entry.adapter.validate_json(once(tx, caller.label, key, request, answer))
-
-        for attempt in (2, 1, 0):
-            try:
+        for _ in range(_ATTEMPTS):
+            with contextlib.suppress(_MustRepeat):
                 return self.transact(do, mine=caller.participation)
-            except _MustRepeat:
-                if attempt == 0:
-                    raise FileProblem(f"cannot use {self.place}: it is too busy; try again.") from None
-        raise AssertionError("unreachable")
+        raise FileProblem(f"cannot use {self.place}: it is too busy; try again.")
 
     def transact(self, do: Callable[[Tx], Any], *, verified: bool = True, mine: int | None = None) -> Any:
         """Call a function in one transaction, verified against the log before and shipped after it."""
@@ -121,7 +115,7 @@ class Market:
             if verified:
                 self._verify(c, tx.row, last)
             answer = do(tx)
-        if verified and (tx.tick or tx.row.tick > (0 if last is None else last.tick)):
+        if verified and (tx.tick or tx.row.tick > tick_of(last)):
             self.ship()
         return answer
 
@@ -131,12 +125,11 @@ class Market:
         def pending(last: Line | None) -> list[Line]:
             with self.look() as c:
                 self._verify(c, market_row(c), last)
-                return lines_after(c, 0 if last is None else last.tick)
+                return lines_after(c, tick_of(last))
 
-        tick = self.log.append(pending)
-        market = schema.market
+        tick, of_market = self.log.append(pending), schema.market.c
         with self.writing() as c:
-            c.execute(market.update().where(market.c.shipped < tick).values(shipped=tick))
+            c.execute(schema.market.update().where(of_market.shipped < tick).values(shipped=tick))
 
     def verify(self) -> None:
         """Compare the log with the database."""
@@ -157,18 +150,17 @@ class Market:
                     f"cannot use {self.place}: its log {self.log.path} has commit points that it lacks. It "
                     "was put back from a backup, or a copy of it went on. 'dpmarket repair' enters them."
                 )
-        if (0 if last is None else last.tick) < row.shipped:
-            again = self.log.last()
-            if (0 if again is None else again.tick) < row.shipped:
-                raise FileProblem(
-                    f"cannot use {self.place}: its log {self.log.path} is missing or too short. Name the "
-                    "right state folder; if the log is lost, 'dpmarket repair --log-lost' writes it anew."
-                )
+        if tick_of(last) < row.shipped and tick_of(self.log.last()) < row.shipped:
+            raise FileProblem(
+                f"cannot use {self.place}: its log {self.log.path} is missing or too short. Name the "
+                "right state folder; if the log is lost, 'dpmarket repair --log-lost' writes it anew."
+            )
 
     def operator_key(self) -> bytes | None:
         """Return the public half of the operator's key; None if it is not made yet."""
         with self.look() as c:
-            return market_row(c).operator_key
+            public: bytes | None = market_row(c).operator_key
+        return public
 
     @contextlib.contextmanager
     def look(self) -> Iterator[sa.Connection]:
@@ -191,10 +183,11 @@ class Market:
                     raise FileProblem(f"cannot use {self.place}: another thread has been writing for long.")
                 stack.callback(self._turn.release)
             stack.enter_context(_database_problems(self.place))
-            options = {"dpmarket_writing": True}
-            connection = stack.enter_context(self.engine.connect().execution_options(**options))
-            stack.enter_context(connection.begin())
-            yield connection
+            with (
+                self.engine.connect().execution_options(dpmarket_writing=True) as connection,
+                connection.begin(),
+            ):
+                yield connection
 
     @contextlib.contextmanager
     def alive(self, name: str) -> Iterator[bool]:
@@ -207,10 +200,10 @@ class Market:
             with self.log.lock(name) as free:
                 yield free
             return
-        number = int.from_bytes(hashlib.blake2b(f"{self.id}/{name}".encode(), digest_size=8).digest(), "big")
-        number -= 2**63
+        digest = hashlib.blake2b(f"{self.id}/{name}".encode(), digest_size=8).digest()
+        number = int.from_bytes(digest, "big", signed=True)
         with _database_problems(self.place), self.engine.connect() as c:
-            free = bool(c.execute(sa.select(sa.func.pg_try_advisory_lock(number))).scalar())
+            free = bool(c.scalar(sa.select(sa.func.pg_try_advisory_lock(number))))
             c.commit()
             try:
                 yield free
@@ -220,13 +213,7 @@ class Market:
                     c.commit()
 
 
-def open_market(
-    url: str | os.PathLike[str],
-    state: str | os.PathLike[str],
-    keys: str | os.PathLike[str] | None = None,
-    *,
-    make: bool = False,
-) -> Market:
+def open_market(url: Url, state: Url, keys: Url | None = None, *, make: bool = False) -> Market:
     """Open a market, for a ``with`` block.
 
     Parameters
@@ -263,7 +250,11 @@ def open_market(
                 begun = {"id": secrets.token_hex(16), "key": secrets.token_hex(32), "place": place}
                 _make(engine, make_line(1, time_text(datetime.now(UTC)), "begun", begun, ""))
             _refuse_other_revision(engine, place)
-        return Market(engine, place, state, None if keys is None else _folder(Path(keys)))
+        if keys is not None:
+            with file_problems(f"cannot use the folder {keys}"):
+                Path(keys).mkdir(mode=0o700, parents=True, exist_ok=True)
+            wrap_folder(Path(keys))
+        return Market(engine, place, state, None if keys is None else Path(keys))
     except BaseException:
         engine.dispose()
         if is_new:  # without tables; with SQLite's files of it
@@ -273,16 +264,17 @@ def open_market(
         raise
 
 
-def make_from_log(url: str | os.PathLike[str], state: Path) -> None:
+def make_from_log(url: Url, state: Path) -> None:
     """Make a database that is not there from the first line of its log."""
     place, engine = _engine(url, make=True)
     try:
-        if _has_tables(engine):
-            return
-        log = log_of_place(state, place)
-        if log is None:
-            raise FileProblem(f"cannot repair {place}: there is no market, and no log in {state} knows one.")
-        _make(engine, log.lines()[0])
+        if not _has_tables(engine):
+            log = log_of_place(state, place)
+            if log is None:
+                raise FileProblem(
+                    f"cannot repair {place}: there is no market, and no log in {state} knows one."
+                )
+            _make(engine, log.lines()[0])
     finally:
         engine.dispose()
 
@@ -315,7 +307,7 @@ def lines_after(c: sa.Connection, tick: int) -> list[Line]:
     return [Line(*row) for row in c.execute(query)]
 
 
-def is_address(url: str | os.PathLike[str]) -> bool:
+def is_address(url: Url) -> bool:
     """Whether a place is the address of a database server, not a file."""
     return "://" in os.fspath(url)
 
@@ -323,13 +315,6 @@ def is_address(url: str | os.PathLike[str]) -> bool:
 def _has_tables(engine: sa.Engine) -> bool:
     with engine.connect() as c:
         return sa.inspect(c).has_table("market")
-
-
-def _folder(path: Path) -> Path:
-    with file_problems(f"cannot use the folder {path}"):
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    wrap_folder(path)
-    return path
 
 
 def _refuse_other_revision(engine: sa.Engine, place: str) -> None:
@@ -343,7 +328,7 @@ def _refuse_other_revision(engine: sa.Engine, place: str) -> None:
         )
 
 
-def _engine(url: str | os.PathLike[str], *, make: bool) -> tuple[str, sa.Engine]:
+def _engine(url: Url, *, make: bool) -> tuple[str, sa.Engine]:
     """Return how messages name a place, and its engine."""
     if is_address(url):
         return _server_engine(os.fspath(url))
@@ -363,12 +348,12 @@ def _engine(url: str | os.PathLike[str], *, make: bool) -> tuple[str, sa.Engine]
 def _file_engine(path: Path) -> sa.Engine:
     target = f"file:{quote(str(path.absolute()))}?mode=rw"
     options: dict[str, Any] = {"isolation_level": None, "uri": True, "check_same_thread": False}
-    engine = sa.create_engine(
-        "sqlite://",
-        creator=lambda: sqlite3.connect(target, timeout=WAIT_SECONDS, **options),
-        poolclass=QueuePool,
-        hide_parameters=True,
-    )
+
+    def connected() -> sqlite3.Connection:
+        connection: sqlite3.Connection = sqlite3.connect(target, timeout=WAIT_SECONDS, **options)
+        return connection
+
+    engine = sa.create_engine("sqlite://", creator=connected, poolclass=QueuePool, hide_parameters=True)
 
     @event.listens_for(engine, "connect")
     def _settings(connection: Any, _: Any) -> None:

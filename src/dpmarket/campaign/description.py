@@ -13,12 +13,13 @@ import sqlalchemy as sa
 from dpmarket.campaign import schema
 from dpmarket.campaign.acts import OWNER
 from dpmarket.campaign.database import Market, is_address, open_market
+from dpmarket.campaign.money import free_by_pool
 from dpmarket.campaign.people import EPSILON_UNITS
 from dpmarket.campaign.place import state_folder
 from dpmarket.campaign.rules.amounts import money_text
 from dpmarket.campaign.rules.released import StatisticsFile, read_released
 from dpmarket.campaign.rules.rules_file import read_rules
-from dpmarket.campaign.transaction import Campaign, campaign_of
+from dpmarket.campaign.transaction import Campaign
 from dpmarket.campaign.views import show_money, show_sums
 from dpmarket.errors import FileProblem
 from dpmarket.files import numbers_of, read_table
@@ -57,24 +58,23 @@ def _quotes(path: str | os.PathLike[str]) -> Description:
     if wrong or more:
         raise FileProblem(f"cannot use {path}: expected quotes, as 'dpmarket quote' writes them.")
     bought = epsilons > 0.0
-    data: dict[str, Any] = {
-        "kind": "quotes",
+    data = {
         "sellers": epsilons.size,
         "bought_from": int(bought.sum()),
         "total_epsilon": float(epsilons.sum()),
         "total_payment_minor_units": int(amounts.sum()),
     }
-    rows = [
-        ("sellers", f"{epsilons.size:,}"),
-        ("bought from", f"{int(bought.sum()):,}"),
-        ("total epsilon", f"{epsilons.sum():.6g}"),
-        ("payments, before withdrawals, in minor units", f"{int(amounts.sum()):,}"),
-    ]
+    words = ("sellers", "bought from", "total epsilon", "payments, before withdrawals, in minor units")
+    rows = [(text, _number(value)) for text, value in zip(words, data.values(), strict=True)]
     if bought.any():
         # Not the highest epsilon: it tells what the lowest-cost seller reported.
         data["mean_epsilon"] = float(epsilons[bought].mean())
         rows.append(("mean epsilon of those", f"{data['mean_epsilon']:.4g}"))
-    return Description(f"Quotes in {path}", rows, data)
+    return Description(f"Quotes in {path}", rows, {"kind": "quotes", **data})
+
+
+def _number(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:.6g}"
 
 
 def _released(path: str | os.PathLike[str]) -> Description:
@@ -87,7 +87,7 @@ def _released(path: str | os.PathLike[str]) -> Description:
     rows = [
         ("predicts", f"{found.predicts.column}: {predicted}"),
         ("records", f"{found.records:,}"),
-        *((name, f"{value:.6g}") for name, value in found.noise().items()),
+        *((name, _number(float(value))) for name, value in found.noise().items()),
     ]
     if found.delta:
         rows.insert(2, ("delta beside each epsilon", f"{found.delta:g}"))
@@ -96,14 +96,13 @@ def _released(path: str | os.PathLike[str]) -> Description:
         outputs, loss = [], found.description["loss"]
         rows += [("model", loss["model"]), ("SHA-256 of its code", loss["code"])]
         rows.append(("trained weights", f"{len(found.description['coefficients'][0]):,}"))
-    for label, values in zip(outputs, found.coefficients if outputs else (), strict=True):
-        of = f" for {label!r}" if len(outputs) > 1 else ""
-        names = [f"coefficient of {feature}{of}" for feature in found.features]
-        rows += zip([*names, f"constant{of}"], [f"{value:.6g}" for value in values.tolist()], strict=True)
+    labels = [f" for {label!r}" if len(outputs) > 1 else "" for label in outputs]
+    for of, values in zip(labels, found.coefficients if outputs else (), strict=True):
+        names = [*(f"coefficient of {feature}{of}" for feature in found.features), f"constant{of}"]
+        rows += zip(names, [_number(value) for value in values.tolist()], strict=True)
     if "intervals" in found.description:
         ends = found.estimator.coef_interval()
-        for label, lows, highs in zip(outputs, *map(np.atleast_2d, (ends.low, ends.high)), strict=True):
-            of = f" for {label!r}" if len(outputs) > 1 else ""
+        for of, lows, highs in zip(labels, *map(np.atleast_2d, (ends.low, ends.high)), strict=True):
             pairs = zip(found.features, lows.tolist(), highs.tolist(), strict=True)
             rows += [(f"90% interval of {name}{of}", f"{low:.4g} to {high:.4g}") for name, low, high in pairs]
     return Description(f"Model in {path}", rows, {"kind": "model", **found.to_dict()})
@@ -149,69 +148,49 @@ def _market(path: str | os.PathLike[str]) -> Description:
 
 def describe_market(market: Market) -> Description:
     """Describe a market: its people's epsilon in all, and each campaign with its money and counts."""
-    person = schema.person.c
+    person, of = schema.person.c, schema.campaign.c
     query = sa.select(
-        sa.func.count(), sa.func.sum(person.epsilon_held), sa.func.sum(person.epsilon_spent)
-    ).select_from(schema.person)
+        sa.func.count(person.id), sa.func.sum(person.epsilon_held), sa.func.sum(person.epsilon_spent)
+    )
+    listed = sa.select(schema.campaign).where(of.channel != "account").order_by(of.made_at)
     with market.look() as c:
-        people, held, spent = c.execute(query).one()
-        campaign = schema.campaign.c
-        listed = sa.select(campaign.id).where(campaign.channel != "account").order_by(campaign.made_at)
-        found = [_campaign(c, campaign_of(c, one)) for one in c.execute(listed).scalars().all()]
-    totals = {
-        "people": int(people),
-        "epsilon_held": int(held or 0) / EPSILON_UNITS,
-        "epsilon_spent": int(spent or 0) / EPSILON_UNITS,
-    }
+        people, *epsilons = c.execute(query).one()
+        found = [_campaign(c, one) for one in c.execute(listed).all()]
+    held, spent = (int(units or 0) / EPSILON_UNITS for units in epsilons)
+    totals = {"people": people, "epsilon_held": held, "epsilon_spent": spent}
     try:
         market.verify()
         agrees = True
     except FileProblem:
         agrees = False
+    words = ("people", "epsilon held by open campaigns", "epsilon spent")
     rows = [
-        ("people", f"{totals['people']:,}"),
-        ("epsilon held by open campaigns", f"{totals['epsilon_held']:.6g}"),
-        ("epsilon spent", f"{totals['epsilon_spent']:.6g}"),
+        *((text, _number(value)) for text, value in zip(words, totals.values(), strict=True)),
         *(row for own, _ in found for row in own),
         ("agrees with its log", "yes" if agrees else "no: see 'dpmarket check'"),
     ]
     data = {"kind": "market", "market": market.id, **totals, "agrees_with_log": agrees}
-    data["campaigns"] = [content for _, content in found]
-    return Description(f"Market in {market.place}", rows, data)
+    return Description(
+        f"Market in {market.place}", rows, data | {"campaigns": [content for _, content in found]}
+    )
 
 
 def _campaign(c: sa.Connection, found: Campaign) -> tuple[list[tuple[str, str]], dict[str, Any]]:
     """Return a campaign's rows and data: its state, its money, and how many sellers are in which state."""
     sums, money = show_sums(c, OWNER, found.id), show_money(c, OWNER, found.id)
-    account = schema.account.c
-    escrow = sa.select(account.balance, account.held).where(
-        account.campaign == found.id, account.name.like("escrow%")
+    held = c.scalar(
+        sa.select(sa.func.sum(schema.account.c.held)).where(schema.account.c.campaign == found.id)
     )
-    pools = [(int(balance), int(own)) for balance, own in c.execute(escrow)]
     counts = ", ".join(f"{number:,} {state.replace('_', ' ')}" for state, number in sums.counts.items())
     rows = [(f"campaign {found.name!r}", f"{found.mechanism}, {found.channel}, {found.state}")]
     if counts:
         rows.append((f"sellers of {found.name!r}", counts))
-    held = sum(own for _, own in pools)
-    amounts: dict[str, Any] = {  # an owner sees all of them
-        "funded": money.funded,
-        "held": held,
-        "owed": money.owed,
-        "on_its_way": money.sent,
-        "paid_out": money.confirmed,
-    }
+    amounts: dict[str, Any] = {"funded": money.funded, "held": int(held or 0), "owed": money.owed}
+    amounts |= {"on_its_way": money.sent, "paid_out": money.confirmed}  # an owner sees all of them
     words = ("funded", "held for sellers", "owed to sellers", "in payouts, not confirmed", "paid out")
     for text, amount in zip(words, amounts.values(), strict=True):
         rows.append((f"{text}, {found.name!r}", money_text(amount, found.minor_units, found.currency)))
-    data = {
-        "name": found.name,
-        "channel": found.channel,
-        "mechanism": found.mechanism,
-        "state": found.state,
-        "reason": found.reason,
-        "sellers": sums.counts,
-        "minor_units": found.minor_units,
-        "currency": found.currency,
-        "balance_minor_units": {**amounts, "available": sum(balance for balance, _ in pools) - held},
-    }
-    return rows, data
+    shown = ("name", "channel", "mechanism", "state", "reason", "minor_units", "currency")
+    data = {name: getattr(found, name) for name in shown} | {"sellers": sums.counts}
+    available = sum(free_by_pool(c, found.id).values())
+    return rows, data | {"balance_minor_units": {**amounts, "available": available}}

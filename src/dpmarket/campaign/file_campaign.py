@@ -22,7 +22,7 @@ from dpmarket.campaign.database import Market
 from dpmarket.campaign.file_quotes import few, quote_file
 from dpmarket.campaign.file_records import FileRecords, digests_of
 from dpmarket.campaign.file_reports import normal_ids, people_in_file
-from dpmarket.campaign.participations import count, of
+from dpmarket.campaign.money import count, of
 from dpmarket.campaign.partitions import CHANNEL, filed_people, people_in, refuse_channel, rest_of
 from dpmarket.campaign.place import Place, Source, campaign_named, place_of, refuse_changed
 from dpmarket.campaign.release import release_for

@@ -23,8 +23,8 @@ from dpmarket.campaign.acts import OWNER
 from dpmarket.campaign.certificate import decide_of, rules_text
 from dpmarket.campaign.database import Market
 from dpmarket.campaign.file_reports import ReportsFile, read_reports
+from dpmarket.campaign.money import count
 from dpmarket.campaign.opening import decide_for, draft_of, opening_of
-from dpmarket.campaign.participations import count
 from dpmarket.campaign.payouts import in_money
 from dpmarket.campaign.place import Place, Source, campaign_named, changed_rules, place_of, refuse_changed
 from dpmarket.campaign.quoting import Preview, Reports, enter_quotes, preview_reports, quotes_of

@@ -19,10 +19,10 @@ import pydantic
 import sqlalchemy as sa
 
 from dpmarket.campaign import schema
-from dpmarket.campaign.acts import Caller, Id, Number, act, is_allowed, shown_id
+from dpmarket.campaign.acts import Caller, Id, Number, act, refuse_others, shown_id
 from dpmarket.campaign.database import Market
-from dpmarket.campaign.times import time_text
-from dpmarket.campaign.transaction import Tx, nothing, require, value
+from dpmarket.campaign.schema import time_text
+from dpmarket.campaign.transaction import Tx, require
 
 KIND = "hook"
 _AT_ONCE = 100
@@ -71,7 +71,7 @@ def add_webhook(tx: Tx, caller: Caller, url: Url, of: Id | None = None) -> NewWe
     secret = secrets.token_bytes(32)
     last = sa.select(sa.func.coalesce(sa.func.max(_event.number), 0)).scalar_subquery()
     new = schema.webhook.insert().values(url=url, secret=secret, campaign=of, sent=last)
-    made = int(value(tx.c, new.returning(_hook.id)))
+    made = tx.c.execute(new.returning(_hook.id)).scalar_one()
     return NewWebhook(made, f"whsec_{base64.b64encode(secret).decode()}")
 
 
@@ -85,8 +85,7 @@ def end_webhook(tx: Tx, caller: Caller, webhook: Number) -> None:
 
 def list_webhooks(c: sa.Connection, caller: Caller) -> list[Webhook]:
     """Return all webhooks, without their secrets, to an operator."""
-    if not is_allowed(c, caller, ("operator",), None):
-        raise nothing()
+    refuse_others(c, caller, "operator")
     mine = sa.and_(_job.kind == KIND, _job.subject == _hook.id)
     query = (
         sa.select(_hook.id, _hook.url, schema.campaign.c.name, _hook.sent, _job.error)
@@ -103,12 +102,7 @@ def enter_hooks(market: Market) -> None:
         idle = c.execute(sa.select(_hook.id, _hook.campaign, _hook.sent).where(_hook.id.not_in(busy))).all()
         due = [row.id for row in idle if c.execute(_pending(market, row).limit(1)).first() is not None]
     if due:
-        market.transact(lambda tx: _enter(tx, due))
-
-
-def _enter(tx: Tx, webhooks: list[int]) -> None:
-    for one in webhooks:
-        tx.job(KIND, one, tx.now, lane="hook")
+        market.transact(lambda tx: tx.jobs(KIND, due, "hook"))
 
 
 def pending(market: Market, webhook: int) -> tuple[str, list[Message]]:
@@ -119,7 +113,7 @@ def pending(market: Market, webhook: int) -> tuple[str, list[Message]]:
             return "", []
         found = c.execute(_pending(market, row).limit(_AT_ONCE)).all()
     at = str(int(market.clock().timestamp()))
-    return str(row.url), [_message(bytes(row.secret), one, at) for one in found]
+    return str(row.url), [_message(row.secret, one, at) for one in found]
 
 
 def took(market: Market, webhook: int, number: int) -> None:

@@ -15,17 +15,8 @@ import sqlalchemy as sa
 
 from dpmarket.campaign import money, people, schema
 from dpmarket.campaign.acts import Caller, act
-from dpmarket.campaign.participations import count, leave, of
-from dpmarket.campaign.transaction import (
-    PARTICIPATION,
-    Participation,
-    Tx,
-    lock_campaign,
-    move,
-    participation_of,
-    require,
-    value,
-)
+from dpmarket.campaign.money import count, leave, of
+from dpmarket.campaign.transaction import PARTICIPATION, Participation, Tx, lock_campaign, only_while, require
 
 CALLED_AT_ONCE = 20
 _own = schema.participation.c
@@ -40,22 +31,20 @@ class Reservation:
     place: int | None = None  # sellers who are called before, this one included; none for a lifetime limit
 
 
-def refuse_outside(tx: Tx, me: Participation, *states: str) -> None:
-    """Refuse unless the campaign is in one of some states and, while it is open, within its times."""
-    sentence = f"This is possible only while the campaign is {' or '.join(states)}."
-    require(me.campaign_state in states, "state", sentence)
-    if me.campaign_state == "open":
-        require((me.opens_at or "") <= tx.now, "early", "The campaign has not begun.")
-        is_over = me.closes_at is not None and tx.now >= me.closes_at
-        require(not is_over, "expired", "The time to report or choose is over.")
+def refuse_unless_open(tx: Tx, me: Participation) -> None:
+    """Refuse unless the campaign is open, and within its times."""
+    require(me.campaign_state == "open", "state", only_while("open"))
+    require((me.opens_at or "") <= tx.now, "early", "The campaign has not begun.")
+    is_over = me.closes_at is not None and tx.now >= me.closes_at
+    require(not is_over, "expired", "The time to report or choose is over.")
 
 
 @act("seller")
 def reserve(tx: Tx, me: Participation) -> Reservation:
     """Hold the largest payment for a seller who wants to see the menu, or give a place in the line."""
-    refuse_outside(tx, me, "open")
-    is_online = me.mechanism != "offline"
-    require(is_online, "state", "In this campaign sellers report, and all are quoted at once.")
+    refuse_unless_open(tx, me)
+    sentence = "In this campaign sellers report, and all are quoted at once."
+    require(me.mechanism != "offline", "state", sentence)
     if me.state == "reserved":
         if str(me.until) > tx.now:
             return Reservation("reserved", me.until)
@@ -67,17 +56,18 @@ def reserve(tx: Tx, me: Participation) -> Reservation:
     if me.epsilon_held == 0:
         if not people.hold_limits(tx, me.person, me.ceiling, me.delta):
             return Reservation("waiting")
-        move(tx, me, "consented", epsilon_held=me.ceiling, reason=None, until=None, position=None)
-        me = participation_of(tx, me.id)
+        tx.move(me, "consented", epsilon_held=me.ceiling, reason=None, until=None, position=None)
+        me = tx.participation(me.id)
     until = tx.later(tx.terms.reservation)
     for frees in (True, False):
-        if not _is_before_me(tx, me) and _take(tx, me, until):
+        first = tx.c.scalar(_line(me.campaign, sa.select(_own.id)).where(_own.pool == me.pool).limit(1))
+        if first in (None, me.id) and _take(tx, me, until):
             return Reservation("reserved", until)
         if not (frees and free_ended(tx, me.campaign)):
             break
     if end_full(tx, me):
         return Reservation("screened_out")
-    if tx.c.scalar(sa.select(schema.seller.c.panel).where(schema.seller.c.participation == me.id)):
+    if me.panel:
         leave(tx, me, "screened_out", reason="full")  # nobody could call them
         return Reservation("screened_out")
     return _wait(tx, me)
@@ -91,12 +81,8 @@ def tidy_line(tx: Tx, caller: Caller, campaign: int) -> int:
     if found.state != "open" or (found.closes_at is not None and tx.now >= found.closes_at):
         return 0
     called, full = 0, set()
-    for row in tx.c.execute(_line(campaign).limit(CALLED_AT_ONCE)).all():
-        me = Participation(*row)
-        if me.pool in full:
-            end_full(tx, me)
-            continue
-        if _take(tx, me, tx.later(tx.terms.called)):
+    for me in tx.c.execute(_line(campaign, PARTICIPATION).limit(CALLED_AT_ONCE)).all():
+        if me.pool not in full and _take(tx, me, tx.later(tx.terms.called)):
             called += 1
             tx.job("called", me.id, tx.now, lane="mail")
         else:
@@ -124,8 +110,8 @@ def free_ended(tx: Tx, campaign: int, most: int | None = CALLED_AT_ONCE) -> int:
     query = PARTICIPATION.where(_own.campaign == campaign, is_over, is_held).order_by(_own.id).limit(most)
     # Rows that another act has in hand are left to it.
     rows = tx.c.execute(query.with_for_update(of=schema.participation, skip_locked=True)).all()
-    for row in rows:
-        _free(tx, Participation(*row))
+    for one in rows:
+        _free(tx, one)
     return len(rows)
 
 
@@ -134,18 +120,18 @@ def _free(tx: Tx, me: Participation) -> Participation:
     if me.state == "quoted" or me.reservations >= tx.terms.reservations:
         leave(tx, me, "expired")
     else:
-        move(tx, me, "consented", money_held=0, until=None)
+        tx.move(me, "consented", money_held=0, until=None)
         money.void(tx, me.campaign, me.pool, me.money_held)
-    return participation_of(tx, me.id)
+    return tx.participation(me.id)
 
 
 def _take(tx: Tx, me: Participation, until: str) -> bool:
     """Give a reservation if escrow and quota have room."""
-    largest = int(me.largest or 0)
-    values: dict[str, Any] = {"until": until, "reason": None, "position": None, "money_held": largest}
+    largest = me.largest or 0
+    values = {"until": until, "reason": None, "position": None, "money_held": largest, "since": tx.now}
     # Own row, then the account: all acts take them in this order, so that none waits in a circle.
     with tx.c.begin_nested() as savepoint:
-        move(tx, me, "reserved", reservations=me.reservations + 1, since=tx.now, **values)
+        tx.move(me, "reserved", reservations=me.reservations + 1, **values)
         if not money.hold(tx, me.campaign, me.pool, largest):
             savepoint.rollback()
             return False
@@ -153,25 +139,25 @@ def _take(tx: Tx, me: Participation, until: str) -> bool:
     return True
 
 
-def _line(campaign: int) -> Any:
+def _line(campaign: int, query: sa.Select[Any]) -> Any:
     """Return the query of sellers who wait for room, in order."""
     waits = (_own.until.is_not(None), _own.state == "waiting", _own.reason == "room")
-    query = PARTICIPATION.where(_own.campaign == campaign, *waits)
-    return query.order_by(_own.since, _own.position, _own.id)
-
-
-def _is_before_me(tx: Tx, me: Participation) -> bool:
-    """Whether somebody else of the same pool waits and comes first."""
-    first = tx.c.execute(_line(me.campaign).where(_own.pool == me.pool).limit(1)).first()
-    return first is not None and first.id != me.id
+    mine = query.where(_own.campaign == campaign, *waits)
+    return mine.order_by(_own.since, _own.position, _own.id)
 
 
 def _wait(tx: Tx, me: Participation) -> Reservation:
     if me.state != "waiting":
         there = sa.and_(_own.campaign == me.campaign, _own.until.is_not(None), _own.state == "waiting")
-        last = value(tx.c, sa.select(sa.func.coalesce(sa.func.max(_own.position), 0)).where(there))
+        last = tx.c.scalar(sa.select(sa.func.max(_own.position)).where(there)) or 0
         until = me.closes_at or tx.now
-        move(tx, me, "waiting", reason="room", position=int(last) + 1, since=tx.now, until=until)
+        tx.move(me, "waiting", reason="room", position=last + 1, since=tx.now, until=until)
         tx.event(me.campaign, "waiting", me.id)
-    line = [row.id for row in tx.c.execute(_line(me.campaign).where(_own.pool == me.pool))]
-    return Reservation("waiting", None, line.index(me.id) + 1)
+    return Reservation("waiting", None, place_of(tx.c, tx.participation(me.id)))
+
+
+def place_of(c: sa.Connection, me: Participation) -> int:
+    """Return how many of the same pool are called before a seller who waits, the seller included."""
+    before = sa.or_(_own.since < me.since, sa.and_(_own.since == me.since, _own.position <= me.position))
+    waiting = sa.and_(_own.campaign == me.campaign, _own.pool == me.pool, _own.state == "waiting")
+    return count(c, sa.and_(_own.until.is_not(None), waiting, _own.reason == "room", before))

@@ -30,12 +30,12 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import polars as pl
 
 from dpmarket.errors import FileProblem
-from dpmarket.files.atomic import flush_to_disk
+from dpmarket.files.atomic import flush_to_disk, private_bytes
 
 KINDS = ("begun", "spend", "return", "withdrawn", "payout", "refund")
 NAME = "commit.log"
@@ -74,6 +74,11 @@ def make_line(tick: int, at: str, kind: str, body: dict[str, Any], before: str) 
     return Line(tick, text, digest_of(text))
 
 
+def tick_of(line: Line | None) -> int:
+    """Return the tick of a log's last line; 0: there is none."""
+    return 0 if line is None else line.tick
+
+
 class Log:
     """The log of one market, in a folder of its own, with its snapshots and liveness locks."""
 
@@ -90,7 +95,7 @@ class Log:
             if not self.path.exists():
                 return None
             with self.path.open("rb") as file:
-                return _last_line(file, self.path)
+                return _last_line(file, self.path)[0]
 
     def lines(self) -> list[Line]:
         """Return all whole lines, whose chain is checked."""
@@ -115,15 +120,12 @@ class Log:
             descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
             with os.fdopen(descriptor, "r+b") as file:
                 fcntl.flock(file, fcntl.LOCK_EX)
-                last = _last_line(file, self.path)
+                last, end = _last_line(file, self.path)
                 lines = pending(last)
                 if not lines:
-                    return 0 if last is None else last.tick
-                size = file.seek(0, os.SEEK_END)
-                whole = _end_of_last_line(file, size)
-                if whole < size:
-                    file.truncate(whole)
-                file.seek(whole)
+                    return tick_of(last)
+                file.truncate(end)
+                file.seek(end)
                 file.write(b"".join(line.text.encode() + b"\n" for line in lines))
                 file.flush()
                 os.fsync(file.fileno())
@@ -134,12 +136,7 @@ class Log:
     def rewrite(self, lines: Sequence[Line]) -> None:
         """Write the whole file anew, after it was lost."""
         self._make_folder()
-        temporary = self.path.with_suffix(".new")
-        with file_problems(f"cannot use {temporary}"):
-            temporary.unlink(missing_ok=True)
-            write_private(temporary, b"".join(line.text.encode() + b"\n" for line in lines))
-            os.replace(temporary, self.path)
-            flush_to_disk(self.folder)
+        private_bytes(self.path, b"".join(line.text.encode() + b"\n" for line in lines), overwrite=True)
 
     def write_snapshot(self, name: str, table: pl.DataFrame) -> dict[str, str]:
         """Write a table beside the log and to the disk; return its name and digest for the line's body."""
@@ -148,10 +145,7 @@ class Log:
         table.write_parquet(buffer)
         content = buffer.getvalue()
         path = self.folder / f"{name}.parquet"
-        with file_problems(f"cannot use {path}"):
-            path.unlink(missing_ok=True)  # of the same attempt, which did not get as far as its commit point
-            write_private(path, content)
-            flush_to_disk(self.folder)
+        private_bytes(path, content, overwrite=True)  # perhaps one of an attempt that was not committed
         return {"file": path.name, "sha256": hashlib.sha256(content).hexdigest()}
 
     def read_snapshot(self, named: dict[str, str]) -> pl.DataFrame:
@@ -184,15 +178,6 @@ class Log:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
-def write_private(path: Path, content: bytes) -> None:
-    """Write a new file for its owner only, and to the disk."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-
-
 def log_of_place(state: Path, place: str) -> Log | None:
     """Return the log of the market that was last begun at a place; None if there is none."""
     found: list[tuple[str, Log]] = []
@@ -215,32 +200,22 @@ def _line(raw: bytes, path: Path) -> Line:
         text = raw.decode()
         tick = json.loads(text)["tick"]
     except (ValueError, KeyError, TypeError):
-        raise FileProblem(
-            f"cannot use {path}: a line is not what dpmarket writes; put back the file's own newest copy."
-        ) from None
+        wrong = "a line is not what dpmarket writes; put back the file's own newest copy."
+        raise FileProblem(f"cannot use {path}: {wrong}") from None
     return Line(tick, text, digest_of(text))
 
 
-def _end_of_last_line(file: Any, size: int) -> int:
-    """Return the position after the last newline, searched from the end."""
-    end = size
-    while end > 0:
-        start = max(end - _BLOCK, 0)
+def _last_line(file: BinaryIO, path: Path) -> tuple[Line | None, int]:
+    """Return the last whole line and where it ends, read from the end."""
+    size, length = file.seek(0, os.SEEK_END), _BLOCK
+    while True:
+        start = max(size - length, 0)
         file.seek(start)
-        found = file.read(end - start).rfind(b"\n")
-        if found >= 0:
-            return int(start + found + 1)
-        end = start
-    return 0
-
-
-def _last_line(file: Any, path: Path) -> Line | None:
-    end = _end_of_last_line(file, file.seek(0, os.SEEK_END))
-    if end == 0:
-        return None
-    start = _end_of_last_line(file, end - 1)
-    file.seek(start)
-    return _line(file.read(end - 1 - start), path)
+        whole, newline, _ = file.read().rpartition(b"\n")
+        if start == 0 or b"\n" in whole:
+            raw = whole[whole.rfind(b"\n") + 1 :]
+            return (_line(raw, path), start + len(whole) + 1) if newline else (None, 0)
+        length *= 2
 
 
 @contextlib.contextmanager

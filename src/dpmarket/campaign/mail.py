@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import sqlalchemy as sa
 from jinja2 import StrictUndefined, TemplateError
@@ -19,19 +19,18 @@ from jinja2.sandbox import SandboxedEnvironment
 from dpmarket.campaign import schema
 from dpmarket.campaign.access import link_member
 from dpmarket.campaign.acts import WORKER, Caller, Text, act
+from dpmarket.campaign.consent import enter_texts
 from dpmarket.campaign.database import Market
-from dpmarket.campaign.jobs import Job
-from dpmarket.campaign.log import digest_of
+from dpmarket.campaign.jobs import Job, operators_opener
+from dpmarket.campaign.schema import time_text
 from dpmarket.campaign.sellers import new_link
-from dpmarket.campaign.times import time_text
-from dpmarket.campaign.transaction import Tx
-from dpmarket.campaign.unseal import operators_opener
+from dpmarket.campaign.transaction import Tx, require
 from dpmarket.errors import DpmarketError, MarketRefusal
 
 Kind = Literal[
     "invitation", "called", "offer", "reminder", "record", "receipt", "payee", "paid", "over", "login"
 ]
-KINDS = ("invitation", "called", "offer", "reminder", "record", "receipt", "payee", "paid", "over", "login")
+KINDS: tuple[Kind, ...] = get_args(Kind)
 """Mails, all but ``login`` to sellers. The job ``ended`` of a campaign enters ``receipt`` and ``over``."""
 PAYEE_AFTER = timedelta(days=3)
 """So long after the receipt sellers are reminded who have not said where to send the money."""
@@ -70,18 +69,9 @@ def add_mail_text(tx: Tx, caller: Caller, kind: Kind, texts: dict[str, Text]) ->
     A Jinja template, which also knows ``{{ contact }}``. Return its version; the newest is used.
     """
     for body in texts.values():
-        if "LINK" not in fill_in(body, "LINK", "CONTACT").partition("\n\n")[2]:
-            raise MarketRefusal("invalid", "Expected a subject, an empty line, and a text with {{ link }}.")
-    newest = sa.select(sa.func.coalesce(sa.func.max(_text.version), 0)).where(_text.kind == f"mail/{kind}")
-    version = int(tx.c.execute(newest).scalar_one()) + 1
-    rows = [
-        {"kind": f"mail/{kind}", "version": version, "language": language, "body": body,
-         "digest": digest_of(body), "made_at": tx.now}
-        for language, body in texts.items()
-    ]  # fmt: skip
-    if rows:
-        tx.c.execute(schema.text_version.insert(), rows)
-    return version
+        fits = "LINK" in fill_in(body, "LINK", "CONTACT").partition("\n\n")[2]
+        require(fits, "invalid", "Expected a subject, an empty line, and a text with {{ link }}.")
+    return enter_texts(tx, **{f"mail/{kind}": texts})
 
 
 def fill_in(words: str, link: str, contact: str) -> str:
@@ -95,8 +85,7 @@ def fill_in(words: str, link: str, contact: str) -> str:
 def words_of(c: sa.Connection, kind: str, language: str | None) -> str | None:
     """Return an operator's newest words of a mail in a language, or in English; None if there are none."""
     query = sa.select(_text.body).where(_text.kind == f"mail/{kind}", _text.language == (language or "en"))
-    found = c.execute(query.order_by(_text.version.desc()).limit(1)).scalar()
-    return None if found is None else str(found)
+    return c.scalar(query.order_by(_text.version.desc()).limit(1))
 
 
 class NoAddress(DpmarketError):
@@ -126,23 +115,19 @@ def enter_mails(market: Market, before: timedelta) -> None:
     before
         How long before a time is over sellers are reminded of it.
     """
-    for kind, due in _due(market, before).items():
-        query = sa.select(_own.id).join(schema.campaign, _of.id == _own.campaign).where(due)
-        with market.look() as c:
-            there = c.execute(_addressed(query, kind).limit(1)).first()
-        if there is not None:
-            market.transact(lambda tx, kind=kind, query=query: _enter(tx, kind, query))  # type: ignore[misc]
+    due = _due(market, before)
+    with market.look() as c:
+        there = [kind for kind in due if c.execute(_addressed(due[kind], kind).limit(1)).first() is not None]
+    for kind in there:
+        market.transact(lambda tx, kind=kind: _enter(tx, kind, due[kind]))  # type: ignore[misc]
 
 
 def _due(market: Market, before: timedelta) -> dict[str, Any]:
-    """Return to whom each kind of mail is due now."""
+    """Return the conditions on which each kind of mail is due now."""
     now, soon = time_text(market.clock()), time_text(market.clock() + before)
     live = _of.state.in_(("open", "offered"))
-    reminded = sa.select(_job.id).where(
-        _job.kind == "receipt",
-        _job.subject == _own.id,
-        _job.due_at <= time_text(market.clock() - PAYEE_AFTER),
-    )
+    receipt = sa.select(_job.id).where(_job.kind == "receipt", _job.subject == _own.id)
+    reminded = receipt.where(_job.due_at <= time_text(market.clock() - PAYEE_AFTER))
     unnamed = sa.and_(_own.payout.is_(None), _seller.payee.is_(None))
     choosing = sa.and_(_of.state == "open", _of.closes_at <= soon, _of.closes_at > now)
     sending = sa.and_(live, _of.deliver_until <= soon, _of.deliver_until > now)
@@ -157,22 +142,21 @@ def _due(market: Market, before: timedelta) -> dict[str, Any]:
 
 def _tell_everybody(tx: Tx, campaign: int) -> None:
     """Enter mails about a campaign's end: to sellers who are paid, and to those whom it ended for."""
-    mine = sa.select(_own.id).where(_own.campaign == campaign)
-    _enter(tx, "receipt", mine.where(_own.state == "spent"))
-    _enter(tx, "over", mine.where(_own.state == "lapsed", _own.reason.is_not(None)))
+    mine, is_over = _own.campaign == campaign, _own.reason.is_not(None)
+    _enter(tx, "receipt", sa.and_(mine, _own.state == "spent"))
+    _enter(tx, "over", sa.and_(mine, _own.state == "lapsed", is_over))
 
 
-def _enter(tx: Tx, kind: str, participations: Any) -> None:
-    for identity in tx.c.execute(_addressed(participations, kind)).scalars().all():
-        tx.job(kind, int(identity), tx.now, lane="mail")
+def _enter(tx: Tx, kind: str, condition: Any) -> None:
+    tx.jobs(kind, tx.c.scalars(_addressed(condition, kind)).all(), "mail")
 
 
-def _addressed(participations: Any, kind: str) -> Any:
-    """Return those of a query with an address and without a mail of this kind."""
+def _addressed(condition: Any, kind: str) -> Any:
+    """Return the query of sellers on a condition who have an address and no mail of this kind."""
     known = sa.select(_job.id).where(_job.kind == kind, _job.subject == _own.id)
-    return participations.join(schema.seller, _seller.participation == _own.id).where(
-        _seller.contact.is_not(None), ~known.exists()
-    )
+    sellers = sa.select(_own.id).join(schema.seller, _seller.participation == _own.id)
+    of_campaigns = sellers.join(schema.campaign, _of.id == _own.campaign)
+    return of_campaigns.where(condition, _seller.contact.is_not(None), ~known.exists())
 
 
 def _to_member(market: Market, job: Job) -> Mail | None:
@@ -180,7 +164,7 @@ def _to_member(market: Market, job: Job) -> Mail | None:
     member = schema.member.c
     with market.look() as c:
         query = sa.select(member.subject).where(member.id == job.subject, member.ended_at.is_(None))
-        address = c.execute(query).scalar()
+        address = c.scalar(query)
         words = words_of(c, job.kind, None)
     if address is None:
         return None
@@ -189,17 +173,13 @@ def _to_member(market: Market, job: Job) -> Mail | None:
 
 def _to_seller(market: Market, job: Job) -> Mail | None:
     """Return a mail with a new link; None if it has become pointless."""
+    query = sa.select(_own.state, _seller.contact, _seller.language).where(_own.id == job.subject)
     with market.look() as c:
-        query = (
-            sa.select(_own.state, _seller.contact, _seller.language)
-            .join(schema.seller, _seller.participation == _own.id)
-            .where(_own.id == job.subject)
-        )
-        row = c.execute(query).one_or_none()
+        row = c.execute(query.join(schema.seller, _seller.participation == _own.id)).one_or_none()
         words = None if row is None else words_of(c, job.kind, row.language)
     if row is None or row.contact is None or row.state not in _STILL.get(job.kind, (row.state,)):
         return None
-    address = operators_opener(market).open(bytes(row.contact), "contact", str(job.subject))
+    address = operators_opener(market).open(row.contact, "contact", str(job.subject))
     if address is None:
         raise NoAddress("the address was sealed to another key.")
     token = market.transact(lambda tx: new_link(tx, job.subject))

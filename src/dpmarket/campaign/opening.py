@@ -14,25 +14,9 @@ import numpy as np
 from dpmarket.campaign import money
 from dpmarket.campaign.campaigns import Draft, Opening
 from dpmarket.campaign.quoting import Decide, Decision, Reports
-from dpmarket.campaign.rules.decision import (
-    UNBOUND,
-    Binding,
-    budget_in_minor_units,
-    decide_offline,
-    is_cross_priced,
-    largest_amount,
-)
+from dpmarket.campaign.rules import decision, pricing
 from dpmarket.campaign.rules.encoding import record_bytes
 from dpmarket.campaign.rules.network import network_of
-from dpmarket.campaign.rules.pricing import (
-    OFFLINE,
-    Terms,
-    money_by_group,
-    noise_warning,
-    objective_for,
-    online_schedules,
-    terms_of,
-)
 from dpmarket.campaign.rules.rules_file import Rules, rules_from
 from dpmarket.campaign.transaction import Campaign
 from dpmarket.errors import Infeasible
@@ -58,10 +42,10 @@ def opening_of(rules: Rules) -> Opening:
     """
     if rules.training.model is not None:
         network_of(rules)  # refuses code that is not here, or another
-    warning = noise_warning(rules)
-    if rules.campaign.mechanism != OFFLINE:
-        schedules, _ = online_schedules(rules)
-        largest = max(largest_amount(schedules, rules.money.minor_units), 1)
+    warning = pricing.noise_warning(rules)
+    if rules.campaign.mechanism != pricing.OFFLINE:
+        schedules, _ = pricing.online_schedules(rules)
+        largest = max(decision.largest_amount(schedules, rules.money.minor_units), 1)
         allot = _allotted(rules, largest)
         return Opening(
             offer={pool: one.to_dict() for pool, one in zip(pools_of(rules), schedules, strict=True)},
@@ -72,7 +56,7 @@ def opening_of(rules: Rules) -> Opening:
             allot=allot,
             warning=warning,
         )
-    budget = budget_in_minor_units(rules) or 0
+    budget = decision.budget_in_minor_units(rules) or 0
     likely = 0 if rules.sellers.expected is None else likely_total(rules)
     escrow = max(likely, budget, 1)
     return Opening(ceiling=rules.objective.max_epsilon, delta=rules.delta, escrow=escrow, warning=warning)
@@ -80,7 +64,7 @@ def opening_of(rules: Rules) -> Opening:
 
 def pools_of(rules: Rules) -> list[str]:
     """Return the account of escrow that sellers of each group are paid from."""
-    return [money.pool_of(name if rules.groups else None) for name in terms_of(rules).names]
+    return [money.pool_of(name if rules.groups else None) for name in pricing.terms_of(rules).names]
 
 
 def _allotted(rules: Rules, largest: int) -> dict[str, int]:
@@ -88,7 +72,7 @@ def _allotted(rules: Rules, largest: int) -> dict[str, int]:
 
     Each has room for one reservation at least; without a budget, for as many as its quota.
     """
-    budget, groups = budget_in_minor_units(rules), rules.groups
+    budget, groups = decision.budget_in_minor_units(rules), rules.groups
     if budget is None:
         return {name: (group.quota or 0) * largest for name, group in groups.items()}
     rest = budget - len(groups) * largest
@@ -99,7 +83,7 @@ def _allotted(rules: Rules, largest: int) -> dict[str, int]:
             f"expected a budget of at least {len(groups) * largest} minor units, so that the largest payment "
             f"can be reserved in each of the {len(groups)} groups."
         )
-    ends = np.floor(rest * np.cumsum(money_by_group(rules))).astype(np.int64)
+    ends = np.floor(rest * np.cumsum(pricing.money_by_group(rules))).astype(np.int64)
     ends[-1] = rest
     return dict(zip(groups, (largest + np.diff(ends, prepend=0)).tolist(), strict=True))
 
@@ -125,7 +109,7 @@ def rules_of(found: Campaign) -> Rules:
     return rules_from(found.rules)
 
 
-def decide_for(rules: Rules, binding: Binding = UNBOUND) -> Decide:
+def decide_for(rules: Rules, binding: decision.Binding = decision.UNBOUND) -> Decide:
     """Return the mechanism of these rules, as a function of frozen reports.
 
     Online each report is quoted by the public schedule. Offline all are decided about at once; the offer of
@@ -133,14 +117,14 @@ def decide_for(rules: Rules, binding: Binding = UNBOUND) -> Decide:
     fixes together with the reports (:func:`~dpmarket.campaign.certificate.binding_of`).
     """
     pools = pools_of(rules)
-    if rules.campaign.mechanism != OFFLINE:
-        offer = dict(zip(pools, online_schedules(rules)[0], strict=True))
+    if rules.campaign.mechanism != pricing.OFFLINE:
+        offer = dict(zip(pools, pricing.online_schedules(rules)[0], strict=True))
         return by_schedules(offer, rules.money.minor_units)
 
     def decide(reports: Reports) -> Decision:
         costs = np.asarray(reports.costs, dtype=float)
         members = np.array([pools.index(pool) for pool in reports.pools], dtype=np.int64)
-        outcome, amounts, public = decide_offline(rules, reports.names, costs, members, binding)
+        outcome, amounts, public = decision.decide_offline(rules, reports.names, costs, members, binding)
         return Decision(outcome.epsilons, outcome.payments, public, amounts)
 
     return decide
@@ -169,8 +153,8 @@ def by_schedules(schedules: Mapping[str, PriceSchedule], minor_units: int) -> De
 
 def likely_total(rules: Rules) -> int:
     """Return a total, in minor units, that an offline campaign exceeds at most once in a hundred times."""
-    terms, units, people = terms_of(rules), rules.money.minor_units, rules.people
-    if is_cross_priced(rules, people):
+    terms, units, people = pricing.terms_of(rules), rules.money.minor_units, rules.people
+    if decision.is_cross_priced(rules, people):
         budget = float(rules.objective.budget or 0.0)
         bins, unit = terms.bins(people), 1.0 / units
         priced = price_for_budget(
@@ -178,11 +162,11 @@ def likely_total(rules: Rules) -> int:
         )[1]
         few = priced.squared_payments / priced.payment**2 if priced.payment > 0.0 else 1.0
         return math.ceil(budget * units * (1.0 + _CROSS_PRICED + _CROSS_PRICED_FEW * few))
-    mean, deviation = _moments(terms, objective_for(rules, terms.sizes(people)), people, units)
+    mean, deviation = _moments(terms, pricing.objective_for(rules, terms.sizes(people)), people, units)
     return math.ceil(mean + _SURE * deviation)
 
 
-def _moments(terms: Terms, objective: AnyObjective, people: int, units: int) -> tuple[float, float]:
+def _moments(terms: pricing.Terms, objective: AnyObjective, people: int, units: int) -> tuple[float, float]:
     """Return mean and standard deviation of the exact mechanism's payments, in minor units."""
     if people >= SMALL_MARKET:
         priced = price_market(terms.bins(people), objective, terms.epsilon_cost, terms.coverage)

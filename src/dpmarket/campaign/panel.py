@@ -10,35 +10,21 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
-from datetime import timedelta
 from typing import Annotated
 
 import pydantic
 import sqlalchemy as sa
 
 from dpmarket.campaign import money, people, schema
-from dpmarket.campaign.access import issue_token
-from dpmarket.campaign.acts import Caller, act, is_allowed, shown_id
-from dpmarket.campaign.line import end_full, refuse_outside
+from dpmarket.campaign.acts import Caller, act, refuse_others, shown_id
+from dpmarket.campaign.line import end_full, refuse_unless_open
+from dpmarket.campaign.money import leave
 from dpmarket.campaign.opening import rules_of
-from dpmarket.campaign.participations import leave
 from dpmarket.campaign.rules.screening import Panel, group_of
-from dpmarket.campaign.sellers import lacks_screening, sealed_to_operator
-from dpmarket.campaign.transaction import (
-    Campaign,
-    Participation,
-    Tx,
-    campaign_of,
-    market_row,
-    move,
-    nothing,
-    participation_of,
-    require,
-)
+from dpmarket.campaign.sellers import enter_seller, lacks_screening, participation_by
+from dpmarket.campaign.transaction import Campaign, Participation, Tx, campaign_of, nothing, require
 
-_own, _seller, _person, _account = (
-    schema.participation.c, schema.seller.c, schema.person.c, schema.account.c,
-)  # fmt: skip
+_seller = schema.seller.c
 PID = r"^[A-Za-z0-9._~-]{1,100}$"
 """The panel's id of a person: what an address holds as it is."""
 Answers = Annotated[list[Annotated[int, pydantic.Field(ge=0, le=50)]], pydantic.Field(max_length=50)]
@@ -66,10 +52,10 @@ def show_secret(c: sa.Connection, caller: Caller, campaign: int) -> str | None:
 
     With it one can act for everybody who comes by such a link: a buyer must not have it.
     """
-    if not is_allowed(c, caller, ("operator",), campaign):
-        raise nothing()
+    refuse_others(c, caller, "operator", campaign=campaign)
     has_panel = _panel_of(campaign_of(c, campaign)) is not None
-    return secret_of(bytes(market_row(c).key), campaign) if has_panel else None
+    key = c.execute(sa.select(schema.market.c.key)).scalar_one()
+    return secret_of(key, campaign) if has_panel else None
 
 
 def enter(tx: Tx, campaign: int, pid: str, sig: str | None, known: int | None) -> Caller:
@@ -84,7 +70,7 @@ def enter(tx: Tx, campaign: int, pid: str, sig: str | None, known: int | None) -
         There is no such campaign, or the link is not its panel's; the campaign is not open; or an unsigned
         link was used before, elsewhere.
     """
-    found = campaign_of(tx.c, campaign)
+    found = tx.campaign(campaign)
     panel = _panel_of(found)
     if panel is None or found.channel != "live" or re.fullmatch(PID, pid) is None:
         raise nothing()
@@ -93,13 +79,11 @@ def enter(tx: Tx, campaign: int, pid: str, sig: str | None, known: int | None) -
     if not signed and (sig is not None or not panel.unsigned):
         raise nothing()
     digest = digest_of_pid(tx.market_key, panel, pid)
-    there = sa.select(_own.id).join(schema.person, _person.id == _own.person)
-    mine = tx.c.scalar(there.where(_own.campaign == campaign, _person.digest == digest))
+    mine = participation_by(tx, campaign, digest)
     if mine is None:
         return Caller(participation=_enter(tx, found, panel, digest, pid))
-    again = signed or int(mine) == known
-    require(again, "state", "This link was used before, in another browser.")
-    return Caller(participation=int(mine))
+    require(signed or mine.id == known, "state", "This link was used before, in another browser.")
+    return Caller(participation=mine.id)
 
 
 def _enter(tx: Tx, found: Campaign, panel: Panel, digest: bytes, pid: str) -> int:
@@ -107,20 +91,10 @@ def _enter(tx: Tx, found: Campaign, panel: Panel, digest: bytes, pid: str) -> in
     is_over = found.state != "open" or (found.closes_at is not None and tx.now >= found.closes_at)
     require(not is_over, "expired", "The time to take part is over.")
     person = people.enter_person(tx, digest)
-    new = tx.insert(schema.participation).values(
-        campaign=found.id, person=person, state="invited", since=tx.now
-    )
-    identity = tx.c.scalar(new.on_conflict_do_nothing().returning(_own.id))
+    payee = pid if panel.payee == "pid" else None
+    identity = enter_seller(tx, found.id, person, panel=1, payee=payee)
     require(identity is not None, "state", "This link is being used in another window; try again.")
-    payee = sealed_to_operator(tx, pid, "payee", int(identity)) if panel.payee == "pid" else None
-    tx.add(schema.seller, participation=identity, panel=1, payee=payee)
-    tx.event(found.id, "invited", int(identity))
-    return int(identity)
-
-
-def session_of(tx: Tx, seller: Caller, lasts: timedelta) -> str:
-    """Return a session's token for a seller who came by a link."""
-    return issue_token(tx, "session", seller, lasts)
+    return identity or 0
 
 
 def digest_of_pid(key: bytes, panel: Panel, pid: str) -> bytes:
@@ -138,12 +112,10 @@ def screen(tx: Tx, me: Participation, answers: Answers) -> str:
 
     The answers are stored nowhere. ``screened_out``: this person cannot take part, or the group is full.
     """
-    refuse_outside(tx, me, "open")
+    refuse_unless_open(tx, me)
     require(me.state == "invited", "state", "Only sellers who have not consented can do this.")
-    found = campaign_of(tx.c, me.campaign)
-    query = sa.select(_seller.screened_at, _seller.panel).where(_seller.participation == me.id)
-    screened, panel = tx.c.execute(query).one()
-    lacks = lacks_screening(found, me.pool, screened)
+    found = tx.campaign(me.campaign)
+    lacks = lacks_screening(found, me)
     require(lacks, "state", "There are no questions, or they were answered already.")
     rules = rules_of(found)
     fits = [len(one.answers) for one in rules.screening]
@@ -154,11 +126,12 @@ def screen(tx: Tx, me: Participation, answers: Answers) -> str:
         return _screen_out(tx, me, "answers")
     tx.set(schema.seller, _seller.participation == me.id, screened_at=tx.now)
     if group:
-        move(tx, me, "invited", pool=money.pool_of(group))
-        me = participation_of(tx, me.id)
+        tx.move(me, "invited", pool=money.pool_of(group))
+        me = tx.participation(me.id)
         if end_full(tx, me):
             return "screened_out"
-        if panel and not _has_room(tx, me):
+        free, places = money.room_by_pool(tx.c, me.campaign)[me.pool]
+        if me.panel and (free < (me.largest or 0) or places == 0):  # a reservation takes both
             return _screen_out(tx, me, "full")
     tx.event(me.campaign, "screened", me.id)
     return "invited"
@@ -167,13 +140,3 @@ def screen(tx: Tx, me: Participation, answers: Answers) -> str:
 def _screen_out(tx: Tx, me: Participation, reason: str) -> str:
     leave(tx, me, "screened_out", reason=reason)
     return "screened_out"
-
-
-def _has_room(tx: Tx, me: Participation) -> bool:
-    """Whether a group has a place and money for one more; a reservation takes both."""
-    room = sa.and_(
-        _account.balance - _account.held >= int(me.largest or 0),
-        sa.or_(_account.quota.is_(None), _account.taken < _account.quota),
-    )
-    mine = sa.and_(_account.campaign == me.campaign, _account.name == me.pool)
-    return tx.c.scalar(sa.select(_account.name).where(mine, room)) is not None

@@ -189,12 +189,12 @@ def _put(tx: Tx, campaign: int, kind: str, files: Sequence[QuotesFile]) -> None:
     tx.c.execute(schema.partition.insert(), rows)
 
 
-def pay_rest(tx: Tx, found: Campaign, ref: str) -> None:
+def pay_rest(tx: Tx, found: Campaign) -> None:
     """Convert the payments held for sellers in files into payments owed."""
     if found.channel == CHANNEL and found.state in HOLDING:
         amount, _ = rest_of(tx.c, found.id)
         if amount:
-            money.pay_held(tx, found.id, money.ESCROW, amount, ref)
+            money.pay_held(tx, found.id, money.ESCROW, amount, f"pay/{found.id}/files")
 
 
 def void_rest(tx: Tx, found: Campaign) -> None:

@@ -9,6 +9,7 @@ from a backup makes the same references again, and a bank that saw them can tell
 from __future__ import annotations
 
 import base64
+import dataclasses
 import hashlib
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -21,9 +22,9 @@ from dpmarket.campaign import money, schema
 from dpmarket.campaign.acts import Caller, Id, Text, act
 from dpmarket.campaign.campaigns import describe
 from dpmarket.campaign.database import Market
-from dpmarket.campaign.participations import count
+from dpmarket.campaign.money import count
 from dpmarket.campaign.partitions import enter_rows, filed_people, first_payout
-from dpmarket.campaign.transaction import Campaign, Tx, lock_campaign, new_id, require, value
+from dpmarket.campaign.transaction import Campaign, Tx, lock_campaign, new_id, require
 
 _own, _person, _seller = schema.participation.c, schema.person.c, schema.seller.c
 _payout = schema.payout.c
@@ -70,33 +71,28 @@ def pay_out(tx: Tx, caller: Caller, campaign: int) -> Payout:
     """Enter a payout of everything that is owed to sellers with a payee."""
     found = lock_campaign(tx, campaign)
     chosen = sa.and_(owed(found), has_payee(found))
-    query = sa.select(_person.digest, _own.returns, _own.payment).join(
-        schema.person, _person.id == _own.person
-    )
-    rows: list[Any] = list(tx.c.execute(query.where(chosen).order_by(_person.digest)).all())
+    query = sa.select(_person.digest, _own.returns, _own.payment).where(chosen).order_by(_person.digest)
+    rows: list[Any] = list(tx.c.execute(query.join(schema.person, _person.id == _own.person)))
     if first_payout(tx.c, campaign) is None:
         rows = sorted([*rows, *((digest, 0, payment) for digest, _, payment in _filed(tx.c, campaign))])
     missing = missing_payees(tx.c, found)
     hint = f" {missing} sellers have not named a payee." if missing else ""
     require(rows, "state", f"Nothing is owed that could be paid out.{hint}")
-    last = sa.select(sa.func.coalesce(sa.func.max(_payout.number), 0)).where(_payout.campaign == campaign)
-    digests, returns, payments = zip(*rows, strict=True)
-    made = Payout(new_id(), int(value(tx.c, last)) + 1, len(rows), sum(payments))
+    kinds = {"digest": pl.Binary, "returns": pl.Int64, "payment": pl.Int64}
+    table = pl.DataFrame([tuple(row) for row in rows], schema=kinds, orient="row")
+    number = max((one.number for one in payouts_of(tx.c, campaign)), default=0) + 1
+    made = Payout(new_id(), number, table.height, int(table.get_column("payment").sum()))
     enter_payout(tx, campaign, made)
     tx.set(schema.participation, chosen, payout=made.id)
     tx.event(campaign, "payout")
-    columns = {"digest": digests, "returns": returns, "payment": payments}
-    kinds = {"digest": pl.Binary, "returns": pl.Int64, "payment": pl.Int64}
-    named = tx.log.write_snapshot(f"payout-{made.id}", pl.DataFrame(columns, schema=kinds))
-    body = {"payout": made.id, "number": made.number, "snapshot": named}
-    tx.commit_point("payout", campaign=describe(found), **body)
+    named = tx.log.write_snapshot(f"payout-{made.id}", table)
+    tx.commit_point("payout", campaign=describe(found), payout=made.id, number=number, snapshot=named)
     return made
 
 
 def enter_payout(tx: Tx, campaign: int, made: Payout) -> None:
     """Enter a payout, whose money leaves the payable account."""
-    values = {"number": made.number, "people": made.people, "amount": made.amount, "made_at": tx.now}
-    tx.add(schema.payout, id=made.id, campaign=campaign, **values)
+    tx.add(schema.payout, **dataclasses.asdict(made), campaign=campaign, made_at=tx.now)
     money.post(tx, campaign, "payout", money.PAYABLE, money.OUTSIDE, made.amount, ref=f"payout/{made.id}")
 
 
@@ -120,17 +116,9 @@ def payout_lines(market: Market, payout: int) -> pl.DataFrame:
     files, ``name`` is the person's id.
     """
     market.ship()
-    columns = (
-        _own.campaign,
-        _person.digest,
-        _own.returns,
-        _own.id,
-        _person.name,
-        _own.payment,
-        _seller.payee,
-    )
     query = (
-        sa.select(*columns)
+        sa.select(_own.campaign, _person.digest, _own.returns, _own.id, _person.name, _own.payment)
+        .add_columns(_seller.payee)
         .join(schema.person, _person.id == _own.person)
         .outerjoin(schema.seller, _seller.participation == _own.id)
         .where(_own.payout == payout, _own.paid_at.is_(None))
@@ -138,7 +126,7 @@ def payout_lines(market: Market, payout: int) -> pl.DataFrame:
     )
     with market.look() as c:
         rows = [
-            (reference(market.key, campaign, bytes(digest), returns), *others)
+            (reference(market.key, campaign, digest, returns), *others)
             for campaign, digest, returns, *others in c.execute(query)
         ]
         own = c.scalar(sa.select(_payout.campaign).where(_payout.id == payout))
@@ -189,14 +177,14 @@ def _lines(tx: Tx, campaign: int, references: list[str]) -> list[tuple[Any, bool
     if first_payout(tx.c, campaign) is not None:
         filed = [digest for digest, _, _ in _filed(tx.c, campaign)]
         enter_rows(tx, found, [one for one in filed if reference(tx.market_key, campaign, one, 0) in wanted])
+    paid = sa.and_(_own.campaign == campaign, _own.state == "spent", _own.payment > 0)
     columns = (_own.id, _own.payment, _own.payout, _own.paid_at, _own.returns, _person.digest)
-    paid = (_own.campaign == campaign, _own.state == "spent", _own.payment > 0)
-    query = sa.select(*columns).join(schema.person, _person.id == _own.person).where(*paid)
+    query = sa.select(*columns).where(paid).join(schema.person, _person.id == _own.person)
     lines = [
         (row, times == row.returns)
         for row in tx.c.execute(query)
         for times in range(row.returns + 1)
-        if reference(tx.market_key, campaign, bytes(row.digest), times) in wanted
+        if reference(tx.market_key, campaign, row.digest, times) in wanted
     ]
     unknown = len(wanted) - len(lines)
     require(not unknown, "invalid", f"{unknown} references are of no payment of this campaign.")

@@ -17,7 +17,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from dpmarket.campaign import schema
-from dpmarket.campaign.transaction import Tx, value
+from dpmarket.campaign.transaction import Tx
 from dpmarket.errors import InvalidInput, MarketRefusal
 
 EPSILON_UNITS, DELTA_UNITS = 2**30, 2**62
@@ -34,18 +34,18 @@ def epsilon_units(epsilon: float) -> int:
     >>> epsilon_units(1.0) == 2**30, epsilon_units(1e-300)
     (True, 1)
     """
-    return _units("epsilon", epsilon, EPSILON_UNITS)
+    return _units("epsilon", epsilon * EPSILON_UNITS)
 
 
 def delta_units(delta: float) -> int:
     """Return delta in whole units of 2**-62, rounded up."""
-    return _units("delta", delta, DELTA_UNITS)
+    return _units("delta", delta * DELTA_UNITS)
 
 
-def _units(name: str, value: float, units: int) -> int:
-    if not (math.isfinite(value) and 0.0 <= value * units < 2.0**62 + 1.0):
+def _units(name: str, units: float) -> int:
+    if not 0.0 <= units < 2.0**62 + 1.0:
         raise InvalidInput(f"expected {name} to be finite, at least 0 and not huge.")
-    return math.ceil(value * units)
+    return math.ceil(units)
 
 
 def normal_id(text: str) -> str:
@@ -101,12 +101,11 @@ def person_digests(key: bytes, ids: Iterable[str]) -> list[bytes]:
 
 def enter_person(tx: Tx, digest: bytes, name: str | None = None) -> int:
     """Return the row id of a person, entered with the market's limits if new."""
-    market = schema.market.c
-    texts = (sa.literal(digest, schema.BYTES), sa.literal(name, schema.TEXT))
+    caps = (schema.market.c.cap, schema.market.c.delta_cap)
     # SQLite reads ON as a join's without a WHERE.
-    new = sa.select(*texts, market.cap, market.delta_cap).where(sa.true())
+    new = sa.select(sa.literal(digest, schema.BYTES), sa.literal(name, schema.TEXT), *caps).where(sa.true())
     tx.c.execute(tx.insert(schema.person).from_select(_NEW, new).on_conflict_do_nothing())
-    return int(value(tx.c, sa.select(_person.id).where(_person.digest == digest)))
+    return int(tx.c.scalar(sa.select(_person.id).where(_person.digest == digest)) or 0)
 
 
 def enter_people(tx: Tx, staged: sa.Table) -> None:

@@ -13,7 +13,6 @@ import json
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Annotated, Any
 
 import numpy as np
@@ -26,11 +25,11 @@ from dpmarket.campaign import money, people, schema
 from dpmarket.campaign.acts import WORKER, Caller, Cost, act
 from dpmarket.campaign.campaigns import end_campaign, hold_quotes, sellers_rules
 from dpmarket.campaign.database import Market
-from dpmarket.campaign.line import refuse_outside
+from dpmarket.campaign.line import refuse_unless_open
 from dpmarket.campaign.log import canonical, digest_of
-from dpmarket.campaign.participations import count, end_all, forget_sealed, hold_all, leave, of
+from dpmarket.campaign.money import count, end_all, enter_staged, forget_sealed, hold_all, leave, of
 from dpmarket.campaign.partitions import filed_people
-from dpmarket.campaign.seal import Opener, seal
+from dpmarket.campaign.seal import opener_of, seal
 from dpmarket.campaign.sellers import put_sealed
 from dpmarket.campaign.staging import frame, stage
 from dpmarket.campaign.transaction import (
@@ -39,11 +38,10 @@ from dpmarket.campaign.transaction import (
     Tx,
     campaign_of,
     lock_campaign,
-    move,
     require,
     step,
 )
-from dpmarket.errors import Infeasible, InvalidInput, MarketRefusal, NotConverged
+from dpmarket.errors import Infeasible, InvalidInput, NotConverged
 from dpmarket.mechanisms.price_schedule import PriceSchedule
 
 _own, _person, _sealed = schema.participation.c, schema.person.c, schema.sealed.c
@@ -82,9 +80,7 @@ class Decision:
         return minor_amounts(self.epsilons, self.payments, minor_units)
 
 
-DecisionAsItIs = Annotated[Decision, pydantic.SkipValidation]
-
-
+DecisionAsIs = Annotated[Decision, pydantic.SkipValidation]
 Decide = Callable[[Reports], Decision]
 """A mechanism: a function of frozen reports."""
 
@@ -104,29 +100,36 @@ def minor_amounts(epsilons: FloatArray, payments: FloatArray, minor_units: int) 
     return np.where(np.asarray(epsilons) > 0.0, np.maximum(amounts, 1), 0)
 
 
-@lru_cache(maxsize=64)
-def _schedules(offer_digest: str, offer: str) -> dict[str, PriceSchedule]:
+def schedules_from(offer: str) -> dict[str, PriceSchedule]:
+    """Return the price schedules of a frozen offer by pool."""
     return {pool: PriceSchedule.from_dict(data) for pool, data in json.loads(offer).items()}
 
 
-_known_offers: dict[str, str] = {}
+_by_digest: dict[str, dict[str, PriceSchedule]] = {}
+_MOST_OFFERS = 64
 
 
 def schedule_of(c: sa.Connection, me: Participation) -> PriceSchedule:
     """Return the price schedule of a seller's group."""
-    digest = str(me.offer_digest)
-    if digest not in _known_offers:
-        _known_offers[digest] = str(campaign_of(c, me.campaign).offer)
-    found = _schedules(digest, _known_offers[digest])
+    found = _by_digest.get(me.offer_digest)
+    if found is None:
+        if len(_by_digest) >= _MOST_OFFERS:
+            _by_digest.clear()
+        found = _by_digest[me.offer_digest] = schedules_from(campaign_of(c, me.campaign).offer)
     return found[me.pool] if me.pool in found else found[money.ESCROW]
+
+
+def refuse_without_reservation(me: Participation, now: str) -> None:
+    """Refuse the menu to sellers who have no reservation, or no longer one."""
+    require(me.state == "reserved", "state", "Only sellers with a reservation can do this.")
+    require(me.until > now, "expired", "The reservation has ended; ask for another one.")
 
 
 @act("seller")
 def choose(tx: Tx, me: Participation, cost: Cost) -> Quote:
     """Report a cost and get its quote; a quote of 0 ends the participation as priced out."""
-    refuse_outside(tx, me, "open")
-    require(me.state == "reserved", "state", "Only sellers with a reservation can do this.")
-    require(str(me.until) > tx.now, "expired", "The reservation has ended; ask for another one.")
+    refuse_unless_open(tx, me)
+    refuse_without_reservation(me, tx.now)
     epsilons, payments = schedule_of(tx.c, me).quote(np.array([cost]))
     epsilon, payment = float(epsilons[0]), int(minor_amounts(epsilons, payments, me.minor_units)[0])
     fits = payment <= me.money_held and people.epsilon_units(epsilon) <= me.epsilon_held
@@ -134,24 +137,23 @@ def choose(tx: Tx, me: Participation, cost: Cost) -> Quote:
     if payment == 0:
         leave(tx, me, "priced_out", epsilon=0.0, payment=0)
         return Quote(0.0, 0, None)
-    until = min(tx.later(tx.terms.quote), str(me.deliver_until or tx.later(tx.terms.quote)))
+    until = min(tx.later(tx.terms.quote), me.deliver_until or tx.later(tx.terms.quote))
     rest = money.voiding(me.campaign, me.pool, me.money_held - payment, places=0)
     event = tx.new_event(me.campaign, "quoted", me.id)
-    move(tx, me, "quoted", rest, event, epsilon=epsilon, payment=payment, money_held=payment, until=until)
+    tx.move(me, "quoted", rest, event, epsilon=epsilon, payment=payment, money_held=payment, until=until)
     return Quote(epsilon, payment, until)
 
 
 @act("seller")
 def report(tx: Tx, me: Participation, cost: Cost) -> None:
     """Report a cost to an offline campaign; it is sealed until the time to report is over."""
-    refuse_outside(tx, me, "open")
+    refuse_unless_open(tx, me)
     require(me.mechanism == "offline", "state", "In this campaign sellers choose from a menu.")
-    held = me.epsilon_held if me.state == "consented" else None
-    if me.state == "waiting" and people.hold_limits(tx, me.person, me.ceiling, me.delta):
-        held = me.ceiling
-    can = held is not None
+    has_room = me.state == "waiting" and people.hold_limits(tx, me.person, me.ceiling, me.delta)
+    can = me.state == "consented" or has_room
     require(can, "state", "Only sellers who consented and have room in their limits can report.")
-    move(tx, me, "reported", epsilon_held=held, reason=None, until=None)
+    held = me.ceiling if has_room else me.epsilon_held
+    tx.move(me, "reported", epsilon_held=held, reason=None, until=None)
     put_sealed(tx, me, "cost", struct.pack("<d", cost))
     tx.event(me.campaign, "reported", me.id)
 
@@ -164,7 +166,7 @@ def clear_campaign(market: Market, campaign: int, decide: Decide) -> str:
     with market.look() as c:
         found = campaign_of(c, campaign)
         if found.state != "clearing":
-            return found.state
+            return str(found.state)
         query = (
             sa.select(_own.id, _person.digest, _own.pool, _sealed.body)
             .join(schema.person, _person.id == _own.person)
@@ -173,14 +175,11 @@ def clear_campaign(market: Market, campaign: int, decide: Decide) -> str:
             .order_by(_person.digest)
         )
         rows = c.execute(query).all()
-    if market.keys is None or found.public_key is None:
-        raise MarketRefusal("state", "Only a worker with private keys can clear a campaign.")
-    opener = Opener(market.keys, str(campaign), bytes(found.public_key))
-    opened = [opener.open(bytes(one.body), "cost", str(campaign), str(one.id)) for one in rows]
-    kept = [(row, content) for row, content in zip(rows, opened, strict=True) if len(content or b"") == 8]
-    costs = np.array([struct.unpack("<d", content or b"")[0] for _, content in kept])
-    who = [int(row.id) for row, _ in kept]
-    reports = Reports([bytes(row.digest) for row, _ in kept], costs, [str(row.pool) for row, _ in kept])
+    opener = opener_of(market.keys, str(campaign), found.public_key)
+    opened = [opener.open(one.body, "cost", str(campaign), str(one.id)) or b"" for one in rows]
+    kept = [row for row, content in zip(rows, opened, strict=True) if len(content) == 8]
+    costs = np.array([struct.unpack("<d", content)[0] for content in opened if len(content) == 8])
+    reports = Reports([row.digest for row in kept], costs, [row.pool for row in kept])
     try:
         if not kept:
             raise Infeasible("no report can be opened.")
@@ -191,8 +190,8 @@ def clear_campaign(market: Market, campaign: int, decide: Decide) -> str:
     body, operator = None, market.operator_key()
     if operator is not None:
         table = pl.DataFrame({"id": reports.names, "cost": costs})
-        body = seal(bytes(operator), table.write_csv().encode(), "costs", str(campaign))
-    state = str(market.run(clear, WORKER, campaign, who, decision, body))
+        body = seal(operator, table.write_csv().encode(), "costs", str(campaign))
+    state = str(market.run(clear, WORKER, campaign, [row.id for row in kept], decision, body))
     return clear_campaign(market, campaign, decide) if state == "clearing" else state
 
 
@@ -206,12 +205,7 @@ def cancel_clearing(tx: Tx, caller: Caller, campaign: int, reason: str) -> None:
 
 @act("worker")
 def clear(
-    tx: Tx,
-    caller: Caller,
-    campaign: int,
-    who: list[int],
-    decision: DecisionAsItIs,
-    costs: bytes | None = None,
+    tx: Tx, caller: Caller, campaign: int, who: list[int], decision: DecisionAsIs, costs: bytes | None = None
 ) -> str:
     """Enter what was decided about participations: hold all quotes, or none and a debt; return the state.
 
@@ -221,19 +215,16 @@ def clear(
     """
     found = lock_campaign(tx, campaign)
     if found.state != "clearing":
-        return found.state
+        return str(found.state)
     amounts = decision.whole(found.minor_units)
     _refuse_beyond(found, decision.epsilons)
-    epsilons = np.asarray(decision.epsilons, dtype=float)
-    ids = pl.Series(who, dtype=pl.Int64)
-    staged = stage(
-        tx, "staged_quotes", "id", pl.DataFrame({"id": ids, "epsilon": epsilons, "payment": amounts})
-    )
+    quotes = {"id": pl.Series(who, dtype=pl.Int64), "epsilon": decision.epsilons, "payment": amounts}
+    staged = stage(tx, "staged_quotes", "id", pl.DataFrame(quotes))
     reported = of(campaign, "reported")
     if count(tx.c, sa.and_(reported, _own.id.in_(sa.select(staged.c.id)))) < len(who):
         return "clearing"
-    quotes = {"epsilon": staged.c.epsilon, "payment": staged.c.payment}
-    tx.set(schema.participation, sa.and_(reported, _own.id == staged.c.id), **quotes)
+    decided = sa.and_(reported, _own.id == staged.c.id)
+    tx.set(schema.participation, decided, epsilon=staged.c.epsilon, payment=staged.c.payment)
     if costs is not None:
         tx.add(schema.document, campaign=campaign, kind="costs", body=costs, at=tx.now)
     unbought = sa.or_(_own.payment.is_(None), _own.payment == 0)
@@ -249,7 +240,7 @@ def clear(
     facts = {"offer": offer, "offer_digest": digest_of(offer), "cleared_at": tx.now}
     step(tx, campaign, ("clearing",), state=state, debt=debt, **facts)
     if state == "offered":
-        tx.job("close", campaign, str(found.deliver_until))
+        tx.job("close", campaign, found.deliver_until)
     tx.event(campaign, state)
     return state
 
@@ -274,9 +265,8 @@ def _debt(tx: Tx, found: Campaign) -> int:
 class Preview:
     """What quoting a file would enter."""
 
-    quotes: (
-        pl.DataFrame
-    )  # digest, name, pool, epsilon, payment; or a reason: limit (of a lifetime), withdrawn
+    # digest, name, pool, epsilon, payment; or a reason: limit (of a lifetime), withdrawn
+    quotes: pl.DataFrame
     offer: str  # public facts about the decision
     reports: str  # the digest of the reports
     full: int = 0  # how many more people could not be quoted, because escrow has no room for them
@@ -306,9 +296,9 @@ def preview_reports(market: Market, campaign: int, reports: pl.DataFrame, decide
     minimum = sellers_rules(found).minimum
     enough = found.mechanism != "offline" or room.height >= minimum
     require(enough, "few", f"{room.height} people reported, and the rules ask for {minimum}.")
+    columns = (room.get_column(name).to_list() for name in ("pool", "name"))
     costs = room.get_column("cost").to_numpy()
-    digests, pools, names = (room.get_column(name).to_list() for name in ("digest", "pool", "name"))
-    frozen = Reports(digests, costs, pools, names)
+    frozen = Reports(room.get_column("digest").to_list(), costs, *columns)
     decision = decide(frozen) if room.height else Decision(costs, costs, {})
     _refuse_beyond(found, decision.epsilons)
     quotes = room.select("row", "digest", "name", "pool", reason=pl.lit(None, dtype=pl.String)).with_columns(
@@ -409,7 +399,7 @@ def enter_quotes(
     _refuse_closed(found)
     staged = stage(tx, "staged_people", "digest", quotes)
     people.enter_people(tx, staged)
-    last = tx.c.scalar(sa.select(sa.func.coalesce(sa.func.max(_own.id), 0)))
+    last = tx.c.scalar(sa.select(sa.func.max(_own.id))) or 0
     by_digest = _person.digest == staged.c.digest
     full = sa.and_(staged.c.epsilon.is_not(None), sa.not_(people.has_room(found.ceiling, found.delta)))
     lost = sa.select(sa.func.count()).select_from(staged).join(schema.person, by_digest).where(full)
@@ -419,8 +409,6 @@ def enter_quotes(
     bought = sa.and_(sa.not_(excluded), staged.c.payment > 0)
     left = (staged.c.reason == "withdrawn", "withdrawn")
     values = {
-        "campaign": sa.literal(campaign, schema.WHOLE),
-        "person": _person.id,
         "state": sa.case(left, (excluded, "excluded"), (bought, "accepted"), else_="priced_out"),
         "reason": sa.case((excluded, "limit"), else_=None),
         "pool": staged.c.pool,
@@ -428,11 +416,8 @@ def enter_quotes(
         "payment": staged.c.payment,
         "money_held": sa.case((bought, staged.c.payment), else_=0),
         "epsilon_held": sa.case((bought, found.ceiling), else_=0),
-        "since": sa.literal(tx.now),
     }
-    columns = (value.label(name) for name, value in values.items())
-    chosen = sa.select(*columns).join(schema.person, by_digest).order_by(_person.id)
-    tx.c.execute(schema.participation.insert().from_select(list(values), chosen))
+    enter_staged(tx, found, staged, values)
     added = sa.and_(of(campaign, "accepted"), _own.id > last)
     if found.self_funded:
         for pool, amount, _ in money.sums_by_pool(tx.c, added, _own.money_held):

@@ -9,21 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
 from dpmarket.arrays import FloatArray, IntArray
+from dpmarket.campaign.rules import released
 from dpmarket.campaign.rules.columns import OUTCOME, Records, encoder_of, loss_of, norm_of
 from dpmarket.campaign.rules.network import network_of, stated_loss
-from dpmarket.campaign.rules.released import (
-    AskedStatistic,
-    Classes,
-    ModelFile,
-    Numbers,
-    Released,
-    StatisticsFile,
-)
 from dpmarket.campaign.rules.rules_file import Rules
 from dpmarket.campaign.training import Release, Result, Sellers
 from dpmarket.errors import Infeasible, InvalidInput
@@ -57,6 +50,11 @@ class FarRecords(Protocol):
         """Fit an estimator on the encoded records."""
 
 
+AnyRecords: TypeAlias = Records | FarRecords
+Made: TypeAlias = tuple[released.Released, FloatArray, FloatArray]
+"""A release, what it spent on each seller, and with which weight."""
+
+
 def release_for(rules: Rules) -> Release:
     """Return what draws the noise of a campaign of these rules, once, and what it spent on each seller.
 
@@ -64,7 +62,7 @@ def release_for(rules: Rules) -> Release:
     ``NotConverged`` are raised before ``before_noise`` is called.
     """
 
-    def release(records: Records | FarRecords, sellers: Sellers, before_noise: Callable[[], None]) -> Result:
+    def release(records: AnyRecords, sellers: Sellers, before_noise: Callable[[], None]) -> Result:
         noise = LastMoment(before_noise)
         found, spent, weights = released_by(rules, records, sellers.epsilons, noise)
         return Result(found.to_json().encode(), spent, weights)
@@ -72,17 +70,12 @@ def release_for(rules: Rules) -> Release:
     return release
 
 
-def released_by(
-    rules: Rules, records: Records | FarRecords, epsilons: FloatArray, noise: NoiseSource
-) -> tuple[Released, FloatArray, FloatArray]:
+def released_by(rules: Rules, records: AnyRecords, epsilons: FloatArray, noise: NoiseSource) -> Made:
     """Return a release by these rules, what it spent on each seller, and with which weight."""
     return (_statistics if rules.statistics else _model)(rules, records, epsilons, noise)
 
 
-def _model(
-    rules: Rules, records: Records | FarRecords, epsilons: FloatArray, noise: NoiseSource
-) -> tuple[Released, FloatArray, FloatArray]:
-    """Return the model, what it spent on each seller, and with which weight."""
+def _model(rules: Rules, records: AnyRecords, epsilons: FloatArray, noise: NoiseSource) -> Made:
     encoder = encoder_of(rules)
     if rules.training.model is not None:
         estimator = _network(rules, noise)
@@ -105,7 +98,7 @@ def _model(
         estimator.fit(rows, outcome, **more, **_owned(rules, epsilons, records.owners))
     else:
         records.train(estimator, encoder, epsilons)
-    found = ModelFile(
+    found = released.ModelFile(
         schema="dpmarket.model/7",
         dpmarket=__version__,
         id_column=rules.sellers.id_column,
@@ -136,7 +129,6 @@ def _estimator(rules: Rules, **settings: Any) -> Any:
 
 
 def _network(rules: Rules, noise: NoiseSource) -> Any:
-    """Return the estimator of a torch model."""
     from dpmarket.learning import PrivateTorchClassifier, PrivateTorchRegressor
 
     settings = network_of(rules) | {"delta": rules.objective.delta, "noise_source": noise}
@@ -149,29 +141,19 @@ def _network(rules: Rules, noise: NoiseSource) -> Any:
         raise InvalidInput(f"cannot use what the factory of training.model made: {problem}.") from None
 
 
-def _predicts(rules: Rules) -> Classes | Numbers:
+def _predicts(rules: Rules) -> released.Classes | released.Numbers:
     target = rules.target
     if target is None:
         assert rules.label is not None
-        return Classes(column=rules.label.column, labels=list(rules.label.values))
-    return Numbers(
-        column=target.column,
-        low=target.low,
-        high=target.high,
-        center=target.center,
-        scale=target.spread,
-        quantile=target.quantile,
-    )
+        return released.Classes(column=rules.label.column, labels=list(rules.label.values))
+    same = {name: getattr(target, name) for name in ("column", "low", "high", "center", "quantile")}
+    return released.Numbers(**same, scale=target.spread)
 
 
 def _owned(rules: Rules, epsilons: FloatArray, owners: IntArray) -> dict[str, Any]:
     """Return epsilons and owners as ``fit`` takes them: sellers are numbered from 0."""
-    if rules.sellers.rows_per_person == 1:
-        by_row = np.empty(owners.size)
-        by_row[:] = epsilons[owners]
-        if not np.array_equal(owners, np.arange(epsilons.size)):
-            return {"epsilons": dict(enumerate(epsilons.tolist())), "people": owners}
-        return {"epsilons": by_row}
+    if rules.sellers.rows_per_person == 1 and np.array_equal(owners, np.arange(epsilons.size)):
+        return {"epsilons": epsilons}
     return {"epsilons": dict(enumerate(epsilons.tolist())), "people": owners}
 
 
@@ -195,10 +177,8 @@ def least_penalty(rules: Rules, epsilons: FloatArray) -> float | None:
     return None
 
 
-def _statistics(
-    rules: Rules, records: Records | FarRecords, epsilons: FloatArray, noise: NoiseSource
-) -> tuple[Released, FloatArray, FloatArray]:
-    """Return the statistics, and what they spent on each seller, exactly: the weight of a seller in them."""
+def _statistics(rules: Rules, records: AnyRecords, epsilons: FloatArray, noise: NoiseSource) -> Made:
+    """Release statistics; what they spend on a seller is exactly the seller's weight in them."""
     from dpmarket.statistics import SeveralStatistics
 
     rows = rules.sellers.rows_per_person
@@ -209,12 +189,11 @@ def _statistics(
     several = SeveralStatistics(asked, shares)
     columns = {name: records.columns[name] for name in asked}
     owned: dict[str, Any] = {"epsilons": epsilons}
-    if isinstance(records, Records):
-        owned = _owned(rules, epsilons, records.owners)
-    several.fit(columns, **owned)
-    spent = sum(several.spent_by_.values(), np.zeros(epsilons.size))
-    spent = np.minimum(spent, epsilons)
-    found = StatisticsFile(
+    several.fit(
+        columns, **(_owned(rules, epsilons, records.owners) if isinstance(records, Records) else owned)
+    )
+    spent = np.minimum(sum(several.spent_by_.values(), np.zeros(epsilons.size)), epsilons)
+    found = released.StatisticsFile(
         schema="dpmarket.statistics/2",
         dpmarket=__version__,
         records=epsilons.size,
@@ -222,12 +201,10 @@ def _statistics(
         outside_bounds=rules.training.outside_bounds,
         secure_noise=all(release.certifiable for release in several.releases_.values()),
         statistics={
-            name: AskedStatistic(
-                columns=rules.statistics[name].names,
-                share=several.share(name),
-                release=several.releases_[name].to_dict(),
+            name: released.AskedStatistic(
+                columns=rules.statistics[name].names, share=several.share(name), release=made.to_dict()
             )
-            for name in asked
+            for name, made in several.releases_.items()
         },
     )
     return found, spent, spent

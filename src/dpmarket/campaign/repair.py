@@ -1,4 +1,4 @@
-"""Repair: enter what only the log knows, after a backup was put back, the log was lost, or a copy went on.
+"""Backups, and repair: enter what only the log knows, after one was put back or the log was lost.
 
 In one transaction, missing lines of the log are replayed in order; the database's own lines that were never
 shipped are entered again after them. A ``spend`` makes its campaign fail after noise, with everybody in its
@@ -7,12 +7,20 @@ snapshot spent and paid, or released where the released document is given; ``wit
 
 If the log itself is lost, a live campaign whose private key exists cannot have drawn noise and goes on; the
 promises of all other campaigns count as spent, and are paid.
+
+A backup of a SQLite file is one, made by SQLite's online backup; of a PostgreSQL database it is what
+``pg_dump`` writes. Private keys and the log are in neither. After a copy is put back, all tokens are deleted:
+revoked ones could have come back.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Mapping
+import shutil
+import sqlite3
+import subprocess  # nosec B404
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,49 +29,27 @@ import sqlalchemy as sa
 
 from dpmarket.campaign import money, people, schema
 from dpmarket.campaign.campaigns import ENDED, end_campaign
-from dpmarket.campaign.database import Market, lines_after, make_from_log, open_market
-from dpmarket.campaign.log import Line, digest_of, make_line
-from dpmarket.campaign.participations import (
-    active,
-    count,
-    end_all,
-    hold_all,
-    leave,
-    of,
-    pay_all,
-    selling,
-    selling_state,
-    units_of,
-)
+from dpmarket.campaign.checks import refuse_unbalanced
+from dpmarket.campaign.database import Market, Url, is_address, lines_after, make_from_log, open_market
+from dpmarket.campaign.log import Line, digest_of, make_line, tick_of
+from dpmarket.campaign.money import count, end_all, hold_all, leave, of, pay_all, selling, units_of
 from dpmarket.campaign.partitions import enter_rows, rest_of, void_rest
 from dpmarket.campaign.payouts import Payout, enter_payout, payouts_of
 from dpmarket.campaign.seal import has_key
 from dpmarket.campaign.sellers import participation_by
 from dpmarket.campaign.staging import frame, stage
 from dpmarket.campaign.training import recover, return_attempt
-from dpmarket.campaign.transaction import (
-    PARTICIPATION,
-    Campaign,
-    Participation,
-    Tx,
-    campaign_of,
-    lock_campaign,
-    market_row,
-    step,
-)
+from dpmarket.campaign.transaction import PARTICIPATION, Campaign, Tx, lock_campaign, market_row, step
 from dpmarket.errors import FileProblem
+from dpmarket.files.atomic import PRIVATE, atomic_path
 
 _own, _person, _attempt = schema.participation.c, schema.person.c, schema.attempt.c
 Released = Mapping[int | str, bytes]
+_PLAIN = ("--no-owner", "--no-privileges", "--no-password")
 
 
 def repair(
-    url: str | os.PathLike[str],
-    state: str | os.PathLike[str],
-    keys: str | os.PathLike[str] | None = None,
-    *,
-    log_lost: bool = False,
-    released: Released | None = None,
+    url: Url, state: Url, keys: Url | None = None, *, log_lost: bool = False, released: Released | None = None
 ) -> list[str]:
     """Enter commit points that a database lacks; return a word for each: its kind.
 
@@ -91,7 +77,7 @@ def repair(
             done = market.transact(replay.enter_missing, verified=False)
         market.ship()
         recover(market)
-    return list(done)
+    return done
 
 
 class _Replay:
@@ -113,40 +99,29 @@ class _Replay:
         same = 0
         while same < min(len(own), len(lines)) and own[same].digest == lines[same].digest:
             same += 1
-        missing = [line.content for line in lines[same:]]
+        missing = [(line.content["kind"], line.content["body"]) for line in lines[same:]]
         _return_debited(tx)
-        undone = {one["body"]["attempt"] for one in missing if one["kind"] == "return"}
-        replays = {
-            "spend": self.spend,
-            "return": self.give_back,
-            "withdrawn": self.withdrawn,
-            "payout": self.payout,
-            "refund": self.refund,
-        }
-        for one in missing:
-            drew_nothing = one["kind"] == "spend" and one["body"]["attempt"] in undone
-            if one["kind"] != "begun" and not drew_nothing:
-                replays[one["kind"]](tx, one["body"])
+        undone = {body["attempt"] for kind, body in missing if kind == "return"}
+        for kind, body in missing:
+            drew_nothing = kind == "spend" and body["attempt"] in undone
+            if kind != "begun" and not drew_nothing:
+                getattr(self, f"replay_{kind}")(tx, body)
         _rewrite_rows(tx, lines[:same], lines[same:], own[same:])
-        return [one["kind"] for one in missing]
+        return [kind for kind, _ in missing]
 
-    def spend(self, tx: Tx, body: Mapping[str, Any]) -> None:
+    def replay_spend(self, tx: Tx, body: Mapping[str, Any]) -> None:
         """Enter that an attempt passed its commit point: everybody in its snapshot is spent, and paid."""
         table, name = self.log.read_snapshot(body["snapshot"]), body["attempt"]
         found = _campaign(tx, body["campaign"])
-        others = sa.and_(_attempt.campaign == found.id, _attempt.id != name)
         # By attempts of its own that are dead.
-        tx.set(
-            schema.attempt, sa.and_(others, _attempt.state == "committed"), state="returned", ended_at=tx.now
-        )
-        end_all(tx, found, active(found.id), "lapsed", "repair")
+        dead = sa.and_(_attempt.campaign == found.id, _attempt.id != name, _attempt.state == "committed")
+        tx.set(schema.attempt, dead, state="returned", ended_at=tx.now)
+        end_all(tx, found, of(found.id, *schema.ACTIVE), "lapsed", "repair")
         _spend_again(tx, found, table, name)
         if found.channel == "account":
             return
-        document, state = (
-            self.released.get(found.id, self.released.get(body["campaign"]["name"])),
-            found.state,
-        )
+        document = self.released.get(found.id, self.released.get(body["campaign"]["name"]))
+        state = found.state
         if state not in ENDED or state == "cancelled":
             state, reason = ("failed", "repair") if document is None else ("released", None)
             step(tx, found.id, (found.state,), state=state, reason=reason, debt=0)
@@ -159,15 +134,15 @@ class _Replay:
             tx.c.execute(put.on_conflict_do_nothing())  # one attempt of each campaign is not returned
         tx.event(found.id, state)
 
-    def give_back(self, tx: Tx, body: Mapping[str, Any]) -> None:
+    def replay_return(self, tx: Tx, body: Mapping[str, Any]) -> None:
         """Enter that a committed attempt drew no noise, unless it was entered as failed already."""
         if tx.c.scalar(sa.select(_attempt.id).where(_attempt.id == body["attempt"])) is not None:
             return_attempt(tx, body["campaign"]["id"], body["attempt"])
 
-    def withdrawn(self, tx: Tx, body: Mapping[str, Any]) -> None:
+    def replay_withdrawn(self, tx: Tx, body: Mapping[str, Any]) -> None:
         """Enter that people left a campaign; one that the database does not know needs no rows."""
-        campaign, of_id = body["campaign"]["id"], schema.campaign.c.id
-        is_known = tx.c.scalar(sa.select(of_id).where(of_id == campaign)) is not None
+        campaign = body["campaign"]["id"]
+        is_known = _is_known(tx, campaign)
         if is_known:
             enter_rows(tx, lock_campaign(tx, campaign), [bytes.fromhex(one) for one in body["people"]])
         for digest in map(bytes.fromhex, body["people"]):
@@ -180,7 +155,7 @@ class _Replay:
                 values = {"person": people.enter_person(tx, digest), "state": "withdrawn", "since": tx.now}
                 tx.add(schema.participation, campaign=campaign, **values)
 
-    def payout(self, tx: Tx, body: Mapping[str, Any]) -> None:
+    def replay_payout(self, tx: Tx, body: Mapping[str, Any]) -> None:
         """Enter that payments were handed out: they are never handed out again."""
         found = _campaign(tx, body["campaign"])
         if any(one.id == body["payout"] for one in payouts_of(tx.c, found.id)):
@@ -202,7 +177,7 @@ class _Replay:
         money.post(tx, found.id, "returned", money.OUTSIDE, money.PAYABLE, came_back)
         enter_payout(tx, found.id, Payout(body["payout"], body["number"], number, total))
 
-    def refund(self, tx: Tx, body: Mapping[str, Any]) -> None:
+    def replay_refund(self, tx: Tx, body: Mapping[str, Any]) -> None:
         """Enter that money left escrow; the campaign has ended."""
         found, transfer = _campaign(tx, body["campaign"]), schema.transfer.c
         if tx.c.scalar(sa.select(transfer.id).where(transfer.ref == body["ref"])) is not None:
@@ -238,22 +213,23 @@ def _return_debited(tx: Tx) -> None:
 
 def _campaign(tx: Tx, described: Mapping[str, Any]) -> Campaign:
     """Return a campaign that a line names, entered if the database does not know it."""
-    identity, of, member = described["id"], schema.campaign.c, schema.member.c
-    if tx.c.scalar(sa.select(of.id).where(of.id == identity)) is None:
+    identity, name, of, member = described["id"], described["name"], schema.campaign.c, schema.member.c
+    if not _is_known(tx, identity):
         owner = tx.c.scalar(sa.select(member.id).where(member.id == described["owner"]))
-        taken = sa.and_(of.name == described["name"], of.owner.is_not_distinct_from(owner))
-        is_taken = tx.c.scalar(sa.select(of.id).where(taken)) is not None
+        taken = sa.and_(of.name == name, of.owner.is_not_distinct_from(owner))
+        if tx.c.scalar(sa.select(of.id).where(taken)) is not None:
+            name = f"{name} ({identity})"
         is_account = described["channel"] == "account"
-        values = {
-            **described,
-            "owner": owner,
-            "name": f"{described['name']} ({identity})" if is_taken else described["name"],
-            "state": "released" if is_account else "open",
-        }
-        tx.add(schema.campaign, **values, rules_digest=digest_of(described["rules"]), made_at=tx.now)
+        own = {"owner": owner, "name": name, "state": "released" if is_account else "open", "made_at": tx.now}
+        tx.add(schema.campaign, **{**described, **own, "rules_digest": digest_of(described["rules"])})
         if not is_account:
             money.make_accounts(tx, identity)
     return lock_campaign(tx, identity)
+
+
+def _is_known(tx: Tx, campaign: int) -> bool:
+    of_id = schema.campaign.c.id
+    return tx.c.scalar(sa.select(of_id).where(of_id == campaign)) is not None
 
 
 def _spend_again(tx: Tx, found: Campaign, table: pl.DataFrame, attempt: str) -> None:
@@ -268,14 +244,14 @@ def _spend_again(tx: Tx, found: Campaign, table: pl.DataFrame, attempt: str) -> 
         .outerjoin(schema.participation, mine)
         .where(sa.or_(_own.id.is_(None), _own.state != "spent"))
     )
-    numbers = {"person": pl.Int64, "known": pl.Int64, "epsilon": pl.Float64, "payment": pl.Int64}
-    rows = frame(tx.c, query, **numbers, pool=pl.String)
+    kinds = {"person": pl.Int64, "known": pl.Int64, "epsilon": pl.Float64, "payment": pl.Int64}
+    rows = frame(tx.c, query, **kinds, pool=pl.String)
     units = pl.Series([people.epsilon_units(one) for one in rows.get_column("epsilon")], dtype=pl.Int64)
     staged = stage(tx, "staged_spend", "person", rows.with_columns(units=units))
     _make_room(tx, found, staged)
-    is_paid, sells = staged.c.payment > 0, selling_state(found.channel)
+    is_paid, sold = staged.c.payment > 0, selling(found)
     values = {
-        "state": sa.literal(sells),
+        "state": sa.literal(money.selling_state(found.channel)),
         "reason": sa.literal("repair"),
         "pool": staged.c.pool,
         "epsilon": sa.case((is_paid, staged.c.epsilon), else_=None),
@@ -284,16 +260,10 @@ def _spend_again(tx: Tx, found: Campaign, table: pl.DataFrame, attempt: str) -> 
         "epsilon_held": staged.c.units,
     }
     tx.set(schema.participation, _own.id == staged.c.known, **values)
-    new = {
-        "campaign": sa.literal(found.id, schema.WHOLE),
-        "person": staged.c.person,
-        "since": sa.literal(tx.now),
-        **values,
-    }
-    columns = (value.label(name) for name, value in new.items())
-    chosen = sa.select(*columns).where(staged.c.known.is_(None))
+    campaign, since = sa.literal(found.id, schema.WHOLE), sa.literal(tx.now)
+    new = {"campaign": campaign, "person": staged.c.person, "since": since, **values}
+    chosen = sa.select(*new.values()).where(staged.c.known.is_(None))
     tx.c.execute(schema.participation.insert().from_select(list(new), chosen))
-    sold = of(found.id, sells)
     for pool, amount, _ in money.sums_by_pool(tx.c, sold, _own.money_held):
         if amount:
             _fill(tx, found.id, pool, amount, f"repair/{attempt}/{pool}")
@@ -306,15 +276,14 @@ def _make_room(tx: Tx, found: Campaign, staged: sa.Table) -> None:
     full = sa.select(_person.id).join(staged, staged.c.person == _person.id)
     for person in tx.c.scalars(full.where(sa.not_(people.has_room(staged.c.units, found.delta)))).all():
         others = PARTICIPATION.where(_own.person == person, _own.state.in_(schema.ACTIVE))
-        for me in [Participation(*one) for one in tx.c.execute(others)]:
+        for me in tx.c.execute(others).all():
             if me.campaign_state != "training":
                 leave(tx, me, "withdrawn", reason="repair")
-    epsilon = _person.epsilon_held + _person.epsilon_spent + staged.c.units
-    delta = _person.delta_used + found.delta
-    raised = {
-        "epsilon_cap": sa.case((epsilon > _person.epsilon_cap, epsilon), else_=_person.epsilon_cap),
-        "delta_cap": sa.case((delta > _person.delta_cap, delta), else_=_person.delta_cap),
+    used = {
+        "epsilon_cap": _person.epsilon_held + _person.epsilon_spent + staged.c.units,
+        "delta_cap": _person.delta_used + found.delta,
     }
+    raised = {cap: sa.case((units > _person[cap], units), else_=_person[cap]) for cap, units in used.items()}
     tx.set(schema.person, _person.id == staged.c.person, **raised)
 
 
@@ -332,12 +301,9 @@ def _fill(tx: Tx, campaign: int, pool: str, amount: int, ref: str) -> None:
 def _replace_log(market: Market) -> list[str]:
     """Write a lost log anew; promises of campaigns that may have drawn noise count as spent, and are paid."""
     with market.look() as c:
-        lines = lines_after(c, 0)
-        shipped = market_row(c).shipped
-        campaign = schema.campaign.c
+        lines, shipped, campaign = lines_after(c, 0), market_row(c).shipped, schema.campaign.c
         is_live = c.scalar(sa.select(campaign.id).where(campaign.channel == "live").limit(1)) is not None
-    last = market.log.last()
-    if last is not None and last.tick >= shipped:
+    if tick_of(market.log.last()) >= max(shipped, 1):
         raise FileProblem(f"cannot replace {market.log.path}: it is not shorter than it should be.")
     if market.keys is None and is_live:
         raise FileProblem("name the folder of private keys: it tells which campaigns drew no noise.")
@@ -348,14 +314,15 @@ def _replace_log(market: Market) -> list[str]:
         done = []
         states = [state for state in schema.CAMPAIGN if state not in ("draft", "training")]
         for identity in tx.c.scalars(sa.select(campaign.id).where(campaign.state.in_(states))).all():
-            public = campaign_of(tx.c, identity).public_key
+            found = lock_campaign(tx, identity)
+            public = found.public_key
             if keys is None or public is None or not has_key(keys, str(identity), public):
-                done.append(_spend_in_doubt(tx, lock_campaign(tx, identity)))
+                done.append(_spend_in_doubt(tx, found))
         return done
 
-    done = market.transact(spend, verified=False)
+    done: list[str] = market.transact(spend, verified=False)
     market.log.rewrite(lines)
-    return list(done)
+    return done
 
 
 def _spend_in_doubt(tx: Tx, found: Campaign) -> str:
@@ -364,3 +331,90 @@ def _spend_in_doubt(tx: Tx, found: Campaign) -> str:
     pay_all(tx, found, selling(found), units_of(tx, _own.epsilon))
     end_campaign(tx, found, state, "repair")
     return state
+
+
+def back_up(url: Url, target: Url, programs: Path | None = None) -> None:
+    """Copy a market's database, as it is at one moment, to a new file for its owner only.
+
+    Parameters
+    ----------
+    url
+        The database.
+    target
+        The new file.
+    programs
+        The folder of ``pg_dump``; None: it is searched for as any program.
+
+    Raises
+    ------
+    FileProblem
+        The database cannot be read, or the file exists or cannot be written.
+    """
+    with atomic_path(target, overwrite=False, mode=PRIVATE) as temporary:
+        if is_address(url):
+            _run("pg_dump", programs, os.fspath(url), "--format=custom", *_PLAIN, f"--file={temporary}")
+            return
+        copy = sqlite3.connect(temporary)
+        source = _sqlite(f"file:{Path(url).absolute()}?mode=rw", f"cannot copy {url}")
+        with source as opened, contextlib.closing(copy):
+            opened.backup(copy)
+        _refuse_damaged(temporary, f"cannot copy {url}")
+
+
+def put_back(source: Url, url: Url, programs: Path | None = None) -> None:
+    """Put a copy where there is no database; :func:`restore` also enters what it lacks."""
+    if is_address(url):
+        whole = ("--single-transaction", "--exit-on-error")
+        _run("pg_restore", programs, os.fspath(url), *whole, *_PLAIN, str(source))
+        return
+    path = Path(url)
+    if path.exists() or path.with_name(path.name + "-wal").exists():
+        raise FileProblem(f"cannot put back {source}: {path} exists; stop the service and move it away.")
+    with atomic_path(path, overwrite=False, mode=PRIVATE) as temporary:
+        shutil.copyfile(source, temporary)
+        _refuse_damaged(temporary, f"cannot put back {source}")
+
+
+def _refuse_damaged(path: Path, refusal: str) -> None:
+    """Refuse what is no whole SQLite file, before it stands in the place of a database."""
+    with _sqlite(f"file:{path}?mode=ro&immutable=1", refusal) as connection:
+        damage = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
+    if damage != "ok":
+        raise FileProblem(f"{refusal}: it is damaged.")
+
+
+@contextlib.contextmanager
+def _sqlite(address: str, refusal: str) -> Iterator[sqlite3.Connection]:
+    try:
+        with contextlib.closing(sqlite3.connect(address, uri=True)) as connection:
+            yield connection
+    except sqlite3.Error as problem:
+        raise FileProblem(f"{refusal}: {problem}.") from None
+
+
+def restore(
+    source: Url, url: Url, state: Url, keys: Url | None = None, programs: Path | None = None
+) -> list[str]:
+    """Put a copy back, repair it, delete all tokens, check it; return what the repair entered."""
+    put_back(source, url, programs)
+    entered = repair(url, state, keys)
+    with open_market(url, state, keys) as market:
+        market.transact(lambda tx: tx.delete(schema.token, sa.true()))
+        refuse_unbalanced(market)
+    return entered
+
+
+def _run(program: str, programs: Path | None, address: str, *arguments: str) -> None:
+    """Call a program of PostgreSQL on a database; the password goes by the environment."""
+    found = shutil.which(program, path=None if programs is None else str(programs))
+    if found is None:
+        raise FileProblem(f"cannot find {program}: install PostgreSQL's client programs.")
+    url = sa.make_url(address).set(drivername="postgresql")
+    environment = {**os.environ, **({"PGPASSWORD": str(url.password)} if url.password else {})}
+    shown = url.set(password=None).render_as_string(hide_password=False)
+    # A program that the operator named; arguments are a list, and no shell reads them.
+    done = subprocess.run(  # nosec B603
+        [found, *arguments, f"--dbname={shown}"], env=environment, capture_output=True, check=False
+    )
+    if done.returncode != 0:  # its words may hold rows
+        raise FileProblem(f"{program} failed with code {done.returncode}.")

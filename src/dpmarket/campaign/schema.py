@@ -7,10 +7,13 @@ builds a table for every row it writes (6 s of processor time per million rows).
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import CheckConstraint, Column, ForeignKey, Index, MetaData, Table, UniqueConstraint, text
+
+from dpmarket.errors import InvalidInput
 
 REVISION = "core_1"
 """The Alembic revision that makes these tables."""
@@ -25,6 +28,21 @@ CAMPAIGN_ENDED = ("released", "failed", "cancelled")
 # The usual ones first.
 ACTIVE = ("accepted", "quoted", "delivered", "invited", "consented", "waiting", "reserved", "reported")
 ENDED = ("spent", "priced_out", "declined", "expired", "lapsed", "withdrawn", "excluded", "screened_out")
+
+
+def time_text(moment: datetime) -> str:
+    """Return a moment as the tables have it; later ones sort later."""
+    if moment.tzinfo is None:
+        raise InvalidInput("expected a time with its zone, such as datetime.now(UTC).")
+    try:
+        return moment.astimezone(UTC).isoformat(timespec="seconds")
+    except OverflowError:
+        raise InvalidInput("expected a time in the years 1 to 9999.") from None
+
+
+def moment_of(text: str) -> datetime:
+    """Return the moment that a text says."""
+    return datetime.fromisoformat(text)
 
 
 def is_one(column: str, values: tuple[str, ...]) -> str:
@@ -59,15 +77,14 @@ def counts(*names: str) -> list[Any]:
     return [Column(name, WHOLE, nullable=False, server_default=text("0")) for name in names]
 
 
-def row_id(name: str = "id", *, random: bool = False) -> Any:
-    """Return the column of row ids: counted by the database, or random with 63 bits."""
-    return Column(name, WHOLE, primary_key=True, autoincrement=not random)
+def row_id(name: str = "id") -> Any:
+    """Return the column of row ids that the database counts."""
+    return Column(name, WHOLE, primary_key=True)
 
 
-def key(name: str, kind: Any = TEXT, refers_to: str | None = None) -> Any:
+def key(name: str, kind: Any = TEXT, *parts: Any) -> Any:
     """Return a column of the primary key that is no number of the database's own."""
-    others = () if refers_to is None else (ForeignKey(refers_to),)
-    return Column(name, kind, *others, primary_key=True, autoincrement=False)
+    return Column(name, kind, *parts, primary_key=True, autoincrement=False)
 
 
 def refers(name: str, to: str, *, nullable: bool = False) -> Any:
@@ -87,9 +104,7 @@ def where(condition: str) -> dict[str, Any]:
 
 market = table(
     "market",  # one row; locked last of all, by acts that enter a commit point
-    Column(
-        "one", WHOLE, CheckConstraint("one = 1", name="market_one"), primary_key=True, autoincrement=False
-    ),
+    key("one", WHOLE, CheckConstraint("one = 1", name="market_one")),
     *some(TEXT, "id", "made_at"),
     *some(BYTES, "key"),
     *perhaps(BYTES, "operator_key"),  # its public half: web has no other
@@ -114,7 +129,7 @@ text_version = table(
 )
 campaign = table(
     "campaign",
-    row_id(random=True),
+    key("id", WHOLE),
     refers("owner", "member", nullable=True),  # none: of files
     *one_of("campaign", "channel", "live", "file", "partitions", "account"),
     *one_of("campaign", "mechanism", "online", "offline", "posted"),
@@ -143,7 +158,7 @@ member_role = table(
 )
 account = table(
     "account",  # 'outside', 'payable', 'escrow', and 'escrow/NAME' for every group
-    key("campaign", WHOLE, "campaign.id"),
+    key("campaign", WHOLE, ForeignKey("campaign.id")),
     key("name"),
     *counts("balance", "held", "taken"),
     *perhaps(WHOLE, "quota"),
@@ -163,7 +178,7 @@ transfer = table(
 )
 payout = table(
     "payout",
-    row_id(random=True),
+    key("id", WHOLE),
     refers("campaign", "campaign"),
     *some(WHOLE, "number", "people", "amount"),
     *some(TEXT, "made_at"),
@@ -218,14 +233,14 @@ participation = table(
 )
 seller = table(
     "seller",  # what only a live participation has
-    key("participation", WHOLE, "participation.id"),
+    key("participation", WHOLE, ForeignKey("participation.id")),
     *perhaps(TEXT, "language", "consent_digest", "consented_at", "screened_at"),
     *perhaps(BYTES, "payee", "contact"),  # sealed to the operator's key
     *flag("seller", "panel", 0),  # came by a panel's link, and cannot be called
 )
 sealed = table(
     "sealed",  # to the campaign's key; gone with it
-    key("participation", WHOLE, "participation.id"),
+    key("participation", WHOLE, ForeignKey("participation.id")),
     key("kind"),
     CheckConstraint("kind = 'cost' OR kind = 'record'", name="sealed_kind_known"),
     *some(BYTES, "body"),
@@ -260,7 +275,7 @@ document = table(
 )
 partition = table(
     "partition",  # files of quotes and of spending, by their digests
-    key("campaign", WHOLE, "campaign.id"),
+    key("campaign", WHOLE, ForeignKey("campaign.id")),
     key("number", WHOLE),
     key("kind"),
     *some(TEXT, "path", "sha256"),

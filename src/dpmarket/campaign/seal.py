@@ -19,9 +19,9 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from dpmarket.campaign.log import file_problems, write_private
+from dpmarket.campaign.log import file_problems
 from dpmarket.errors import FileProblem
-from dpmarket.files.atomic import flush_to_disk
+from dpmarket.files.atomic import flush_to_disk, private_bytes
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.hpke import Suite
@@ -30,21 +30,23 @@ OPERATOR = "operator"
 """The name of the key that outlives campaigns: for payees and for what certificates commit to."""
 
 
+def key_pair() -> tuple[bytes, bytes]:
+    """Return the private and the public half of a new key."""
+    _suite()
+    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+    private = X25519PrivateKey.generate()
+    return private.private_bytes_raw(), private.public_key().public_bytes_raw()
+
+
 def new_key(folder: Path, name: str) -> bytes:
     """Make a key pair; the private half goes to a file for its owner only, the public half is returned.
 
     Where there is a master key, the private half is wrapped by it.
     """
-    _suite()
-    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
-
-    private = X25519PrivateKey.generate()
-    public = private.public_key().public_bytes_raw()
+    private, public = key_pair()
     path = _path(folder, name, public)
-    content = _wrapped(private.private_bytes_raw(), path.name)
-    with file_problems(f"cannot write a key to {folder}"):
-        write_private(path, content)
-        flush_to_disk(folder)
+    private_bytes(path, _wrapped(private, path.name))
     return public
 
 
@@ -58,13 +60,11 @@ def destroy_key(folder: Path, name: str, public: bytes) -> None:
     _destroy(_path(folder, name, public))
 
 
-def destroy_other_keys(folder: Path, name: str, public: bytes | None) -> int:
-    """Destroy all keys of a name but one; return how many there were."""
+def destroy_other_keys(folder: Path, name: str, public: bytes | None) -> None:
+    """Destroy all keys of a name but one."""
     kept = None if public is None else _path(folder, name, public)
-    others = [path for path in folder.glob(f"{name}-*.key") if path != kept]
-    for path in others:
+    for path in set(folder.glob(f"{name}-*.key")) - {kept}:
         _destroy(path)
-    return len(others)
 
 
 def seal(public: bytes, content: bytes, *purpose: str) -> bytes:
@@ -75,32 +75,14 @@ def seal(public: bytes, content: bytes, *purpose: str) -> bytes:
     return bytes(suite.encrypt(content, X25519PublicKey.from_public_bytes(public), _info(purpose)))
 
 
-class ShortKey:
-    """A key pair that lives in this process's memory only, for one answer."""
-
-    def __init__(self) -> None:
-        self._suite = _suite()
-        from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
-
-        self._private = X25519PrivateKey.generate()
-        self.public = self._private.public_key().public_bytes_raw()
-
-    def __repr__(self) -> str:
-        return "ShortKey()"
-
-    def open(self, sealed: bytes, *purpose: str) -> bytes:
-        """Return what was sealed to this key for a purpose."""
-        return bytes(self._suite.decrypt(sealed, self._private, _info(purpose)))
-
-
 class Opener:
-    """Opens what was sealed to a key: reads the private half once."""
+    """Opens what was sealed to a key, with its private half."""
 
-    def __init__(self, folder: Path, name: str, public: bytes) -> None:
+    def __init__(self, private: bytes) -> None:
         self._suite = _suite()
         from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-        self._private = X25519PrivateKey.from_private_bytes(_read(_path(folder, name, public)))
+        self._private = X25519PrivateKey.from_private_bytes(private)
 
     def __repr__(self) -> str:
         return "Opener()"
@@ -113,6 +95,15 @@ class Opener:
             return bytes(self._suite.decrypt(sealed, self._private, _info(purpose)))
         except (InvalidTag, ValueError):
             return None
+
+
+def opener_of(folder: Path | None, name: str, public: bytes | None) -> Opener:
+    """Return what opens rows that are sealed to a key of a folder."""
+    if folder is None or public is None:
+        raise FileProblem("no private keys are here: a worker has them.")
+    path = _path(folder, name, public)
+    with file_problems(f"cannot read the key {path.name}"):
+        return Opener(_unwrapped(path.read_bytes(), path.name))
 
 
 def _suite() -> Suite:
@@ -155,11 +146,6 @@ def _path(folder: Path, name: str, public: bytes) -> Path:
     return folder / f"{name}-{hashlib.sha256(public).hexdigest()[:16]}.key"
 
 
-def _read(path: Path) -> bytes:
-    with file_problems(f"cannot read the key {path.name}"):
-        return _unwrapped(path.read_bytes(), path.name)
-
-
 VARIABLE = "DPMARKET_MASTER_KEY_FILE"
 """The environment variable that names the master key's file; without it keys are not wrapped."""
 
@@ -176,13 +162,9 @@ def master_key() -> bytes | None:
     refusal = f"cannot use the master key in {path} ({VARIABLE})"
     with file_problems(refusal):
         mode = path.stat().st_mode
-        if not stat.S_ISREG(mode):
-            raise FileProblem(f"{refusal}: expected a file.")
-        if mode & 0o077:
-            raise FileProblem(
-                f"{refusal}: expected a file that only its owner can read (chmod 600), found the mode "
-                f"{stat.S_IMODE(mode):o}."
-            )
+        if not stat.S_ISREG(mode) or mode & 0o077:
+            expected = "expected a file that only its owner can read (chmod 600)"
+            raise FileProblem(f"{refusal}: {expected}, found the mode {stat.S_IMODE(mode):o}.")
         content = path.read_bytes()
     if not re.fullmatch(rb"[0-9a-fA-F]{64}\n?", content):
         raise FileProblem(f"{refusal}: expected 64 hexadecimal digits.")
@@ -205,10 +187,9 @@ def _unwrapped(content: bytes, name: str) -> bytes:
     if not content.startswith(_MAGIC):
         return content
     master = master_key()
+    refusal = f"cannot use the key {name}"
     if master is None:
-        raise FileProblem(
-            f"cannot use the key {name}: it is wrapped; name the master key's file ({VARIABLE})."
-        )
+        raise FileProblem(f"{refusal}: it is wrapped; name the master key's file ({VARIABLE}).")
     from cryptography.exceptions import InvalidTag
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
@@ -216,9 +197,7 @@ def _unwrapped(content: bytes, name: str) -> bytes:
     try:
         return AESGCM(master).decrypt(nonce, sealed, name.encode())
     except (InvalidTag, ValueError):
-        raise FileProblem(
-            f"cannot use the key {name}: it was wrapped by another master key, or changed."
-        ) from None
+        raise FileProblem(f"{refusal}: it was wrapped by another master key, or changed.") from None
 
 
 def wrap_folder(folder: Path) -> None:
@@ -233,8 +212,5 @@ def wrap_folder(folder: Path) -> None:
             content = clear.read()
             if content.startswith(_MAGIC):
                 continue
-            temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
-            write_private(temporary, _wrapped(content, path.name))
-            os.replace(temporary, path)
-            flush_to_disk(folder)
+            private_bytes(path, _wrapped(content, path.name), overwrite=True)
             _overwrite(clear)

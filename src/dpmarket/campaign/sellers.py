@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import secrets
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 import pydantic
 import sqlalchemy as sa
@@ -20,22 +20,11 @@ from dpmarket.campaign.access import issue_token
 from dpmarket.campaign.acts import Caller, Text, act
 from dpmarket.campaign.campaigns import ENDED, describe, rules_of
 from dpmarket.campaign.consent import consent_page
-from dpmarket.campaign.line import end_full, refuse_outside
-from dpmarket.campaign.participations import leave
+from dpmarket.campaign.line import end_full, refuse_unless_open
+from dpmarket.campaign.money import leave
 from dpmarket.campaign.partitions import enter_rows
 from dpmarket.campaign.seal import seal
-from dpmarket.campaign.transaction import (
-    PARTICIPATION,
-    Campaign,
-    Participation,
-    Tx,
-    campaign_of,
-    lock_campaign,
-    move,
-    require,
-    value,
-)
-from dpmarket.errors import MarketRefusal
+from dpmarket.campaign.transaction import PARTICIPATION, Campaign, Participation, Tx, lock_campaign, require
 
 MOST_AT_ONCE = 1000
 """People in one line of the log, and in one call of ``invite``."""
@@ -68,48 +57,49 @@ def invite(
 
     With ``mailed``, people whose id is an e-mail address get their link by mail.
     """
-    found = campaign_of(tx.c, campaign)
+    found = tx.campaign(campaign)
     is_invited = found.channel == "live" and found.state in ("draft", "open")
     require(is_invited, "state", "People are invited to live campaigns that have not closed.")
-    named = _digests(tx, ids)
-    pool = money.pool_of(group)
-    account = schema.account.c
-    known = sa.select(account.name).where(account.campaign == campaign, account.name == pool)
-    require(tx.c.scalar(known), "invalid", "This campaign has no such group.")
+    named, pool = _digests(tx, ids), money.pool_of(group)
+    require(pool in money.room_by_pool(tx.c, campaign), "invalid", "This campaign has no such group.")
     rules = rules_of(found)
     asked = any(question.get("groups") for question in rules.get("screening", ()))
     sorts = group is not None or asked or not rules.get("groups")
     require(sorts, "invalid", "This campaign has groups: say which one these people belong to.")
-    made = []
-    for digest in sorted(named):
+    made = {}
+    for digest, name in sorted(named.items()):
         person = people.enter_person(tx, digest)
-        if not tx.c.scalar(sa.select(_person.invitable).where(_person.id == person)):
-            continue
-        new = tx.insert(schema.participation).values(
-            campaign=campaign, person=person, state="invited", pool=pool, since=tx.now
-        )
-        identity = tx.c.scalar(new.on_conflict_do_nothing().returning(_own.id))
-        if identity is not None:
-            tx.event(campaign, "invited", int(identity))
-            made.append(
-                _invitation(tx, int(identity), named[digest], mailed and people.is_address(named[digest]))
-            )
-    order = {name: place for place, name in enumerate(ids)}
-    return sorted(made, key=lambda one: order[one.id])
+        if tx.c.scalar(sa.select(_person.invitable).where(_person.id == person)):
+            by_mail = mailed and people.is_address(name)
+            identity = enter_seller(tx, campaign, person, pool, contact=name if by_mail else None)
+            if identity is not None:
+                made[name] = Invitation(name, identity, None if by_mail else new_link(tx, identity))
+                if by_mail:
+                    tx.job("invitation", identity, tx.now, lane="mail")
+    return [made[name] for name in ids if name in made]
+
+
+def enter_seller(
+    tx: Tx, campaign: int, person: int, pool: str = money.ESCROW, panel: int = 0, **named: str | None
+) -> int | None:
+    """Enter a person as invited, with what is ``named`` sealed to the operator; return the participation.
+
+    None: the person takes part already.
+    """
+    values = {"campaign": campaign, "person": person, "state": "invited", "pool": pool, "since": tx.now}
+    new = tx.insert(schema.participation).values(values).on_conflict_do_nothing().returning(_own.id)
+    identity: int | None = tx.c.scalar(new)
+    if identity is not None:
+        sealed = {kind: text and sealed_to_operator(tx, text, kind, identity) for kind, text in named.items()}
+        tx.add(schema.seller, participation=identity, panel=panel, **sealed)
+        tx.event(campaign, "invited", identity)
+    return identity
 
 
 def _digests(tx: Tx, ids: list[str]) -> dict[bytes, str]:
     """Return ids by their digests."""
     require(len(ids) <= MOST_AT_ONCE, "invalid", f"Name at most {MOST_AT_ONCE} people at once.")
     return dict(zip(people.person_digests(tx.market_key, ids), ids, strict=True))
-
-
-def _invitation(tx: Tx, identity: int, name: str, mailed: bool) -> Invitation:  # noqa: FBT001
-    contact = sealed_to_operator(tx, name, "contact", identity) if mailed else None
-    tx.add(schema.seller, participation=identity, contact=contact)
-    if mailed:
-        tx.job("invitation", identity, tx.now, lane="mail")
-    return Invitation(name, identity, None if mailed else new_link(tx, identity))
 
 
 def new_link(tx: Tx, participation: int) -> str:
@@ -121,27 +111,33 @@ def new_link(tx: Tx, participation: int) -> str:
 def reissue_links(tx: Tx, caller: Caller, campaign: int, ids: Ids) -> list[Invitation]:
     """Revoke sellers' links and sessions, and return new links; without their addresses nothing is mailed."""
     revoke_links(tx, caller, campaign, ids)
-    return [Invitation(name, me.id, new_link(tx, me.id)) for name, me in _participations(tx, campaign, ids)]
+    named = _digests(tx, ids)
+    found = _participations(tx, campaign, named)
+    return [Invitation(named[me.digest], me.id, new_link(tx, me.id)) for me in found]
 
 
 @act("operator")
 def revoke_links(tx: Tx, caller: Caller, campaign: int, ids: Ids) -> int:
     """Revoke sellers' links and sessions; return how many sellers take part."""
-    found = _participations(tx, campaign, ids)
-    token = schema.token.c
-    for _, me in found:
-        mine = sa.and_(token.participation == me.id, token.revoked_at.is_(None))
-        tx.set(schema.token, mine, revoked_at=tx.now)
+    token, found = schema.token.c, [me.id for me in _participations(tx, campaign, _digests(tx, ids))]
+    tx.set(
+        schema.token, sa.and_(token.participation.in_(found), token.revoked_at.is_(None)), revoked_at=tx.now
+    )
     return len(found)
 
 
-def _participations(tx: Tx, campaign: int, ids: list[str]) -> list[tuple[str, Participation]]:
-    """Return the participations of people in a campaign, by their ids; others are left out."""
-    named = _digests(tx, ids)
-    query = PARTICIPATION.add_columns(_person.digest).join(schema.person, _person.id == _own.person)
-    theirs = sa.and_(_own.campaign == campaign, _person.digest.in_(list(named)))
-    rows = tx.c.execute(query.where(theirs).order_by(_own.id))
-    return [(named[bytes(row[-1])], Participation(*row[:-1])) for row in rows]
+_BY_PERSON = PARTICIPATION.add_columns(_person.digest).join(schema.person, _person.id == _own.person)
+
+
+def _participations(tx: Tx, campaign: int, digests: dict[bytes, str]) -> list[Participation]:
+    theirs = sa.and_(_own.campaign == campaign, _person.digest.in_(list(digests)))
+    return list(tx.c.execute(_BY_PERSON.where(theirs).order_by(_own.id)))
+
+
+def participation_by(tx: Tx, campaign: int, digest: bytes) -> Participation | None:
+    """Return the participation of a person in a campaign, by digest; None if there is none."""
+    theirs = sa.and_(_own.campaign == campaign, _person.digest == digest)
+    return tx.c.execute(_BY_PERSON.where(theirs)).one_or_none()
 
 
 @act("seller")
@@ -150,23 +146,20 @@ def consent(tx: Tx, me: Participation, page: Text, language: str = "en") -> str:
 
     It is ``consented``; ``waiting`` for a lifetime limit; or ``screened_out`` where the group is full.
     """
-    refuse_outside(tx, me, "open")
+    refuse_unless_open(tx, me)
     require(me.state == "invited", "state", "This seller consented already, or has left.")
-    found = campaign_of(tx.c, me.campaign)
-    screened = tx.c.scalar(sa.select(_seller.screened_at).where(_seller.participation == me.id))
-    is_screened = not lacks_screening(found, me.pool, screened)
-    require(is_screened, "state", "Answer the screening questions first.")
+    found = tx.campaign(me.campaign)
+    require(not lacks_screening(found, me), "state", "Answer the screening questions first.")
     shown = consent_page(tx.c, found, language)
     is_same = secrets.compare_digest(page.encode(), shown.page.encode())
     require(is_same, "invalid", "The page has changed since it was shown; read it again.")
-    agreed = {"language": language, "consent_digest": page, "consented_at": tx.now}
-    tx.set(schema.seller, _seller.participation == me.id, **agreed)
+    _change(tx, me, language=language, consent_digest=page, consented_at=tx.now)
     return _enter_with_limits(tx, me)
 
 
-def lacks_screening(found: Campaign, pool: str, screened_at: str | None) -> bool:
+def lacks_screening(found: Campaign, me: Participation) -> bool:
     """Whether a seller must answer screening questions: an operator who names a group has checked it."""
-    return screened_at is None and pool == money.ESCROW and bool(rules_of(found).get("screening"))
+    return me.screened_at is None and me.pool == money.ESCROW and bool(rules_of(found).get("screening"))
 
 
 def is_paid_by_panel(found: Campaign) -> bool:
@@ -174,16 +167,20 @@ def is_paid_by_panel(found: Campaign) -> bool:
     return bool(rules_of(found).get("panel", {}).get("payee") == "pid")
 
 
+def _change(tx: Tx, me: Participation, **values: object) -> None:
+    tx.set(schema.seller, _seller.participation == me.id, **values)
+
+
 def _enter_with_limits(tx: Tx, me: Participation) -> str:
     if end_full(tx, me):
         return "screened_out"
-    values: dict[str, Any] = {"reason": "cap"}
-    state = "waiting"
-    if people.hold_limits(tx, me.person, me.ceiling, me.delta):
-        state, values = "consented", {"epsilon_held": me.ceiling}
-    move(tx, me, state, since=tx.now, **values)
+    has_room = people.hold_limits(tx, me.person, me.ceiling, me.delta)
+    if has_room:
+        tx.move(me, "consented", since=tx.now, epsilon_held=me.ceiling)
+    else:
+        tx.move(me, "waiting", since=tx.now, reason="cap")
     tx.event(me.campaign, "consented", me.id)
-    return state
+    return "consented" if has_room else "waiting"
 
 
 @act("seller")
@@ -195,7 +192,7 @@ def accept(tx: Tx, me: Participation) -> None:
     require(me.state == "quoted", "state", "Only sellers with a quote can accept.")
     is_late = me.until is not None and me.until <= tx.now
     require(not is_late, "expired", "The time to accept this quote is over.")
-    move(tx, me, "accepted", tx.new_event(me.campaign, "accepted", me.id), until=None)
+    tx.move(me, "accepted", tx.new_event(me.campaign, "accepted", me.id), until=None)
 
 
 def _refuse_late(tx: Tx, me: Participation) -> None:
@@ -218,11 +215,11 @@ def decline(tx: Tx, me: Participation) -> None:
 @act("seller")
 def undo(tx: Tx, me: Participation) -> str:
     """Take "no, thank you" back while the campaign is open: room and limits as at first; return the state."""
-    refuse_outside(tx, me, "open")
+    refuse_unless_open(tx, me)
     require(me.state == "declined", "state", "Only sellers who declined can undo that.")
-    if tx.c.scalar(sa.select(_seller.consented_at).where(_seller.participation == me.id)) is not None:
+    if me.consented_at is not None:
         return _enter_with_limits(tx, me)
-    move(tx, me, "invited", since=tx.now)
+    tx.move(me, "invited", since=tx.now)
     tx.event(me.campaign, "undone", me.id)
     return "invited"
 
@@ -233,19 +230,18 @@ def deliver(tx: Tx, me: Participation, record: bytes) -> None:
     _refuse_late(tx, me)
     can = me.state in ("accepted", "delivered")
     require(can, "state", "Only sellers who accepted can send a record.")
-    width = rules_of(campaign_of(tx.c, me.campaign)).get("record_bytes", len(record))
+    width = rules_of(tx.campaign(me.campaign)).get("record_bytes", len(record))
     require(len(record) == width, "invalid", "The record is not encoded by the campaign's rules.")
     put_sealed(tx, me, "record", record)
     if me.state == "accepted":
-        move(tx, me, "delivered")
+        tx.move(me, "delivered")
         tx.event(me.campaign, "delivered", me.id)
 
 
 def put_sealed(tx: Tx, me: Participation, kind: str, content: bytes) -> None:
     """Seal something of a seller's to the campaign's key, in place of what was there."""
-    if me.public_key is None:
-        raise MarketRefusal("early", "The campaign has no key yet.")
-    again = {"body": seal(bytes(me.public_key), content, kind, str(me.campaign), str(me.id)), "at": tx.now}
+    require(me.public_key is not None, "early", "The campaign has no key yet.")
+    again = {"body": seal(me.public_key, content, kind, str(me.campaign), str(me.id)), "at": tx.now}
     put = tx.insert(schema.sealed).values(participation=me.id, kind=kind, **again)
     tx.c.execute(put.on_conflict_do_update(index_elements=["participation", "kind"], set_=again))
 
@@ -260,12 +256,12 @@ def withdraw(tx: Tx, me: Participation, no_invitations: bool = False) -> None:  
     leave(tx, me, "withdrawn")
     if no_invitations:
         end_invitations(tx, me)
-    digest = bytes(value(tx.c, sa.select(_person.digest).where(_person.id == me.person))).hex()
-    _log_withdrawn(tx, me.campaign, [digest], no_invitations=no_invitations)
+    digest = tx.c.scalar(sa.select(_person.digest).where(_person.id == me.person))
+    _log_withdrawn(tx, me.campaign, [bytes(digest or b"").hex()], no_invitations=no_invitations)
 
 
 def _log_withdrawn(tx: Tx, campaign: int, digests: list[str], *, no_invitations: bool) -> None:
-    described = describe(campaign_of(tx.c, campaign))
+    described = describe(tx.campaign(campaign))
     tx.commit_point("withdrawn", campaign=described, people=digests, no_invitations=no_invitations)
 
 
@@ -277,22 +273,19 @@ def end_invitations(tx: Tx, me: Participation) -> None:
 
 def stop_mails(tx: Tx, caller: Caller) -> None:
     """Forget a seller's address: no further mail about this campaign, and no further invitation."""
-    mine = schema.seller.update().where(_seller.participation == caller.participation)
-    tx.c.execute(mine.values(contact=None))
-    own = sa.select(_own.person).where(_own.id == caller.participation).scalar_subquery()
-    tx.c.execute(schema.person.update().where(_person.id == own).values(invitable=0))
+    me = tx.participation(caller.participation or 0)
+    _change(tx, me, contact=None)
+    end_invitations(tx, me)
 
 
 @act("operator")
 def withdraw_people(tx: Tx, caller: Caller, campaign: int, ids: Ids) -> int:
     """Take people out of a campaign before its training, by their ids; return how many left now."""
-    found = lock_campaign(tx, campaign)
+    found, digests, left = lock_campaign(tx, campaign), people.person_digests(tx.market_key, ids), []
     is_over = found.state in ("training", *ENDED)
     require(not is_over, "state", "The training has begun or the campaign has ended.")
-    left = []
-    digests = set(people.person_digests(tx.market_key, ids))
     enter_rows(tx, found, digests)
-    for digest in sorted(digests):
+    for digest in sorted(set(digests)):
         me = participation_by(tx, campaign, digest)
         if me is not None and me.state in schema.ACTIVE:
             leave(tx, me, "withdrawn")
@@ -302,40 +295,29 @@ def withdraw_people(tx: Tx, caller: Caller, campaign: int, ids: Ids) -> int:
     return len(left)
 
 
-def participation_by(tx: Tx, campaign: int, digest: bytes) -> Participation | None:
-    """Return the participation of a person in a campaign, by digest; None if there is none."""
-    query = PARTICIPATION.join(schema.person, _person.id == _own.person)
-    row = tx.c.execute(query.where(_person.digest == digest, _own.campaign == campaign)).one_or_none()
-    return None if row is None else Participation(*row)
-
-
 @act("seller")
 def set_payee(tx: Tx, me: Participation, payee: Text) -> None:
     """Name the account that a payment goes to, until it is in a payout; check digits of an IBAN must fit."""
     is_owed = me.payout is None
     require(is_owed, "state", "The payment is on its way; the payee can no longer be changed.")
-    came = tx.c.scalar(sa.select(_seller.panel).where(_seller.participation == me.id))
-    is_own = not (came and is_paid_by_panel(campaign_of(tx.c, me.campaign)))
+    is_own = not (me.panel and is_paid_by_panel(tx.campaign(me.campaign)))
     require(is_own, "state", "The payment goes through the panel that this seller came from.")
     fits = is_iban(payee) or not looks_like_iban(payee)
     require(fits, "invalid", "This IBAN has a typing error: its check digits do not fit.")
-    body = sealed_to_operator(tx, payee, "payee", me.id)
-    tx.set(schema.seller, _seller.participation == me.id, payee=body)
+    _change(tx, me, payee=sealed_to_operator(tx, payee, "payee", me.id))
 
 
 @act("seller")
 def set_contact(tx: Tx, me: Participation, contact: Text) -> None:
     """Name the e-mail address that mails go to, sealed to the operator's key."""
     require(people.is_address(contact), "invalid", "Expected an e-mail address.")
-    body = sealed_to_operator(tx, contact, "contact", me.id)
-    tx.set(schema.seller, _seller.participation == me.id, contact=body)
+    _change(tx, me, contact=sealed_to_operator(tx, contact, "contact", me.id))
 
 
 def sealed_to_operator(tx: Tx, text: str, kind: str, participation: int) -> bytes:
     """Return a text of a seller's, sealed to the operator's key."""
-    if tx.row.operator_key is None:
-        raise MarketRefusal("early", "The operator's key is not set up yet.")
-    return seal(bytes(tx.row.operator_key), text.encode(), kind, str(participation))
+    require(tx.row.operator_key is not None, "early", "The operator's key is not set up yet.")
+    return seal(tx.row.operator_key, text.encode(), kind, str(participation))
 
 
 def looks_like_iban(payee: str) -> bool:

@@ -22,20 +22,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, Protocol
 
-import numpy as np
 import polars as pl
 import pydantic
 import sqlalchemy as sa
 
 from dpmarket.arrays import FloatArray
-from dpmarket.campaign import money, schema
+from dpmarket.campaign import schema
 from dpmarket.campaign.acts import WORKER, Caller, act
 from dpmarket.campaign.campaigns import describe, end_campaign
 from dpmarket.campaign.database import Market
-from dpmarket.campaign.participations import end_all, of, pay_all, selling, selling_state, units_of
+from dpmarket.campaign.money import end_all, of, pay_all, selling, selling_state, units_of
 from dpmarket.campaign.partitions import CHANNEL, enter_spending, filed_people
-from dpmarket.campaign.seal import Opener, destroy_key
-from dpmarket.campaign.staging import stage
+from dpmarket.campaign.seal import destroy_key, opener_of
+from dpmarket.campaign.staging import frame, stage
 from dpmarket.campaign.transaction import Campaign, Tx, body_of, campaign_of, lock_campaign, require, step
 from dpmarket.errors import FileProblem
 
@@ -54,18 +53,18 @@ class Sellers:
     payments: list[int]  # in minor units
     pools: list[str]  # of escrow
 
-    def to_frame(self) -> pl.DataFrame:
-        """Return the snapshot that a repair needs."""
-        return snapshot(self.digests, self.names, self.epsilons, self.payments, self.pools)
+
+_SNAPSHOT: dict[str, Any] = {
+    "digest": pl.Binary, "name": pl.String, "epsilon": pl.Float64, "payment": pl.Int64, "pool": pl.String,
+}  # fmt: skip
 
 
 def snapshot(
     digests: list[bytes], names: Any, epsilons: Any, payments: Any = 0, pools: Any = "escrow"
 ) -> pl.DataFrame:
     """Return people, what each spends and is paid, as a repair reads it."""
-    columns = {"name": names, "epsilon": epsilons, "payment": payments, "pool": pools}
-    kinds = {"digest": pl.Binary, "name": pl.String, "epsilon": pl.Float64, "payment": pl.Int64}
-    return pl.DataFrame({"digest": digests, **columns}, schema={**kinds, "pool": pl.String})
+    columns = {"digest": digests, "name": names, "epsilon": epsilons, "payment": payments, "pool": pools}
+    return pl.DataFrame(columns, schema=_SNAPSHOT)
 
 
 class RecordSource(Protocol):
@@ -166,37 +165,28 @@ def released(market: Market, campaign: int) -> bytes | None:
 def _refuse_absent(market: Market, campaign: int, source: RecordSource) -> None:
     """Refuse records that lack people whose epsilon would be spent."""
     there = source.people()
-    if there is None:
-        return
-    with market.look() as c:
-        query = sa.select(_person.digest).join(schema.participation, _own.person == _person.id)
-        digests = c.scalars(query.where(selling(campaign_of(c, campaign))))
-        absent = sum(bytes(one) not in there for one in digests)
-    require(
-        not absent,
-        "invalid",
-        f"The records lack {absent} sellers. Find their records, or let these sellers lapse "
-        "(withdraw --absent-from).",
-    )
+    if there is not None:
+        with market.look() as c:
+            query = sa.select(_person.digest).join(schema.participation, _own.person == _person.id)
+            digests = c.scalars(query.where(selling(campaign_of(c, campaign))))
+            absent = sum(one not in there for one in digests)
+        todo = "Find their records, or let these sellers lapse (withdraw --absent-from)."
+        require(not absent, "invalid", f"The records lack {absent} sellers. {todo}")
 
 
 def sellers_of(c: sa.Connection, found: Campaign) -> Sellers:
     """Return the people whose epsilon a campaign would spend now."""
     filed = filed_people(c, found.id)
-    if filed is not None:
-        own = filed.filter(pl.col("state") == "accepted")
-        who, listed, owed = (own.get_column(one).to_list() for one in ("digest", "name", "payment"))
-        promised = own.get_column("epsilon").to_numpy()
-        return Sellers([0] * len(who), who, listed, promised, owed, [money.ESCROW] * len(who))
-    columns = (_own.id, _person.digest, _person.name, _own.epsilon, _own.payment, _own.pool)
-    query = sa.select(*columns).join(schema.person, _person.id == _own.person)
-    rows = c.execute(query.where(selling(found)).order_by(_person.digest)).all()
-    ids, digests, names, epsilons, payments, pools = (
-        (list(one) for one in zip(*rows, strict=True)) if rows else ([] for _ in columns)
+    if filed is None:
+        columns = (_own.id, _person.digest, _person.name, _own.epsilon, _own.payment, _own.pool)
+        query = sa.select(*columns).join(schema.person, _person.id == _own.person)
+        rows = frame(c, query.where(selling(found)).order_by(_person.digest), id=pl.Int64, **_SNAPSHOT)
+    else:
+        rows = filed.filter(pl.col("state") == "accepted").with_columns(id=pl.lit(0, pl.Int64))
+    ids, digests, names, payments, pools = (
+        rows.get_column(name).to_list() for name in ("id", "digest", "name", "payment", "pool")
     )
-    return Sellers(
-        ids, [bytes(one) for one in digests], names, np.array(epsilons, dtype=float), payments, pools
-    )
+    return Sellers(ids, digests, names, rows.get_column("epsilon").to_numpy(), payments, pools)
 
 
 @act("worker")
@@ -220,7 +210,8 @@ def debit(tx: Tx, caller: Caller, campaign: int, attempt: str) -> Sellers:
 def commit(tx: Tx, caller: Caller, campaign: int, attempt: str, sellers: SellersAsTheyAre) -> int:
     """Pass the commit point: from now on epsilon is spent and sellers are paid; return its tick."""
     found = lock_campaign(tx, campaign)
-    named = tx.log.write_snapshot(attempt, sellers.to_frame())
+    sold = snapshot(sellers.digests, sellers.names, sellers.epsilons, sellers.payments, sellers.pools)
+    named = tx.log.write_snapshot(attempt, sold)
     _move_attempt(tx, attempt, "debited", state="committed", committed_at=tx.now)
     tick = tx.commit_point("spend", campaign=describe(found), attempt=attempt, snapshot=named)
     tx.set(schema.attempt, _attempt.id == attempt, tick=tick)
@@ -234,8 +225,7 @@ def return_(tx: Tx, caller: Caller, campaign: int, attempt: str) -> None:
     if was is not None:
         tx.event(campaign, "returned")
     if was == "committed":
-        described = describe(campaign_of(tx.c, campaign))
-        tx.commit_point("return", campaign=described, attempt=attempt)
+        tx.commit_point("return", campaign=describe(tx.campaign(campaign)), attempt=attempt)
 
 
 def return_attempt(tx: Tx, campaign: int, attempt: str) -> str | None:
@@ -263,14 +253,14 @@ def enter_release(
 ) -> None:
     """Enter a release: its document, what everybody spent, and what everybody is owed."""
     found = lock_campaign(tx, campaign)
-    used, weights = (np.asarray(one, dtype=float) for one in (result.epsilons, result.weights))
+    used, weights = result.epsilons, result.weights
     within = used.shape == sellers.epsilons.shape and (used <= sellers.epsilons * (1.0 + 1e-12)).all()
     require(within, "invalid", "The release spent more epsilon than was promised.")
     if found.channel == CHANNEL:
         enter_spending(tx, found, sellers.names, used, weights)
     else:
-        ids = pl.Series(sellers.participations, dtype=pl.Int64)
-        staged = stage(tx, "staged_use", "id", pl.DataFrame({"id": ids, "used": used, "weight": weights}))
+        rows = {"id": sellers.participations, "used": used, "weight": weights}
+        staged = stage(tx, "staged_use", "id", pl.DataFrame(rows))
         mine = sa.and_(_own.id == staged.c.id, _own.campaign == campaign)
         tx.set(schema.participation, mine, epsilon_used=staged.c.used, weight=staged.c.weight)
     tx.add(schema.document, campaign=campaign, kind="released", body=result.document, at=tx.now)
@@ -318,8 +308,9 @@ def recover(market: Market, campaign: int | None = None) -> list[tuple[int, str]
             with market.look() as c:  # it may have ended before its lock was free
                 state = c.scalar(sa.select(_attempt.state).where(_attempt.id == row.id))
             if state in ("debited", "committed"):
-                market.run(return_ if state == "debited" else fail, WORKER, row.campaign, row.id)
-                ended.append((int(row.campaign), "returned" if state == "debited" else "failed"))
+                end, became = (return_, "returned") if state == "debited" else (fail, "failed")
+                market.run(end, WORKER, row.campaign, row.id)
+                ended.append((row.campaign, became))
     return ended
 
 
@@ -332,7 +323,7 @@ class SealedRecords:
     def __init__(self, market: Market, campaign: int, decode: Callable[[list[bytes | None]], Any]) -> None:
         self._market, self._campaign, self._decode = market, campaign, decode
         with market.look() as c:
-            self._public = bytes(campaign_of(c, campaign).public_key or b"")
+            self._public = campaign_of(c, campaign).public_key
 
     def people(self) -> set[bytes] | None:
         """Return None: delivered records are there."""
@@ -340,20 +331,14 @@ class SealedRecords:
 
     def read(self, sellers: Sellers) -> Any:
         """Open and decode the sealed rows of these sellers."""
-        if self._market.keys is None:
-            raise FileProblem("no private keys are here: a worker has them.")
-        opener = Opener(self._market.keys, str(self._campaign), self._public)
-        query = sa.select(_sealed.participation, _sealed.body).join(
-            schema.participation, _own.id == _sealed.participation
-        )
-        mine = query.where(_own.campaign == self._campaign, _sealed.kind == "record")
+        campaign = str(self._campaign)
+        opener, of_record = opener_of(self._market.keys, campaign, self._public), _sealed.kind == "record"
+        query = sa.select(_sealed.participation, _sealed.body).where(of_record)
+        mine = query.join(schema.participation, _own.id == _sealed.participation)
         with self._market.look() as c:
-            bodies = {int(who): bytes(body) for who, body in c.execute(mine)}
-        opened = [
-            opener.open(bodies.get(who, b""), "record", str(self._campaign), str(who))
-            for who in sellers.participations
-        ]
-        return self._decode(opened)
+            bodies = dict(c.execute(mine.where(_own.campaign == self._campaign)).all())
+        who = sellers.participations
+        return self._decode([opener.open(bodies.get(one, b""), "record", campaign, str(one)) for one in who])
 
     def destroy(self) -> None:
         """Destroy the campaign's private key."""

@@ -6,17 +6,16 @@ A row is changed by a conditional update: an act whose row another act changed m
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass, fields
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
 from dpmarket.campaign import schema
 from dpmarket.campaign.log import Log, make_line
-from dpmarket.campaign.times import time_text
 from dpmarket.errors import MarketRefusal
 
 
@@ -33,111 +32,29 @@ class Terms:
     key: timedelta = timedelta(hours=24)  # may be missing; then the campaign ends
 
 
-@dataclass(frozen=True)
-class Participation:
-    """A seller's own row, with what acts need of its campaign."""
-
-    id: int
-    campaign: int
-    person: int
-    state: str
-    pool: str
-    money_held: int
-    epsilon_held: int
-    until: str | None
-    reservations: int
-    payout: int | None
-    campaign_state: str
-    mechanism: str
-    largest: int | None
-    ceiling: int
-    delta: int
-    minor_units: int
-    offer_digest: str | None
-    public_key: bytes | None
-    opens_at: str | None
-    closes_at: str | None
-    deliver_until: str | None
-
-
-_own, _of = schema.participation.c, schema.campaign.c
-_RENAMED = {"campaign_state": _of.state.label("campaign_state")}
-PARTICIPATION = sa.select(
-    *(
-        _RENAMED[field.name] if field.name in _RENAMED
-        else _own[field.name] if field.name in _own
-        else _of[field.name]
-        for field in fields(Participation)
+Campaign: TypeAlias = sa.Row[Any]
+Participation: TypeAlias = sa.Row[Any]  # with what acts need of the campaign
+MarketRow: TypeAlias = sa.Row[Any]
+_own, _of, _seller, _market = schema.participation.c, schema.campaign.c, schema.seller.c, schema.market.c
+PARTICIPATION = (
+    sa.select(
+        schema.participation, _of.state.label("campaign_state"), _of.mechanism, _of.largest, _of.ceiling
     )
-).join(schema.campaign, _of.id == _own.campaign)  # fmt: skip
+    .add_columns(_of.delta, _of.minor_units, _of.offer_digest, _of.public_key)
+    .add_columns(_of.opens_at, _of.closes_at, _of.deliver_until)
+    .add_columns(_seller.payee, _seller.consented_at, _seller.screened_at, _seller.panel)
+    .join(schema.campaign, _of.id == _own.campaign)
+    .outerjoin(schema.seller, _seller.participation == _own.id)
+)
+"""The query of sellers' rows."""
 _MINE = PARTICIPATION.where(_own.id == sa.bindparam("mine")).with_for_update(read=True, of=schema.campaign)
-
-
-@dataclass(frozen=True)
-class MarketRow:
-    """The market's row."""
-
-    tick: int
-    head: str
-    shipped: int
-    key: bytes
-    operator_key: bytes | None
-
-
-_MARKET = [schema.market.c[field.name] for field in fields(MarketRow)]
-_MARKET_AND_MINE = _MINE.add_columns(*_MARKET).join(schema.market, schema.market.c.one == 1)
+_MARKET = [_market.tick, _market.head, _market.shipped, _market.key, _market.operator_key]
+_MARKET_AND_MINE = _MINE.add_columns(*_MARKET).join(schema.market, _market.one == 1)
 
 
 def market_row(c: sa.Connection) -> MarketRow:
     """Return the market's row."""
-    return MarketRow(*c.execute(sa.select(*_MARKET)).one())
-
-
-def value(c: sa.Connection, query: Any) -> Any:
-    """Return the single value that a query gives; None if it gives no row."""
-    return c.execute(query).scalar()
-
-
-def market_and_mine(c: sa.Connection, mine: int | None) -> tuple[MarketRow, Participation | None]:
-    """Return the market's row and a participation, by one statement, if there is such a participation."""
-    found = None if mine is None else c.execute(_MARKET_AND_MINE, {"mine": mine}).one_or_none()
-    if found is None:
-        return market_row(c), None
-    own = len(found) - len(_MARKET)
-    return MarketRow(*found[own:]), Participation(*found[:own])
-
-
-@dataclass(frozen=True)
-class Campaign:
-    """A campaign's row."""
-
-    id: int
-    name: str
-    owner: int | None
-    channel: str
-    mechanism: str
-    state: str
-    reason: str | None
-    rules: str
-    rules_digest: str
-    offer: str | None
-    offer_digest: str | None
-    reports_digest: str | None
-    largest: int | None
-    ceiling: int
-    delta: int
-    currency: str
-    minor_units: int
-    self_funded: int
-    debt: int
-    public_key: bytes | None
-    key_missed_at: str | None
-    consent: int | None
-    opens_at: str | None
-    closes_at: str | None
-    deliver_until: str | None
-    cleared_at: str | None
-    made_at: str
+    return c.execute(sa.select(*_MARKET)).one()
 
 
 class Tx:
@@ -145,19 +62,16 @@ class Tx:
 
     def __init__(self, c: sa.Connection, moment: datetime, terms: Terms, log: Log, mine: int | None) -> None:
         self.c, self.moment, self.terms, self.log = c, moment, terms, log
-        self.row, self.me = market_and_mine(c, mine)
-        self.now = time_text(moment)
+        self.me = None if mine is None else c.execute(_MARKET_AND_MINE, {"mine": mine}).one_or_none()
+        self.row = market_row(c) if self.me is None else self.me
+        self.market_key: bytes = self.row.key  # of digests of ids and of payment references
+        self.now = schema.time_text(moment)
         self.tick = 0
         """The last commit point of this act; 0: it has none."""
 
-    @cached_property
-    def market_key(self) -> bytes:
-        """The key of digests of ids and of payment references."""
-        return bytes(self.row.key)
-
     def later(self, length: timedelta) -> str:
         """Return the time that long from now."""
-        return time_text(self.moment + length)
+        return schema.time_text(self.moment + length)
 
     def insert(self, table: sa.Table) -> Any:
         """Return an insert that can say ``ON CONFLICT`` on this database."""
@@ -203,6 +117,25 @@ class Tx:
             counted = counted.add_cte(statement.cte(f"other{number}"))
         return int(self.c.execute(counted).scalar_one())
 
+    def campaign(self, identity: int) -> Campaign:
+        """Return a campaign's row."""
+        return campaign_of(self.c, identity)
+
+    def participation(self, identity: int) -> Participation:
+        """Return a participation; its campaign's row stays as it is until the end of the transaction."""
+        row = self.c.execute(_MINE, {"mine": identity}).one_or_none()
+        if row is None:
+            raise nothing()
+        return row
+
+    def move(self, me: Participation, state: str, *others: sa.Update | sa.Insert, **values: Any) -> None:
+        """Change a participation, if no other act did since it was read, and other tables with it."""
+        read = ("id", "state", "money_held", "epsilon_held")
+        unchanged = sa.and_(*(_own[name] == getattr(me, name) for name in read))
+        own = schema.participation.update().where(unchanged).values(state=state, **values)
+        done = self.together(own, *others) == 1
+        require(done, "state", "Another act changed this participation meanwhile; try again.")
+
     def job(
         self, kind: str, subject: int, due: str, *, lane: str = "work", body: bytes | None = None
     ) -> None:
@@ -211,6 +144,11 @@ class Tx:
         again = {**values, "claim": None, "lease_until": None, "error": None}
         put = self.insert(schema.job).values(kind=kind, subject=subject, **values)
         self.c.execute(put.on_conflict_do_update(index_elements=["kind", "subject"], set_=again))
+
+    def jobs(self, kind: str, subjects: Sequence[int], lane: str) -> None:
+        """Enter a job for each of some subjects, due now."""
+        for subject in subjects:
+            self.job(kind, subject, self.now, lane=lane)
 
     def commit_point(self, kind: str, **body: Any) -> int:
         """Enter what cannot be taken back; the last statement of an act. Return its tick.
@@ -238,55 +176,43 @@ def require(holds: object, kind: str, sentence: str) -> None:
         raise MarketRefusal(kind, sentence)
 
 
-def participation_of(tx: Tx, identity: int) -> Participation:
-    """Return a participation; its campaign's row stays as it is until the end of the transaction."""
-    row = tx.c.execute(_MINE, {"mine": identity}).one_or_none()
-    if row is None:
-        raise nothing()
-    return Participation(*row)
-
-
-_CAMPAIGNS = sa.select(*(_of[field.name] for field in fields(Campaign)))
-
-
 def body_of(c: sa.Connection, campaign: int, kind: str, whose: int | None = None) -> bytes | None:
     """Return a campaign's document, or somebody's of it; None if there is none."""
     own = schema.document.c
     mine = sa.and_(own.campaign == campaign, own.participation.is_not_distinct_from(whose))
-    found = value(c, sa.select(own.body).where(mine, own.kind == kind))
-    return None if found is None else bytes(found)
+    return c.scalar(sa.select(own.body).where(mine, own.kind == kind))
+
+
+_CAMPAIGNS = sa.select(schema.campaign).where(_of.id == sa.bindparam("campaign"))
 
 
 def campaign_of(c: sa.Connection, campaign: int, query: Any = _CAMPAIGNS) -> Campaign:
     """Return a campaign's row."""
-    row = c.execute(query.where(_of.id == campaign)).one_or_none()
+    row = c.execute(query, {"campaign": campaign}).one_or_none()
     if row is None:
         raise nothing()
-    return Campaign(*row)
+    return row
 
 
-def lock_campaign(tx: Tx, campaign: int) -> Campaign:
-    """Return a campaign's row, which no other act can use until the end of the transaction."""
-    return campaign_of(tx.c, campaign, _CAMPAIGNS.with_for_update())
+def lock_campaign(tx: Tx, campaign: int, *states: str) -> Campaign:
+    """Return a campaign's row, which no other act can use until the end of the transaction.
+
+    Where states are named, a campaign in another one is refused.
+    """
+    found = campaign_of(tx.c, campaign, _CAMPAIGNS.with_for_update())
+    require(not states or found.state in states, "state", only_while(*states))
+    return found
 
 
-def move(tx: Tx, me: Participation, state: str, *others: sa.Update | sa.Insert, **values: Any) -> None:
-    """Change a participation, if no other act did since it was read, and other tables with it."""
-    unchanged = (
-        _own.id == me.id,
-        _own.state == me.state,
-        _own.money_held == me.money_held,
-        _own.epsilon_held == me.epsilon_held,
-    )
-    own = schema.participation.update().where(*unchanged).values(state=state, **values)
-    done = tx.together(own, *others) == 1
-    require(done, "state", "Another act changed this participation meanwhile; try again.")
+def only_while(*states: str) -> str:
+    """Return the refusal of an act in another state of the campaign."""
+    return f"This is possible only while the campaign is {' or '.join(states)}."
 
 
 def step(tx: Tx, campaign: int, before: tuple[str, ...], **values: Any) -> None:
     """Change a campaign that is in one of some states."""
     done = tx.set(schema.campaign, sa.and_(_of.id == campaign, _of.state.in_(before)), **values)
-    require(done == 1, "state", f"This is possible only while the campaign is {' or '.join(before)}.")
+    require(done == 1, "state", only_while(*before))
 
 
 def new_id() -> int:

@@ -16,14 +16,14 @@ import numpy as np
 import sqlalchemy as sa
 
 from dpmarket.campaign import money, schema
-from dpmarket.campaign.acts import Caller, Id, is_allowed
+from dpmarket.campaign.acts import Caller, Id, is_allowed, refuse_others
 from dpmarket.campaign.campaigns import ENDED, sellers_rules
 from dpmarket.campaign.consent import ConsentPage, consent_page, languages_of
 from dpmarket.campaign.database import UNLIMITED
-from dpmarket.campaign.participations import count
+from dpmarket.campaign.line import place_of
 from dpmarket.campaign.payouts import Payout, missing_payees, owed, payouts_of
 from dpmarket.campaign.people import DELTA_UNITS, EPSILON_UNITS
-from dpmarket.campaign.quoting import minor_amounts, schedule_of
+from dpmarket.campaign.quoting import minor_amounts, refuse_without_reservation, schedule_of
 from dpmarket.campaign.sellers import is_paid_by_panel, lacks_screening
 from dpmarket.campaign.transaction import (
     PARTICIPATION,
@@ -33,11 +33,10 @@ from dpmarket.campaign.transaction import (
     body_of,
     campaign_of,
     nothing,
-    require,
-    value,
-)
+)  # fmt: skip
 
 _own, _event, _person = schema.participation.c, schema.event.c, schema.person.c
+_deed, _member, _job, _transfer = schema.deed.c, schema.member.c, schema.job.c, schema.transfer.c
 Shown = TypeVar("Shown")
 
 
@@ -191,7 +190,7 @@ def show_rules(c: sa.Connection, caller: Caller, campaign: int) -> str:
 
     Sellers do not see the panel's addresses, which hold completion codes.
     """
-    rules = _visible(c, caller, campaign, *_INVOLVED).rules
+    rules = str(_visible(c, caller, campaign, *_INVOLVED).rules)
     if caller.participation is None or '"panel":' not in rules:
         return rules
     shown = {name: table for name, table in json.loads(rules).items() if name != "panel"}
@@ -203,22 +202,18 @@ def show_sums(c: sa.Connection, caller: Caller, campaign: int, terms: Terms | No
     found = _visible(c, caller, campaign, "buyer", "auditor")
     batch = (terms or Terms()).batch
     states = sa.select(_own.state, sa.func.count()).where(_own.campaign == campaign).group_by(_own.state)
-    counts = {str(state): int(number) for state, number in c.execute(states)}
+    counts: dict[str, int] = dict(c.execute(states).all())
     if found.state in ENDED or found.channel != "live":
         of_sums = sa.and_(_own.campaign == campaign, sa.or_(_own.state == "spent", _own.state == "accepted"))
     else:
         accepted = sa.and_(_event.campaign == campaign, _event.kind == "accepted")
-        number = int(value(c, sa.select(sa.func.count()).where(accepted)))
+        number = c.scalar(sa.select(sa.func.count()).where(accepted)) or 0
         first = sa.select(_event.participation).where(accepted).order_by(_event.number)
         of_sums = _own.id.in_(first.limit(max(number // batch - 1, 0) * batch))
     sums = sa.select(sa.func.count(), sa.func.sum(_own.epsilon), sa.func.sum(_own.payment)).where(of_sums)
-    people, epsilon, payments = c.execute(sums).one()
-    rounded = (_three_digits(float(epsilon or 0.0)), int(_three_digits(float(payments or 0))))
-    return Sums(counts, int(people), *rounded, found.debt)
-
-
-def _three_digits(number: float) -> float:
-    return float(f"{number:.3g}")
+    people, *amounts = c.execute(sums).one()
+    epsilon, payments = (float(f"{amount or 0:.3g}") for amount in amounts)
+    return Sums(counts, people, epsilon, int(payments), found.debt)
 
 
 def show_participation(c: sa.Connection, caller: Caller) -> MyParticipation:
@@ -231,21 +226,14 @@ def show_participation(c: sa.Connection, caller: Caller) -> MyParticipation:
         [row, found],
         campaign_state=found.state,
         campaign_reason=found.reason,
-        place=_place(c, row) if waits else None,
+        place=place_of(c, row) if waits else None,
         ceiling=found.ceiling / EPSILON_UNITS if found.ceiling else None,
         payee=row.payee is not None,
         sent=row.payout is not None,
-        screening=row.state == "invited" and lacks_screening(found, row.pool, row.screened_at),
+        screening=row.state == "invited" and lacks_screening(found, row),
         panel=bool(row.panel),
         paid_by_panel=bool(row.panel) and is_paid_by_panel(found),
     )
-
-
-def _place(c: sa.Connection, row: Any) -> int:
-    """Return how many of the same pool are called before a seller, the seller included."""
-    before = sa.or_(_own.since < row.since, sa.and_(_own.since == row.since, _own.position <= row.position))
-    waiting = sa.and_(_own.campaign == row.campaign, _own.pool == row.pool, _own.state == "waiting")
-    return count(c, sa.and_(waiting, _own.reason == "room", before))
 
 
 def show_consent(c: sa.Connection, caller: Caller, language: str) -> ConsentPage:
@@ -258,9 +246,8 @@ def show_consent(c: sa.Connection, caller: Caller, language: str) -> ConsentPage
 
 def show_menu(c: sa.Connection, caller: Caller, now: str, points: int = 50) -> list[MenuLine]:
     """Return the menu of a seller with a reservation, the most private choice first."""
-    me = Participation(*c.execute(PARTICIPATION.where(_own.id == _mine(c, caller).id)).one())
-    require(me.state == "reserved", "state", "Only sellers with a reservation can do this.")
-    require(str(me.until) > now, "expired", "The reservation has ended; ask for another one.")
+    me = _mine(c, caller)
+    refuse_without_reservation(me, now)
     costs, epsilons, payments = schedule_of(c, me).menu(points)
     amounts = minor_amounts(epsilons, payments, me.minor_units)
     order = np.argsort(epsilons, kind="stable")
@@ -283,7 +270,7 @@ def show_limits(c: sa.Connection, caller: Caller) -> MyLimits:
 
 def is_person(c: sa.Connection, caller: Caller, digest: bytes) -> bool:
     """Whether a seller is the person of a digest."""
-    return bool(digest == value(c, sa.select(_person.digest).where(_person.id == _mine(c, caller).person)))
+    return digest == c.scalar(sa.select(_person.digest).where(_person.id == _mine(c, caller).person))
 
 
 def show_history(c: sa.Connection, caller: Caller) -> list[MyEvent]:
@@ -309,14 +296,13 @@ def list_money(c: sa.Connection, caller: Caller) -> list[tuple[ShownCampaign, Mo
 
 
 def _money(c: sa.Connection, found: Campaign) -> Money:
-    transfer = schema.transfer.c
-    query = sa.select(transfer.kind, sa.func.sum(transfer.amount)).where(transfer.campaign == found.id)
-    sums = {str(kind): int(amount) for kind, amount in c.execute(query.group_by(transfer.kind))}
+    query = sa.select(_transfer.kind, sa.func.sum(_transfer.amount)).where(_transfer.campaign == found.id)
+    sums = {kind: int(amount) for kind, amount in c.execute(query.group_by(_transfer.kind))}
     free = sum(money.free_by_pool(c, found.id).values())
     in_payout = sa.and_(_own.campaign == found.id, _own.payout.is_not(None))
 
     def payments(condition: Any) -> int:
-        return int(value(c, sa.select(sa.func.coalesce(sa.func.sum(_own.payment), 0)).where(condition)))
+        return int(c.scalar(sa.select(sa.func.sum(_own.payment)).where(condition)) or 0)
 
     return Money(
         funded=sums.get("fund", 0) - sums.get("refund", 0),
@@ -335,12 +321,8 @@ SEALED = ("openings", "costs")
 
 def show_document(c: sa.Connection, caller: Caller, campaign: int, kind: str) -> bytes:
     """Return a document: released ones to buyer, sellers and auditors, sealed ones to auditors alone."""
-    roles: tuple[str, ...] = ("buyer", "seller", "auditor")
-    if kind in SEALED:
-        roles = ("auditor",)
-    elif kind == "report":
-        roles = ("buyer", "auditor")
-    _visible(c, caller, campaign, *roles)
+    roles = {"report": ("buyer", "auditor"), **dict.fromkeys(SEALED, ("auditor",))}
+    _visible(c, caller, campaign, *roles.get(kind, ("buyer", "seller", "auditor")))
     if kind == "receipt" and caller.participation is None:
         raise nothing()
     whose = caller.participation if kind == "receipt" else None
@@ -362,14 +344,14 @@ def list_campaigns(c: sa.Connection, caller: Caller) -> list[ShownCampaign]:
 
 
 def _campaigns(c: sa.Connection, caller: Caller, *roles: str) -> list[Campaign]:
-    live = sa.select(schema.campaign.c.id).where(schema.campaign.c.channel == "live")
-    identities = c.scalars(live.order_by(schema.campaign.c.made_at, schema.campaign.c.id)).all()
-    return [campaign_of(c, one) for one in identities if is_allowed(c, caller, roles, one)]
+    of = schema.campaign.c
+    live = sa.select(schema.campaign).where(of.channel == "live").order_by(of.made_at, of.id)
+    return [one for one in c.execute(live).all() if is_allowed(c, caller, roles, one.id)]
 
 
 def campaign_of_payout(c: sa.Connection, caller: Caller, payout: int) -> tuple[ShownCampaign, Payout]:
     """Return a payout and its campaign, to a paymaster."""
-    campaign = value(c, sa.select(schema.payout.c.campaign).where(schema.payout.c.id == payout))
+    campaign = c.scalar(sa.select(schema.payout.c.campaign).where(schema.payout.c.id == payout))
     if campaign is None:
         raise nothing()
     found = _visible(c, caller, campaign, "paymaster")
@@ -379,29 +361,27 @@ def campaign_of_payout(c: sa.Connection, caller: Caller, payout: int) -> tuple[S
 
 def list_roles(c: sa.Connection, caller: Caller) -> list[tuple[str, str]]:
     """Return role and name of every member who works on a seller's campaign; its buyer first."""
-    found = campaign_of(c, _mine(c, caller).campaign)
-    member, role = schema.member.c, schema.member_role.c
+    found, role = campaign_of(c, _mine(c, caller).campaign), schema.member_role.c
     query = (
-        sa.select(role.role, member.name)
-        .join(schema.member, member.id == role.member)
-        .where(member.ended_at.is_(None), sa.or_(role.campaign.is_(None), role.campaign == found.id))
-        .where(sa.or_(role.role != "buyer", member.id == found.owner, role.campaign == found.id))
-        .order_by(role.role, member.name)
+        sa.select(role.role, _member.name)
+        .join(schema.member, _member.id == role.member)
+        .where(_member.ended_at.is_(None), sa.or_(role.campaign.is_(None), role.campaign == found.id))
+        .where(sa.or_(role.role != "buyer", _member.id == found.owner, role.campaign == found.id))
+        .order_by(role.role, _member.name)
     )
-    rows = [(str(row.role), str(row.name)) for row in c.execute(query)]
-    return sorted(dict.fromkeys(rows), key=lambda row: _INVOLVED.index(row[0]))
+    rows = dict.fromkeys(c.execute(query).all())
+    return sorted(rows, key=lambda row: _INVOLVED.index(row[0]))
 
 
 def job_counts(c: sa.Connection) -> dict[tuple[str, str], int]:
     """Return how many jobs of which kind are in which state."""
-    job = schema.job.c
-    query = sa.select(job.kind, job.state, sa.func.count()).group_by(job.kind, job.state)
-    return {(str(kind), str(state)): int(number) for kind, state, number in c.execute(query)}
+    query = sa.select(_job.kind, _job.state, sa.func.count()).group_by(_job.kind, _job.state)
+    return {(kind, state): number for kind, state, number in c.execute(query)}
 
 
 def count_unpaid(c: sa.Connection) -> int:
     """Return how many campaigns wait for their buyers' money."""
-    return int(value(c, sa.select(sa.func.count()).where(schema.campaign.c.state == "unpaid")))
+    return c.scalar(sa.select(sa.func.count()).where(schema.campaign.c.state == "unpaid")) or 0
 
 
 def list_events(c: sa.Connection, caller: Caller, campaign: int, after: int = 0) -> list[Event]:
@@ -412,22 +392,90 @@ def list_events(c: sa.Connection, caller: Caller, campaign: int, after: int = 0)
     return [Event(*row) for row in c.execute(query)]
 
 
+@dataclass(frozen=True)
+class Deed:
+    """An act of a member: who, what, on which campaign, when; it has no values."""
+
+    number: int
+    member: str
+    act: str
+    campaign: str | None
+    at: str
+
+
+@dataclass(frozen=True)
+class Failed:
+    """Jobs that failed, or that were perhaps done: how many of a kind, and the class of their last error."""
+
+    kind: str
+    state: str
+    error: str | None
+    number: int
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Money that came in or went out: ``fund``, ``refund``, ``payout`` or ``returned``."""
+
+    kind: str
+    amount: int
+    at: str
+
+
+_MOST = 10_000
+_DEEDS = (
+    sa.select(_deed.id, _member.name, _deed.act, schema.campaign.c.name, _deed.at)
+    .join(schema.member, _member.id == _deed.member)
+    .outerjoin(schema.campaign, schema.campaign.c.id == _deed.campaign)
+)
+
+
+def list_deeds(c: sa.Connection, caller: Caller, most: int = 200) -> list[Deed]:
+    """Return the last acts of all members, newest first, to an operator or auditor."""
+    refuse_others(c, caller, "operator", "auditor")
+    return [Deed(*row) for row in c.execute(_DEEDS.order_by(_deed.id.desc()).limit(most))]
+
+
+def deeds_after(c: sa.Connection, caller: Caller, campaign: int | None, after: int = 0) -> list[Deed]:
+    """Return acts of members on a campaign, or all, oldest first, after one of a number: at most 10,000."""
+    refuse_others(c, caller, "operator", "auditor", campaign=campaign)
+    query = _DEEDS.where(_deed.id > after).order_by(_deed.id).limit(_MOST)
+    chosen = query if campaign is None else query.where(_deed.campaign == campaign)
+    return [Deed(*row) for row in c.execute(chosen)]
+
+
+def list_failed(c: sa.Connection, caller: Caller) -> list[Failed]:
+    """Return which jobs failed, to an operator."""
+    refuse_others(c, caller, "operator")
+    query = (
+        sa.select(_job.kind, _job.state, _job.error, sa.func.count())
+        .where(_job.state.in_(("failed", "unknown")))
+        .group_by(_job.kind, _job.state, _job.error)
+    )
+    return [Failed(*row) for row in c.execute(query.order_by(_job.kind, _job.state))]
+
+
+def list_entries(c: sa.Connection, caller: Caller, campaign: int) -> list[Entry]:
+    """Return the entries of money between a campaign and the outside, oldest first, to a paymaster."""
+    refuse_others(c, caller, "paymaster", "auditor", campaign=campaign)
+    outside = sa.or_(_transfer.debit == "outside", _transfer.credit == "outside")
+    query = sa.select(_transfer.kind, _transfer.amount, _transfer.at)
+    mine = query.where(_transfer.campaign == campaign, outside).order_by(_transfer.id)
+    return [Entry(*row) for row in c.execute(mine)]
+
+
 def _visible(c: sa.Connection, caller: Caller, campaign: int, *roles: str) -> Campaign:
     if caller.participation is not None:
-        mine = value(c, sa.select(_own.campaign).where(_own.id == caller.participation))
+        mine = c.scalar(sa.select(_own.campaign).where(_own.id == caller.participation))
         if "seller" not in roles or mine != campaign:
             raise nothing()
-    elif not is_allowed(c, caller, roles, campaign):
-        raise nothing()
+    else:
+        refuse_others(c, caller, *roles, campaign=campaign)
     return campaign_of(c, campaign)
 
 
-def _mine(c: sa.Connection, caller: Caller) -> Any:
-    theirs = schema.seller.c.participation == _own.id
-    of = schema.seller.c
-    query = sa.select(schema.participation, of.payee, of.screened_at, of.panel)
-    query = query.outerjoin(schema.seller, theirs)
-    row = c.execute(query.where(_own.id == caller.participation)).one_or_none()
+def _mine(c: sa.Connection, caller: Caller) -> Participation:
+    row = c.execute(PARTICIPATION.where(_own.id == caller.participation)).one_or_none()
     if row is None:
         raise nothing()
     return row

@@ -19,28 +19,17 @@ from datetime import datetime, timedelta
 
 import sqlalchemy as sa
 
-from dpmarket.campaign import campaigns, schema
-from dpmarket.campaign.access import set_operator_key, tidy_tokens
+from dpmarket.campaign import campaigns, jobs, schema
+from dpmarket.campaign.access import set_operator_key
 from dpmarket.campaign.acts import WORKER
 from dpmarket.campaign.database import Market
-from dpmarket.campaign.idempotency import tidy_answers
-from dpmarket.campaign.jobs import (
-    MOST_ATTEMPTS,
-    Job,
-    PerhapsSent,
-    claim_job,
-    end_job,
-    put_off_job,
-    renew_job,
-    tidy_jobs,
-)
+from dpmarket.campaign.jobs import Job, PerhapsSent, answer_unseal, claim_job, end_job, put_off_job
 from dpmarket.campaign.line import tidy_line
 from dpmarket.campaign.quoting import Decide, clear_campaign
+from dpmarket.campaign.schema import time_text
 from dpmarket.campaign.seal import OPERATOR, destroy_key, destroy_other_keys, has_key, new_key
-from dpmarket.campaign.times import time_text
 from dpmarket.campaign.training import RecordSource, Release, recover, train
 from dpmarket.campaign.transaction import Campaign, Tx, campaign_of
-from dpmarket.campaign.unseal import answer_unseal
 from dpmarket.errors import DpmarketError, FileProblem, Infeasible, InvalidInput, MarketRefusal, NotConverged
 
 _of = schema.campaign.c
@@ -87,7 +76,7 @@ def work(
         except PerhapsSent as problem:
             end_job(market, job, state="unknown", error=type(problem).__name__)
         except DpmarketError as problem:
-            passes = job.attempts < MOST_ATTEMPTS.get(job.lane, job.attempts + 1)
+            passes = job.attempts < jobs.MOST_ATTEMPTS.get(job.lane, job.attempts + 1)
             if isinstance(problem, FileProblem) and passes:
                 put_off_job(market, job, type(problem).__name__, market.clock())
             else:
@@ -104,12 +93,10 @@ def _do(market: Market, methods: Methods, job: Job) -> bytes | None:
             return answer_unseal(market, job)
         case "key":
             make_key(market, campaign)
-        case "end_reports":
-            market.run(campaigns.end_reports, WORKER, campaign)
+        case "end_reports" | "close":
+            market.run(getattr(campaigns, job.kind), WORKER, campaign)
         case "clear":
             clear_campaign(market, campaign, methods.decide(market, _campaign(market, campaign)))
-        case "close":
-            market.run(campaigns.close, WORKER, campaign)
         case "train":
             if market.run(campaigns.cancel_deserted, WORKER, campaign) == "closed":
                 _train(market, methods, campaign)
@@ -157,9 +144,14 @@ def tidy(market: Market) -> int:
     """Delete old answers of repeated requests, ended tokens and forgotten requests; return how many rows."""
 
     def delete(tx: Tx) -> int:
-        before = time_text(tx.moment - KEPT)
-        jobs = tidy_jobs(tx, time_text(tx.moment - tx.terms.job))
-        return tidy_answers(tx, before) + tidy_tokens(tx, before) + jobs
+        before, asked = time_text(tx.moment - KEPT), time_text(tx.moment - tx.terms.job)
+        token, job = schema.token.c, schema.job.c
+        is_over = sa.or_(token.expires_at < before, token.revoked_at < before)
+        return (
+            tx.delete(schema.idempotency, schema.idempotency.c.at < before)
+            + tx.delete(schema.token, sa.and_(token.kind != "invitation", is_over))
+            + tx.delete(schema.job, sa.and_(job.kind == "unseal", job.due_at < asked))
+        )
 
     return int(market.transact(delete))
 
@@ -169,13 +161,12 @@ def keep_keys(market: Market) -> None:
     assert market.keys is not None
     public = market.operator_key()
     with market.look() as c:
-        rows = c.scalars(sa.select(_of.id).where(_of.channel == "live")).all()
-        found = [campaign_of(c, identity) for identity in rows]
+        found = c.execute(sa.select(schema.campaign).where(_of.channel == "live")).all()
     if public is None:
         made = new_key(market.keys, OPERATOR)
         if market.run(set_operator_key, WORKER, made) != made:
             destroy_key(market.keys, OPERATOR, made)  # another worker was quicker
-    elif not has_key(market.keys, OPERATOR, bytes(public)):
+    elif not has_key(market.keys, OPERATOR, public):
         return  # the wrong folder says nothing about campaigns, and a second key is never made
     for one in found:
         if one.state in campaigns.ENDED:
@@ -209,7 +200,7 @@ def _renewed(market: Market, job: Job) -> Iterator[None]:
     def show() -> None:
         while not ended.wait(market.terms.job.total_seconds() / 4.0):
             with contextlib.suppress(DpmarketError):
-                if not renew_job(market, job, now()):
+                if not jobs.renew_job(market, job, now()):
                     return
 
     thread = threading.Thread(target=show, name="dpmarket-alive", daemon=True)
@@ -227,12 +218,11 @@ _own, _seller, _event, _deed = schema.participation.c, schema.seller.c, schema.e
 def forget(market: Market, sellers: timedelta | None, deeds: timedelta | None) -> int:
     """Delete what is older than its time, None: never; return how many sellers were forgotten."""
     now = market.clock()
-    forgotten = 0
-    if sellers is not None:
-        forgotten = int(market.transact(lambda tx: _forget_sellers(tx, time_text(now - sellers))))
     if deeds is not None:
         market.transact(lambda tx: tx.delete(schema.deed, _deed.at < time_text(now - deeds)))
-    return forgotten
+    if sellers is None:
+        return 0
+    return int(market.transact(lambda tx: _forget_sellers(tx, time_text(now - sellers))))
 
 
 def _forget_sellers(tx: Tx, before: str) -> int:

@@ -204,7 +204,7 @@ def backup(given: OfMarket, target: Path) -> None:
 
     :param target: The new file for the copy.
     """
-    from dpmarket.campaign.backup import back_up
+    from dpmarket.campaign.repair import back_up
 
     place = located(given.rules, given.database)
     back_up(place.url, target, place.programs)
@@ -218,7 +218,7 @@ def restore(given: OfMarket, source: Path) -> None:
 
     :param source: The copy that 'dpmarket backup' wrote.
     """
-    from dpmarket.campaign.backup import restore as put_back
+    from dpmarket.campaign.repair import restore as put_back
 
     place = located(given.rules, given.database)
     done = put_back(source, place.url, place.state, place.keys, place.programs)

@@ -19,18 +19,18 @@ import pydantic
 from fastapi import APIRouter, Depends, Header, Path, Query, Response
 from pydantic import AfterValidator, AwareDatetime, Field, StringConstraints
 
-from dpmarket.campaign import forecasts, hooks, jobs, mail, views  # noqa: F401  some have acts to serve
+from dpmarket.campaign import hooks, jobs, mail, views  # noqa: F401  some have acts to serve
 from dpmarket.campaign.access import Member, list_members
 from dpmarket.campaign.acts import ACTS, Act, Caller, Id, Number, shown_id
 from dpmarket.campaign.bank_file import FORMATS, BankAccount, Payment, bank_format
+from dpmarket.campaign.jobs import await_key, unsealed_document, unsealed_payees
 from dpmarket.campaign.opening import draft_of, opening_of
-from dpmarket.campaign.oversight import deeds_after
 from dpmarket.campaign.panel import show_secret
 from dpmarket.campaign.payouts import Payout, payout_lines
 from dpmarket.campaign.rules.encoding import encode_record
 from dpmarket.campaign.rules.rules_file import check_rules, rules_from
 from dpmarket.campaign.transaction import nothing
-from dpmarket.campaign.unseal import await_key, unsealed_document, unsealed_payees
+from dpmarket.campaign.views import deeds_after
 from dpmarket.errors import FileProblem, InvalidInput, MarketRefusal
 from dpmarket.web.problems import WrongRules, documented
 from dpmarket.web.service import AnyCaller, Service, TheService

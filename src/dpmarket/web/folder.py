@@ -15,7 +15,7 @@ from dpmarket.campaign.acts import OWNER
 from dpmarket.campaign.consent import add_consent, last_version
 from dpmarket.campaign.database import Market, is_address, open_market
 from dpmarket.campaign.people import lower_caps
-from dpmarket.campaign.times import time_text
+from dpmarket.campaign.schema import time_text
 from dpmarket.campaign.worker import keep_keys
 from dpmarket.certificates import new_signing_key
 from dpmarket.errors import FileProblem

@@ -22,7 +22,7 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from dpmarket.campaign.access import caller_of
 from dpmarket.campaign.acts import Act, Caller, is_allowed, shown_id
 from dpmarket.campaign.database import Market
-from dpmarket.campaign.times import time_text
+from dpmarket.campaign.schema import time_text
 from dpmarket.campaign.transaction import nothing
 from dpmarket.errors import MarketRefusal
 from dpmarket.web.problems import NotSignedIn, TooOften

@@ -17,12 +17,11 @@ from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from typing import Any
 
-from dpmarket.campaign import forecasts, hooks
+from dpmarket.campaign import hooks
 from dpmarket.campaign.acts import WORKER
-from dpmarket.campaign.certificate import decide_of
+from dpmarket.campaign.certificate import certify_live, decide_of, document_of, enter_report, reported_costs
 from dpmarket.campaign.database import Market
-from dpmarket.campaign.documents import certify_live, document_of, enter_report, reported_costs
-from dpmarket.campaign.jobs import Job
+from dpmarket.campaign.jobs import FORECAST, Job
 from dpmarket.campaign.mail import enter_mails, handlers
 from dpmarket.campaign.opening import rules_of
 from dpmarket.campaign.release import release_for
@@ -213,7 +212,7 @@ def methods_of(settings: Settings) -> Methods:
     def forecast(market: Market, job: Job) -> bytes:
         return _forecast(market, job, settings)
 
-    own = {"certify": certify, "report": _report, forecasts.KIND: forecast, hooks.KIND: hook}
+    own = {"certify": certify, "report": _report, FORECAST: forecast, hooks.KIND: hook}
     others = {**own, **handlers(sender_of(settings))}
 
     def release(found: Campaign) -> Release:

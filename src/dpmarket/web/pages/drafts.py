@@ -12,7 +12,7 @@ from dpmarket.campaign import views
 from dpmarket.campaign.acts import Id
 from dpmarket.campaign.consent import consent_versions
 from dpmarket.campaign.rules.rules_file import check_rules
-from dpmarket.campaign.times import moment_of
+from dpmarket.campaign.schema import moment_of
 from dpmarket.errors import FileProblem, MarketRefusal
 from dpmarket.web.api import CampaignId
 from dpmarket.web.pages import rules_form as fields

@@ -23,11 +23,11 @@ from dpmarket.campaign.access import roles_of
 from dpmarket.campaign.acts import Caller
 from dpmarket.campaign.campaigns import ENDED
 from dpmarket.campaign.checks import books
-from dpmarket.campaign.forecasts import forecast_of
-from dpmarket.campaign.oversight import deeds_after
+from dpmarket.campaign.jobs import forecast_of
 from dpmarket.campaign.rules.rules_file import Rules, rules_from
-from dpmarket.campaign.times import moment_of
+from dpmarket.campaign.schema import moment_of
 from dpmarket.campaign.transaction import nothing
+from dpmarket.campaign.views import deeds_after
 from dpmarket.certificates import verify
 from dpmarket.errors import MarketRefusal
 from dpmarket.files.formulas import csv_text

@@ -9,9 +9,9 @@ from fastapi import APIRouter, Response
 
 from dpmarket.campaign import views
 from dpmarket.campaign.bank_file import FORMATS, BankAccount, bank_format, read_accounts
-from dpmarket.campaign.oversight import list_entries
 from dpmarket.campaign.rules.amounts import money_text
 from dpmarket.campaign.transaction import nothing
+from dpmarket.campaign.views import list_entries
 from dpmarket.errors import FileProblem, InvalidInput, MarketRefusal
 from dpmarket.files.formulas import csv_text
 from dpmarket.web.api import PayoutId, lines_of, payout_file

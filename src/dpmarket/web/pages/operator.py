@@ -12,9 +12,8 @@ from dpmarket.campaign.access import list_members
 from dpmarket.campaign.acts import MEMBER_ROLES
 from dpmarket.campaign.consent import last_version
 from dpmarket.campaign.hooks import list_webhooks
-from dpmarket.campaign.oversight import list_deeds, list_failed
 from dpmarket.campaign.transaction import nothing
-from dpmarket.campaign.views import list_campaigns
+from dpmarket.campaign.views import list_campaigns, list_deeds, list_failed
 from dpmarket.errors import MarketRefusal
 from dpmarket.web.pages.forms import Form, Sent
 from dpmarket.web.pages.member import HOME, Visit, Visited

@@ -12,10 +12,11 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
+from dpmarket.campaign.access import issue_token
 from dpmarket.campaign.opening import rules_of
-from dpmarket.campaign.panel import PID, digest_of_pid, enter, session_of
+from dpmarket.campaign.panel import PID, digest_of_pid, enter
 from dpmarket.campaign.rules.screening import Panel
-from dpmarket.campaign.transaction import campaign_of
+from dpmarket.campaign.transaction import Tx, campaign_of
 from dpmarket.campaign.views import is_person
 from dpmarket.web.api import CampaignId, run_form
 from dpmarket.web.pages.forms import Sent
@@ -63,7 +64,11 @@ def join(
     except NotSignedIn:
         known = None
     lasts = OWN_BROWSER if sig is None else SESSION
-    token = service.market.transact(lambda tx: session_of(tx, enter(tx, campaign, pid, sig, known), lasts))
+
+    def signed_in(tx: Tx) -> str:
+        return issue_token(tx, "session", enter(tx, campaign, pid, sig, known), lasts)
+
+    token = service.market.transact(signed_in)
     answer = start_session(token, lasts)
     keep_cookie(answer, COOKIE, pid, OWN_BROWSER)
     return answer
