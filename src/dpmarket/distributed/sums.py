@@ -17,10 +17,10 @@ import numpy as np
 
 from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.distributed.cluster import Parts
+from dpmarket.learning.records import Records
 from dpmarket.learning.rounding import CHUNK, sum_pairs
 from dpmarket.learning.rows import NO_SCALES, Rows
 from dpmarket.learning.sums import Errors, LocalSums
-from dpmarket.learning.training import Records
 from dpmarket.privacy.loss import Loss
 from dpmarket.privacy.release import Release
 
@@ -32,12 +32,12 @@ def split_by(values: Any, sizes: Sequence[int]) -> list[Any]:
 
 @dataclass(frozen=True, eq=False)
 class PartedRecords:
-    """Checked records on workers, ready for :func:`~dpmarket.learning.training.train`.
+    """Checked records on workers, ready for training.
 
     Attributes
     ----------
     parts
-        Of :class:`~dpmarket.learning.training.Records`; all records of a person are in one part.
+        Of :class:`~dpmarket.learning.records.Records`; all records of a person are in one part.
     filled, sizes
         Which parts of all these are, and how many people each of all has; the others have no record to read.
     n_features

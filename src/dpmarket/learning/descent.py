@@ -127,7 +127,9 @@ def noisy_descent(
     return np.asarray(mean / (descent.steps - descent.steps // 2))
 
 
-def descend(people: Gradients, loss: Loss, descent: Descent, stream: Bits) -> FloatArray:
+def descend(
+    people: Gradients, loss: Loss, descent: Descent, stream: Bits, progress: Progress | None = None
+) -> FloatArray:
     """Return coefficients of shape (outputs, n).
 
     Clip, step, momentum and ridge are public constants: a gradient is clipped at half of the loss's reach,
@@ -139,7 +141,7 @@ def descend(people: Gradients, loss: Loss, descent: Descent, stream: Bits) -> Fl
     def gradient(w: FloatArray) -> FloatArray:
         return people.whole_gradient(loss, w, pace.clip)
 
-    return noisy_descent(gradient, start, people.total, pace, descent, stream=stream)
+    return noisy_descent(gradient, start, people.total, pace, descent, stream=stream, progress=progress)
 
 
 def gradient_clip(loss: Loss) -> float:

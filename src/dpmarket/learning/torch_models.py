@@ -13,11 +13,10 @@ import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike
 from scipy.special import log_softmax, softmax
 from sklearn.base import ClassifierMixin, RegressorMixin  # type: ignore[import-untyped]
 from sklearn.utils.validation import check_is_fitted  # type: ignore[import-untyped]
@@ -26,11 +25,10 @@ from dpmarket import checks
 from dpmarket.arrays import FloatArray
 from dpmarket.errors import InvalidInput
 from dpmarket.learning.descent import Pace, noisy_descent
-from dpmarket.learning.estimator import MANY_ROWS, Budgets, PrivateEstimator, refuse_numbered_folds
+from dpmarket.learning.estimator import MANY_ROWS, PrivateEstimator
 from dpmarket.learning.labels import numbers_of, read_classes
 from dpmarket.learning.messages import validated
 from dpmarket.learning.torch_gradients import Network, PersonGradients, TorchLoss, refuse_unusable
-from dpmarket.learning.training import train_by_descent
 from dpmarket.privacy.account import PrivacyAccount
 from dpmarket.privacy.descent import Descent
 from dpmarket.privacy.noise import Bits, NoiseSource, SecureNoise
@@ -112,59 +110,20 @@ class _PrivateTorchModel(PrivateEstimator):
         """Return what is public about the loss."""
         return {"kind": "torch", "classes": None, "model": None, "code": None}
 
-    def fit(
-        self,
-        X: Any,
-        y: Any,
-        epsilons: Budgets = None,
-        people: ArrayLike | None = None,
-        account: PrivacyAccount | None = None,
-        progress: Progress | None = None,
-        **unknown: Any,
-    ) -> Self:
-        """Train and release a model.
-
-        Parameters
-        ----------
-        X
-            Records: an array or a data frame, first axis records; images and series keep their shape.
-        y
-            Labels, shape (records,).
-        epsilons
-            The privacy budgets: one per record; or, with ``people``, a mapping from owner to epsilon, or an
-            array per person that ``people`` numbers from 0. None means the constructor's ``epsilon`` for
-            everybody.
-        people
-            Owner of each record, shape (records,). A person may have any number of records.
-        account
-            Keeps what each person has left over many releases; everybody is charged before noise is drawn.
-        progress
-            Called with the steps made and all of them.
-
-        Raises
-        ------
-        InvalidInput
-            For budgets, records, a module or a loss that are not what is expected. Before noise is drawn.
-        Infeasible
-            If the account has too little left for somebody.
-        EntropyUnavailable
-            If the operating system gives no random bits.
-        """
-        return self._fitted(unknown, X, y, epsilons, people, account, progress)
-
     def _fit(
-        self, X: Any, y: Any, epsilons: Budgets, people: ArrayLike | None, account: PrivacyAccount | None,
-        progress: Progress | None,
+        self, X: Any, y: Any, epsilons: Any, people: Any, account: PrivacyAccount | None,
+        intervals: float | None, progress: Progress | None,
     ) -> None:  # fmt: skip
+        if intervals is not None:
+            raise InvalidInput("expected no intervals= with a torch model, which has none.")
         pace, source = self._settings()
-        records, budgets = self._read(X, y, epsilons, people, MANY_ROWS, 0.0, allow_nd=True)
-        refuse_numbered_folds(account, records.holding)
+        records, budgets = self._read(X, y, epsilons, people, account, MANY_ROWS, 0.0, allow_nd=True)
         labels, outputs = self._read_labels(records.labels)
         x, holding = records.features, records.holding
         network, loss = Network(copy.deepcopy(self.module)), self._loss()
         refuse_unusable(network, loss, x.shape[1:], labels[0] * 0, outputs)
         start = network.weights
-        descent, whole = plan = Descent.for_epsilons(
+        descent, whole = Descent.for_epsilons(
             budgets, self.delta, start.size, self.steps, fewest_steps=_FEWEST_STEPS
         )
         gradients = PersonGradients(
@@ -179,11 +138,8 @@ class _PrivateTorchModel(PrivateEstimator):
             if account is not None:
                 account.charge(holding.names(), mus=mus, delta=float(self.delta))
 
-        found = train_by_descent(run, plan, source, charge)
-        self.module_ = network.load(found.coefficients[0])
-        self.descent_, self.whole_weights_ = descent, whole
-        self.loss_weights_, self.epsilons_, self.delta_ = found.loss_weights, found.epsilons, descent.delta
-        self.description_ = found.to_dict(self._described())
+        weights = self._descend(descent, whole, self._described(), source, charge, run)
+        self.module_ = network.load(weights[0])
         self._finish(holding, source, account)
 
     def state_dict(self) -> dict[str, torch.Tensor]:
