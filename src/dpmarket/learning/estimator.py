@@ -19,7 +19,6 @@ from sklearn.utils.validation import check_is_fitted  # type: ignore[import-unty
 
 from dpmarket.arrays import FloatArray, IntArray, read_only
 from dpmarket.errors import InvalidInput
-from dpmarket.learning.messages import refuse_arguments, validated
 from dpmarket.learning.people import (
     Holding,
     named_columns,
@@ -29,6 +28,7 @@ from dpmarket.learning.people import (
     taking_part,
 )
 from dpmarket.learning.records import Records
+from dpmarket.learning.validation import refuse_arguments, validated
 from dpmarket.privacy.account import PrivacyAccount
 from dpmarket.privacy.descent import Descent
 from dpmarket.privacy.noise import Bits, NoiseSource, SeededNoise

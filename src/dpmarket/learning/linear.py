@@ -31,14 +31,13 @@ from dpmarket.learning.curvature import Split, release_hessian, split_epsilons
 from dpmarket.learning.descent import descend, gradient_clip
 from dpmarket.learning.estimator import MANY_ROWS, Charge, PrivateEstimator
 from dpmarket.learning.intervals import IntervalsMixin
-from dpmarket.learning.labels import numbers_of, read_classes
-from dpmarket.learning.messages import validated
 from dpmarket.learning.minimiser import check_attainable, minimise
 from dpmarket.learning.people import Holding
 from dpmarket.learning.records import AnyRecords, Records
 from dpmarket.learning.rows import Rows, clipping_scales
 from dpmarket.learning.spread import released
 from dpmarket.learning.sums import largest_noise
+from dpmarket.learning.validation import numbers_of, read_classes, validated
 from dpmarket.numerics import exact_sum
 from dpmarket.privacy.account import PrivacyAccount
 from dpmarket.privacy.descent import Descent

@@ -26,9 +26,8 @@ from dpmarket.arrays import FloatArray
 from dpmarket.errors import InvalidInput
 from dpmarket.learning.descent import Pace, noisy_descent
 from dpmarket.learning.estimator import MANY_ROWS, PrivateEstimator
-from dpmarket.learning.labels import numbers_of, read_classes
-from dpmarket.learning.messages import validated
 from dpmarket.learning.torch_gradients import Network, PersonGradients, TorchLoss, refuse_unusable
+from dpmarket.learning.validation import numbers_of, read_classes, validated
 from dpmarket.privacy.account import PrivacyAccount
 from dpmarket.privacy.descent import Descent
 from dpmarket.privacy.noise import Bits, NoiseSource, SecureNoise
