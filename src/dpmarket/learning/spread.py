@@ -60,28 +60,14 @@ _WIDER = 1.0 + 1e-3  # more than inversion and interpolation are off by
 
 @dataclass(frozen=True, eq=False)
 class Spread:
-    """The law of the error of released coefficients along any direction.
+    """The law of the error of released coefficients along any direction."""
 
-    Attributes
-    ----------
-    sampling
-        Covariance of the sampling error, and of rounding to the grid, shape (D, D).
-    responses
-        Matrices through which noise enters, one for each plausible Hessian, shape (Hessians, D, D).
-    blocks, variances
-        Block and variance of the noise of each coefficient.
-    shapes
-        The shape (m + 1) / 2 of each block; infinite if it is normal.
-    approximate
-        Whether rows were guessed.
-    """
-
-    sampling: FloatArray
-    responses: FloatArray
-    blocks: IntArray
-    variances: FloatArray
-    shapes: FloatArray
-    approximate: bool
+    sampling: FloatArray  # covariance of the sampling error, and of rounding to the grid, shape (D, D)
+    responses: FloatArray  # through which noise enters, one for each plausible Hessian: (Hessians, D, D)
+    blocks: IntArray  # block of the noise of each coefficient
+    variances: FloatArray  # of the noise of each coefficient
+    shapes: FloatArray  # the shape (m + 1) / 2 of each block; infinite if it is normal
+    approximate: bool  # whether rows were guessed
 
     def parts(self, directions: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return variances along directions, shape (count, D): of sampling, and of each block of noise."""
@@ -98,14 +84,8 @@ class Spread:
 def quantiles(sampling: FloatArray, noise: FloatArray, shapes: FloatArray, level: float) -> FloatArray:
     """Return what errors of these variances exceed, in absolute value, with probability ``1 - level``.
 
-    Parameters
-    ----------
-    sampling, noise
-        Variances of a normal part, shape (count,), and of blocks of noise, shape (count, blocks).
-    shapes
-        Shape of each block; infinite if it is normal.
-    level
-        Above 0, at most 0.999.
+    ``sampling`` are variances of a normal part, shape (count,), ``noise`` those of blocks of noise, shape
+    (count, blocks), with their ``shapes``, infinite if normal.
     """
     level = checks.strictly_between("level", level, 0.0, 1.0)
     if level > _LARGEST_LEVEL:
@@ -140,19 +120,9 @@ def _inversion() -> tuple[FloatArray, FloatArray, FloatArray]:
 
 
 def spread_of(model: Any, public_rows: Any = None) -> Spread:
-    """Return the law of a fitted model's error, in units of its released coefficients.
+    """Return the law of the error of a fitted or published linear model, in units of released coefficients.
 
-    Parameters
-    ----------
-    model
-        A fitted estimator of :mod:`dpmarket.learning.linear`; a published one will do.
-    public_rows
-        None; public rows as ``fit`` takes them; or a pair of rows and labels.
-
-    Raises
-    ------
-    InvalidInput
-        For anything else, and for fewer than two rows for each coefficient.
+    ``public_rows`` are None; rows as ``fit`` takes them; or a pair of rows and labels.
     """
     check_is_fitted(model)
     norm, loss = norm_and_loss(model)
@@ -272,14 +242,8 @@ def moments_of(
 ) -> tuple[FloatArray, FloatArray]:
     """Return the mean Hessian and second moment of gradients over rows at coefficients (outputs, n).
 
-    Parameters
-    ----------
-    loss, w, rows
-        The loss, the coefficients, and rows of shape (rows, n).
-    labels
-        As the loss takes them; None means :func:`expected_labels`.
-    clip
-        Gradients longer than this are shortened to it, and have no curvature.
+    Labels are as the loss takes them; None means :func:`expected_labels`. Gradients longer than ``clip`` are
+    shortened to it, and have no curvature.
     """
     scores = rows @ w.T
     values, chances = expected_labels(loss, scores) if labels is None else (labels[:, None], 1.0)

@@ -105,29 +105,15 @@ class Network:
 
 @dataclass(frozen=True, eq=False)
 class PersonGradients:
-    """Everybody's whole gradients as a function of the weights.
-
-    Parameters
-    ----------
-    network, loss
-        The model and its loss.
-    features, labels
-        Of all records, as tensors.
-    owners
-        Position of each record's owner among all people.
-    whole
-        Whole weight of each person.
-    clip
-        Length to which a person's mean gradient is shortened.
-    """
+    """Everybody's whole gradients as a function of the weights."""
 
     network: Network
     loss: TorchLoss
-    features: torch.Tensor
+    features: torch.Tensor  # of all records
     labels: torch.Tensor
-    owners: IntArray
-    whole: IntArray
-    clip: float
+    owners: IntArray  # position of each record's owner among all people
+    whole: IntArray  # whole weight of each person
+    clip: float  # length to which a person's mean gradient is shortened
 
     def __call__(self, weights: FloatArray) -> FloatArray:
         """Return ``sum_i A_i q_i``, exactly: whole numbers in float64, shape (weights,)."""
