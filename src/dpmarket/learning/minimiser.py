@@ -43,7 +43,7 @@ _MAX_HALVINGS = 200
 _MEMORY = 30
 _REFRESH = 40
 _MANY_COEFFICIENTS = 512
-_SAMPLES = (8192, 65536)
+_SAMPLE = 16384
 _LARGEST_CONDITION = 1e12
 
 
@@ -224,23 +224,24 @@ class _Objective:
 def _float64_minimum(objective: _Objective, target: float) -> tuple[FloatArray, Solve]:
     """Return a point near the minimum, as near as float64 allows or needed, and a preconditioner there.
 
-    Evenly spaced records first: their minimum is a start, and their Hessian the preconditioner.
+    Evenly spaced records first, where there are many: their minimum is a start, and their Hessian the
+    preconditioner.
     """
-    sums = objective.sums
-    w = np.zeros(objective.linear[0].size)
-    first, second = max(_SAMPLES[0], 100 * sums.n_coefficients), _SAMPLES[1]
-    counts = [first] if 4 * first <= sums.count else []
-    counts += [second] if counts and first < second and 6 * second <= sums.count else []
-    stages = [objective.over(sums.sample(count)) for count in counts] or [objective]
-    size = float(np.linalg.norm(stages[0].gradient(w)))
-    w, _ = _quasi_newton(stages[0], w, stages[0].preconditioner(w), max(target, 0.02 * size))
-    for stage in stages:
-        rough = 0.01 * sums.loss.reach_2 * sums.total * sums.row_bound / np.sqrt(stage.sums.count)
-        goal = target if stage is objective else max(target, rough)
-        w, solve = _quasi_newton(stage, w, stage.preconditioner(w), goal)
-    if stages[-1] is objective:
-        return w, solve
-    return _quasi_newton(objective, w, stages[-1].preconditioner(w), target)
+    sums, w = objective.sums, np.zeros(objective.linear[0].size)
+    count = max(_SAMPLE, 100 * sums.n_coefficients)
+    if 4 * count > sums.count:
+        return _quasi_newton(objective, *_descended(objective, w, target), target)
+    sample = objective.over(sums.sample(count))
+    rough = 0.01 * sums.loss.reach_2 * sums.total * sums.row_bound / np.sqrt(count)
+    w, solve = _quasi_newton(sample, *_descended(sample, w, target), max(target, rough))
+    return _quasi_newton(objective, w, sample.preconditioner(w), target)
+
+
+def _descended(objective: _Objective, w: FloatArray, target: float) -> tuple[FloatArray, Solve]:
+    """Return a point with a fiftieth of the gradient at ``w``, and a preconditioner there."""
+    goal = max(target, 0.02 * float(np.linalg.norm(objective.gradient(w))))
+    w, _ = _quasi_newton(objective, w, objective.preconditioner(w), goal)
+    return w, objective.preconditioner(w)
 
 
 def _quasi_newton(
