@@ -339,7 +339,7 @@ def _sampled_bound(
 
     def rules(pair: Neighbours, first: FloatArray, second: FloatArray) -> list[Guess]:
         ratio = assumed.ratio(pair, first)
-        return best_guesses(pair, first, second, ratio, tests, alpha, claimed=assumed.claimed)
+        return best_guesses(pair, first, second, ratio, tests, alpha)
 
     looks = [(pair, *drawn(pair, each, each)) for pair in pairs]
     # What few models do far out says little about a pair.

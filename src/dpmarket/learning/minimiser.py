@@ -233,7 +233,7 @@ def _float64_minimum(objective: _Objective, target: float) -> tuple[FloatArray, 
         return _quasi_newton(objective, *_descended(objective, w, target), target)
     sample = objective.over(sums.sample(count))
     rough = 0.01 * sums.loss.reach_2 * sums.total * sums.row_bound / np.sqrt(count)
-    w, solve = _quasi_newton(sample, *_descended(sample, w, target), max(target, rough))
+    w, _ = _quasi_newton(sample, *_descended(sample, w, target), max(target, rough))
     return _quasi_newton(objective, w, sample.preconditioner(w), target)
 
 
