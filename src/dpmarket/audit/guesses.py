@@ -37,7 +37,8 @@ Expected = Callable[[FloatArray, FloatArray], FloatArray]
 
 _TAIL = np.linspace(0.0005, 0.02, 40)  # shares of the outputs to guess about, at either end
 _ANY = np.concatenate([_TAIL[:10:3], np.linspace(0.01, 0.99, 50)])
-_DOUBT = 3.0  # standard errors by which a rule is expected to do worse than where it was the best of many
+_DOUBT = 3.5  # standard errors by which a rule is expected to do worse than where it was the best of many
+_LITTLE_DOUBT = 2.5  # the same for fewer rules: of the tails, or by a score that was not fitted
 _CLIP = 8.0
 SHARES = {2: (0.9, 0.1), 3: (0.6, 0.3, 0.1)}
 """The shares of the false-alarm rate of so many rules."""
@@ -98,16 +99,16 @@ def best_guesses(
     fitted = fitted_scores(pair, first, second)
     fitted += [lambda outputs, score=score: -score(outputs) for score in fitted]  # type: ignore[misc]
 
-    def expected(right: Any, made: Any) -> FloatArray:
-        tested = made * (tests / (len(first) + len(second)))
-        return _lower(_lower(right, made, _DOUBT) * tested, tested, float(-ndtri(alpha)))
+    def best(scores: list[Score], levels: FloatArray, doubt: float) -> Guess:
+        def expected(right: FloatArray, made: FloatArray) -> FloatArray:
+            tested = made * (tests / (len(first) + len(second)))
+            return _lower(_lower(right, made, doubt) * tested, tested, float(-ndtri(alpha)))
 
-    def best(scores: list[Score], levels: FloatArray) -> Guess:
         rules = (_thresholds(score, first, second, levels, expected) for score in scores)
         return max(rules, key=lambda rule: rule.expected)
 
-    known = [] if ratio is None else [best([ratio], _ANY)]
-    return [*known, best(fitted, _ANY), best(fitted, _TAIL)]
+    known = [] if ratio is None else [best([ratio], _ANY, _LITTLE_DOUBT)]
+    return [*known, best(fitted, _ANY, _DOUBT), best(fitted, _TAIL, _LITTLE_DOUBT)]
 
 
 def _thresholds(
@@ -151,9 +152,14 @@ def fitted_scores(pair: Neighbours, first: FloatArray, second: FloatArray) -> li
         # Not cut off: what lies far out may be what gives a side away.
         return lambda outputs: np.asarray((outputs - centre) / spread @ unit)
 
+    def distance(unit: FloatArray, middle: float) -> Score:
+        return lambda outputs: np.asarray(-((scaled(outputs) @ unit - middle) ** 2))
+
     a, b = scaled(first), scaled(second)
     directions = [np.median(a, axis=0) - np.median(b, axis=0), *_directions(pair, len(centre))]
-    scores = [projection(along / np.linalg.norm(along)) for along in directions if along.any()]
+    scores: list[Score] = []
+    for unit in (along / np.linalg.norm(along) for along in directions if along.any()):
+        scores += [projection(unit), *(distance(unit, _densest(sample @ unit)) for sample in (a, b))]
     discriminant = make_pipeline(PolynomialFeatures(2), StandardScaler(), LogisticRegression(max_iter=300))
     discriminant.fit(np.concatenate([a, b]), np.repeat([1, 0], [len(a), len(b)]))
     return [*scores, lambda outputs: np.asarray(discriminant.decision_function(scaled(outputs)))]
@@ -167,3 +173,11 @@ def _directions(pair: Neighbours, n: int) -> FloatArray:
     full = np.zeros((3, n))
     full[:, :used] = np.array([own, other, own - other])[:, :used]
     return np.concatenate([full, np.eye(n)])
+
+
+def _densest(values: FloatArray) -> float:
+    """Return the middle of the shortest interval that holds a thirtieth of the values."""
+    ranked = np.sort(values)
+    reach = max(values.size // 30, 3)
+    k = int((ranked[reach:] - ranked[:-reach]).argmin())
+    return 0.5 * float(ranked[k] + ranked[k + reach])
