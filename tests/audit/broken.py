@@ -63,7 +63,7 @@ class BudgetFromReports:
         def mechanism(log_weight):
             return OfflineMechanism(DIST, OBJECTIVE.with_payment_weight(float(np.exp(log_weight))))
 
-        weight = brentq(lambda w: mechanism(w).run(reports).total_payment - 30.0, -9.0, 0.0, rtol=1e-5)
+        weight = brentq(lambda w: mechanism(w).run(reports).total_payment - 30.0, -9.0, 0.0, xtol=1e-4)
         return mechanism(weight).respond(reports, i, report)
 
 
