@@ -249,7 +249,7 @@ class _PrivateLinearModel(IntervalsMixin, PrivateEstimator):
         people = records.people(split.weights, norm.constant)
         self.hessian_ = release_hessian(split.plan, people, released(self, norm), source.bits())  # type: ignore[attr-defined]
         self.epsilons_: FloatArray = split.total(self.epsilons_)
-        self.description_ = {**self.description_, "intervals": self.hessian_.to_dict()}  # type: ignore[has-type]
+        self.description_ = {**self.description_, "intervals": self.hessian_.to_dict()}
 
     def _perturb(
         self, records: AnyRecords, loss: Loss, budgets: FloatArray, source: NoiseSource, charge: Charge
@@ -279,7 +279,7 @@ class _PrivateLinearModel(IntervalsMixin, PrivateEstimator):
         self.loss_weights_, self.epsilons_, self.delta_ = shares, read_only(spent), 0.0
         corrected = self.l2 is None and self._share is None
         self.shrinkage_correction_ = shrinkage_correction(release, rate) if corrected else 1.0
-        self._keep(_centred(cells * plan.grid) * self.shrinkage_correction_, norm.constant)
+        self._keep(_centred(np.asarray(cells * plan.grid)) * self.shrinkage_correction_, norm.constant)
         self.description_ = {
             "release": release.to_dict(),
             "noise_rate": rate,

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.sparse import issparse
 
 from dpmarket.arrays import FloatArray, IntArray, read_only_view
 from dpmarket.errors import InvalidInput
@@ -124,7 +123,7 @@ class Rows:
 
 def _dense(features: Any, chosen: slice | IntArray) -> Any:
     """Return some rows as an array."""
-    if not issparse(features):
+    if isinstance(features, np.ndarray):
         return features[chosen]
     if isinstance(chosen, slice) and features.format == "csr" and features.nnz > _BLOCK_ELEMENTS:
         from dpmarket.learning import kernels  # takes 100 MB, and small sets of records do without
