@@ -127,7 +127,7 @@ def test_the_bound_after_a_correction_covers_what_the_correction_left():
     linear = zeros(7)
     for size in (1e-2, 1e-6):
         sums = LocalSums(rows, logistic_loss(), ROOT_2)
-        objective = minimiser._Objective(sums, 0.01, tuple(part[None, :] for part in linear))
+        objective = minimiser._Objective(sums, 0.01, np.stack(linear)[:, None, :])
         w = minimise(rows, 0.01, *linear, ROOT_2, 1e-12).high + size * np.linspace(-1, 1, 7)
         gradient = objective.accurate_gradient(w, np.zeros(7))
         bound = float(np.linalg.norm(gradient)) / 4.0

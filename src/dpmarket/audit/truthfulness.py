@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
@@ -31,7 +31,6 @@ from dpmarket.mechanisms.epsilon_cost import EpsilonCost
 from dpmarket.mechanisms.price_schedule import PriceSchedule
 from dpmarket.progress import Progress
 
-SCHEMA = "dpmarket.audit.truthfulness/2"
 _SHARE_OF_FIRST = 0.625  # of the misreports, before the search narrows
 _TINY = 1e-300
 
@@ -104,6 +103,7 @@ class TruthfulnessAudit(Result):
     tolerance: float
     minor_unit: float
     title: ClassVar[str] = "Audit of truthfulness"
+    schema: ClassVar[str] = "dpmarket.audit.truthfulness/2"
 
     @property
     def passed(self) -> bool:
@@ -122,10 +122,6 @@ class TruthfulnessAudit(Result):
         if self.refused or self.refused_truths:
             rows.append(("reports refused", f"{self.refused:,}, truths {self.refused_truths:,}"))
         return rows
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain data."""
-        return {"schema": SCHEMA, "passed": self.passed, **asdict(self)}
 
 
 def audit_truthfulness(

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -106,7 +106,7 @@ def minimise(
     """
     norm = float(np.linalg.norm(linear_high)) * (1.0 + 1e-12)
     check_attainable(sums.errors, l2, norm, gradient_bound)
-    objective = _Objective(sums, l2, (linear_high, linear_low))
+    objective = _Objective(sums, l2, np.stack([linear_high, linear_low]))
     # Sums over blocks are run in threads of their own.
     with _linear_algebra().limit(limits=1, user_api="blas"):
         w, solve = _float64_minimum(objective, 0.6 * gradient_bound)
@@ -147,30 +147,29 @@ def _linear_algebra() -> Any:
     return ThreadpoolController()
 
 
+@dataclass(frozen=True, eq=False)
 class _Objective:
     """The objective's derivatives at vectors of all coefficients, output after output."""
 
-    def __init__(self, sums: Sums, l2: float, linear: tuple[FloatArray, FloatArray]) -> None:
-        self.sums = sums
-        self.l2 = l2
-        self.shape = linear[0].shape
-        self.linear = (linear[0].ravel(), linear[1].ravel())
-        self.linear_norm = float(np.linalg.norm(linear[0]))
+    sums: Sums
+    l2: float
+    linear: FloatArray  # b as pairs, shape (2, outputs, n)
 
-    def over(self, sums: Sums) -> _Objective:
-        high, low = (part.reshape(self.shape) for part in self.linear)
-        return _Objective(sums, self.l2, (high, low))
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Outputs and coefficients of each."""
+        return self.linear.shape[1:]
 
     def gradient(self, w: FloatArray) -> FloatArray:
         """Return the gradient in float64: what steps follow."""
-        return np.asarray(self.sums.gradient(w.reshape(self.shape)).ravel() + self.linear[0] + self.l2 * w)
+        return np.asarray((self.sums.gradient(w.reshape(self.shape)) + self.linear[0]).ravel() + self.l2 * w)
 
     def accurate_gradient(self, w: FloatArray, rest: FloatArray) -> FloatArray:
         """Return the gradient rounded from pairs: a relative error of 2**-52 on top of the stated bound."""
         total = self.sums.accurate_gradient(w.reshape(self.shape), rest.reshape(self.shape)).reshape(2, -1)
         product = self.l2 * w
         penalty = np.stack([product, product_rest(self.l2, w, product)])
-        for term in (np.stack([self.l2 * rest, np.zeros_like(w)]), np.stack(self.linear), penalty):
+        for term in (np.stack([self.l2 * rest, np.zeros_like(w)]), self.linear.reshape(2, -1), penalty):
             total = add_pairs(total, term)
         return np.asarray(total.sum(axis=0))
 
@@ -187,7 +186,7 @@ class _Objective:
     def accurate_gradient_error(self, norm: float) -> float:
         size = self.sums.loss.reach_2 * self.sums.total * self.sums.row_bound
         return self.sums.errors.accurate_gradient(norm) + 2.0**-96 * (
-            size + self.l2 * norm + self.linear_norm
+            size + self.l2 * norm + float(np.linalg.norm(self.linear[0]))
         )
 
     def product_error(self, norm: float) -> float:
@@ -231,7 +230,7 @@ def _float64_minimum(objective: _Objective, target: float) -> tuple[FloatArray, 
     count = max(_SAMPLE, 100 * sums.n_coefficients)
     if 4 * count > sums.count:
         return _quasi_newton(objective, *_descended(objective, w, target), target)
-    sample = objective.over(sums.sample(count))
+    sample = replace(objective, sums=sums.sample(count))
     rough = 0.01 * sums.loss.reach_2 * sums.total * sums.row_bound / np.sqrt(count)
     w, _ = _quasi_newton(sample, *_descended(sample, w, target), max(target, rough))
     return _quasi_newton(objective, w, sample.preconditioner(w), target)

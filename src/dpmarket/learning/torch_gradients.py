@@ -70,16 +70,11 @@ class Network:
             place += value.numel()
         return found
 
-    def load(self, weights: FloatArray) -> torch.nn.Module:
-        """Put weights into the module, and return it."""
-        self.module.load_state_dict(self.tensors(weights), strict=False)
-        return self.module
-
     def loaded(self, weights: FloatArray) -> Network:
-        """Return this with other weights; refuses another number of them."""
+        """Put weights into the module, and return this; refuses another number of them."""
         if weights.size != self.weights.size:
             raise InvalidInput(f"expected a module with {weights.size} weights, got {self.weights.size}.")
-        self.load(weights)
+        self.module.load_state_dict(self.tensors(weights), strict=False)
         return self
 
     def unused(self) -> torch.nn.Module:

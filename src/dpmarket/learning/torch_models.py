@@ -138,7 +138,7 @@ class _PrivateTorchModel(PrivateEstimator):
                 account.charge(holding.names(), mus=mus, delta=float(self.delta))
 
         weights = self._descend(descent, whole, self._described(), source, charge, run)
-        self.module_ = network.load(weights[0])
+        self.module_ = network.loaded(weights[0]).module
         self._finish(holding, source, account)
 
     def state_dict(self) -> dict[str, torch.Tensor]:
