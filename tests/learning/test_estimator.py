@@ -184,16 +184,17 @@ def test_a_model_keeps_nothing_but_the_release_and_public_values():
 # ---------------------------------------------------------------- input kinds and prediction
 
 
+@pytest.mark.parametrize("delta", [None, 1e-4])
 @pytest.mark.parametrize("classes", [(0, 1), None])
-def test_a_record_without_a_budget_is_not_even_a_reason_to_refuse(classes):
+def test_a_record_without_a_budget_is_not_even_a_reason_to_refuse(classes, delta):
     rng = np.random.default_rng(0)
     x, y = rng.uniform(-0.4, 0.4, (60, 2)), np.tile([0, 1], 30)
     epsilons = np.where(np.arange(60) % 5 == 0, 0.0, 1.0)
-    model = PrivateLogisticRegression(classes=classes, noise_source=SeededNoise(1))
-    first = model.fit(x, y, epsilons=epsilons).coef_grid_
+    model = PrivateLogisticRegression(classes=classes, delta=delta, noise_source=SeededNoise(1))
+    first = model.fit(x, y, epsilons=epsilons).coef_
     spoiled, labels = x.copy(), y.copy()
     spoiled[::5], labels[::5] = np.nan, 7
-    assert np.array_equal(model.fit(spoiled, labels, epsilons=epsilons).coef_grid_, first)
+    assert np.array_equal(model.fit(spoiled, labels, epsilons=epsilons).coef_, first)
 
 
 @pytest.mark.parametrize("first", [{"delta": 1e-4}, {}])
