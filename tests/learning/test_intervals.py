@@ -247,20 +247,6 @@ def test_model_and_hessian_together_cost_no_more_than_the_epsilon(delta):
         model.fit(x, y, epsilons=epsilons, account=account, intervals=0.4)
 
 
-def test_records_without_an_epsilon_have_no_influence_on_the_hessian():
-    x, y = records()
-    epsilons = np.where(np.arange(400) < 20, 0.0, 30.0)
-    other = x.copy()
-    other[:20] = 0.7
-    fits = [
-        PrivateLogisticRegression((0, 1), noise_source=SeededNoise(1)).fit(
-            rows, y, epsilons=epsilons, intervals=0.4
-        )
-        for rows in (x, other)
-    ]
-    assert fits[0].hessian_.cells == fits[1].hessian_.cells
-
-
 # --- refusals ---------------------------------------------------------------------------------------
 
 

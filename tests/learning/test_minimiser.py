@@ -1,8 +1,5 @@
 """One minimiser over sums for every loss: a proof that is true in 60 digits, parts, limits and refusals."""
 
-import itertools
-from dataclasses import dataclass
-
 import mpmath
 import numpy as np
 import pytest
@@ -14,8 +11,7 @@ from dpmarket.learning import kernels, minimiser
 from dpmarket.learning.minimiser import Minimum, minimise
 from dpmarket.learning.rounding import add_pairs, product_rest
 from dpmarket.learning.rows import Rows
-from dpmarket.learning.sums import Errors, LocalSums
-from dpmarket.privacy.grid import round_to_grid
+from dpmarket.learning.sums import LocalSums
 from dpmarket.privacy.loss import Softmax, hinge_loss, log_cosh_loss, logistic_loss, quantile_loss
 
 LOSSES = {
@@ -78,60 +74,6 @@ def test_the_proved_bound_holds_in_60_digits(name, bound):
         ]
     found = exact_gradient(loss, x, y, weights, w, linear.tolist(), mpmath.mpf(0.02))
     assert found <= minimum.gradient_bound <= bound
-
-
-@dataclass(frozen=True)
-class Parted:
-    """Sums over several parts: what another implementation of the contract does."""
-
-    parts: tuple[LocalSums, ...]
-
-    loss = property(lambda self: self.parts[0].loss)
-    n_coefficients = property(lambda self: self.parts[0].n_coefficients)
-    row_bound = property(lambda self: self.parts[0].row_bound)
-    count = property(lambda self: sum(part.count for part in self.parts))
-    total = property(lambda self: sum(part.total for part in self.parts))
-
-    def gradient(self, w):
-        return sum(part.gradient(w) for part in self.parts)
-
-    def accurate_gradient(self, w, rest):
-        return self._added([part.accurate_gradient(w, rest) for part in self.parts])
-
-    def product(self, w, v):
-        return sum(part.product(w, v) for part in self.parts)
-
-    def hessian(self, w):
-        return sum(part.hessian(w) for part in self.parts)
-
-    def partial_traces(self, w):
-        return tuple(map(sum, zip(*(part.partial_traces(w) for part in self.parts), strict=True)))
-
-    def sample(self, count):
-        return self
-
-    @property
-    def errors(self):
-        return Errors(self.loss, 2 * self.count, self.n_coefficients, 2.0 * self.total, self.row_bound)
-
-    @staticmethod
-    def _added(pairs):
-        total = pairs[0]
-        for other in pairs[1:]:
-            total = add_pairs(total, other)
-        return total
-
-
-@pytest.mark.parametrize("name", LOSSES)
-def test_records_in_parts_give_the_same_grid_point(name):
-    loss = LOSSES[name]
-    x, y, weights, linear = problem(loss, count=500, n=5)
-    whole = sums_of(loss, x, y, weights)
-    cuts = [0, 20, 190, 500]
-    parts = tuple(sums_of(loss, x[a:b], y[a:b], weights[a:b]) for a, b in itertools.pairwise(cuts))
-    found = [minimise(s, 0.01, linear, 0.0 * linear, 1e-20) for s in (whole, Parted(parts))]
-    cells = [round_to_grid(one.high.ravel(), one.low.ravel(), 2.0**-40).tolist() for one in found]
-    assert cells[0] == cells[1]
 
 
 @pytest.mark.parametrize("name", LOSSES)
