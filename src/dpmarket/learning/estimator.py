@@ -9,12 +9,14 @@ import copy
 import functools
 import sys
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
 from typing import Any, Self
 
+import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, RegressorMixin  # type: ignore[import-untyped]
+from scipy.special import expit, log_expit, log_softmax, softmax
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin  # type: ignore[import-untyped]
 from sklearn.utils.validation import check_is_fitted  # type: ignore[import-untyped]
 
 from dpmarket.arrays import FloatArray, IntArray, read_only
@@ -209,3 +211,43 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         tags.input_tags.sparse = True
         tags.non_deterministic = not isinstance(self.noise_source, SeededNoise)
         return tags
+
+
+class Classifier(ClassifierMixin):  # type: ignore[misc]
+    """Scores and classes, from ``_outputs``: one column for two classes, else one per class."""
+
+    classes: Sequence[Any] | None
+    classes_: np.ndarray[Any, Any]
+    _outputs: Callable[[Any], FloatArray]
+
+    def _declared(self) -> bool:
+        return self.classes is not None
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """Return scores: shape (records,) for two classes, above 0 means the second; else one per class."""
+        scores = self._outputs(X)
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
+    def predict(self, X: Any) -> np.ndarray[Any, Any]:
+        """Return the likeliest class of each record, shape (records,)."""
+        scores = self.decision_function(X)
+        places = (scores > 0.0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
+        return np.asarray(self.classes_[places])
+
+
+class Probabilities:
+    """Probabilities of a classifier whose scores are log odds, or the logits of a softmax."""
+
+    decision_function: Callable[[Any], FloatArray]
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Return the probabilities of the classes, shape (records, classes)."""
+        z = self.decision_function(X)
+        return np.column_stack([expit(-z), expit(z)]) if z.ndim == 1 else np.asarray(softmax(z, axis=1))
+
+    def predict_log_proba(self, X: Any) -> FloatArray:
+        """Return the logarithms of the probabilities, shape (records, classes)."""
+        z = self.decision_function(X)
+        if z.ndim == 1:
+            return np.column_stack([log_expit(-z), log_expit(z)])
+        return np.asarray(log_softmax(z, axis=1))

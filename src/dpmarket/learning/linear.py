@@ -20,8 +20,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from scipy.special import expit, log_expit, log_softmax, softmax
-from sklearn.base import ClassifierMixin, RegressorMixin  # type: ignore[import-untyped]
+from scipy.special import expit
+from sklearn.base import RegressorMixin  # type: ignore[import-untyped]
 from sklearn.utils.validation import check_is_fitted  # type: ignore[import-untyped]
 
 from dpmarket import checks
@@ -29,7 +29,7 @@ from dpmarket.arrays import FloatArray, read_only
 from dpmarket.errors import InvalidInput
 from dpmarket.learning.curvature import Split, release_hessian, split_epsilons
 from dpmarket.learning.descent import descend, gradient_clip
-from dpmarket.learning.estimator import MANY_ROWS, Charge, PrivateEstimator
+from dpmarket.learning.estimator import MANY_ROWS, Charge, Classifier, PrivateEstimator, Probabilities
 from dpmarket.learning.intervals import IntervalsMixin
 from dpmarket.learning.minimiser import check_attainable, minimise
 from dpmarket.learning.people import Holding
@@ -347,28 +347,8 @@ def _check_source(source: NoiseSource, loss: Loss, norm: NoiseNorm) -> None:
             )
 
 
-class _PrivateClassifier(ClassifierMixin, _PrivateLinearModel):  # type: ignore[misc]
-    """Scores and classes."""
-
-    classes: Sequence[Any] | None
-
-    def _declared(self) -> bool:
-        return self.classes is not None
-
-    def decision_function(self, X: Any) -> FloatArray:
-        """Return scores: shape (records,) for two classes, above 0 means the second; else one per class."""
-        scores = self._outputs(X)
-        return scores[:, 0] if scores.shape[1] == 1 else scores
-
-    def predict(self, X: Any) -> np.ndarray[Any, Any]:
-        """Return the likeliest class of each row, shape (records,)."""
-        scores = self.decision_function(X)
-        places = (scores > 0.0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
-        return np.asarray(self.classes_[places])
-
-
 @dataclass(eq=False, repr=False)
-class PrivateLogisticRegression(_PrivateClassifier):
+class PrivateLogisticRegression(Probabilities, Classifier, _PrivateLinearModel):
     """Logistic regression, softmax for more than two classes, with a privacy budget for every person.
 
     Parameters
@@ -401,21 +381,9 @@ numerical_epsilon, noise_source
         loss = logistic_loss() if len(self.classes_) == 2 else Softmax(len(self.classes_))
         return loss, numbers_of(self.classes_, y)
 
-    def predict_proba(self, X: Any) -> FloatArray:
-        """Return the probabilities of the classes, shape (records, classes)."""
-        z = self.decision_function(X)
-        return np.column_stack([expit(-z), expit(z)]) if z.ndim == 1 else np.asarray(softmax(z, axis=1))
-
-    def predict_log_proba(self, X: Any) -> FloatArray:
-        """Return the logarithms of the probabilities, shape (records, classes)."""
-        z = self.decision_function(X)
-        if z.ndim == 1:
-            return np.column_stack([log_expit(-z), log_expit(z)])
-        return np.asarray(log_softmax(z, axis=1))
-
 
 @dataclass(eq=False, repr=False)
-class PrivateLinearSVC(_PrivateClassifier):
+class PrivateLinearSVC(Classifier, _PrivateLinearModel):
     """A linear support vector classifier of two classes, its hinge smoothed over ``width``.
 
     Parameters

@@ -17,15 +17,14 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy.special import log_softmax, softmax
-from sklearn.base import ClassifierMixin, RegressorMixin  # type: ignore[import-untyped]
+from sklearn.base import RegressorMixin  # type: ignore[import-untyped]
 from sklearn.utils.validation import check_is_fitted  # type: ignore[import-untyped]
 
 from dpmarket import checks
 from dpmarket.arrays import FloatArray
 from dpmarket.errors import InvalidInput
 from dpmarket.learning.descent import Pace, noisy_descent
-from dpmarket.learning.estimator import MANY_ROWS, PrivateEstimator
+from dpmarket.learning.estimator import MANY_ROWS, Classifier, PrivateEstimator, Probabilities
 from dpmarket.learning.torch_gradients import Network, PersonGradients, TorchLoss, refuse_unusable
 from dpmarket.learning.validation import numbers_of, read_classes, validated
 from dpmarket.privacy.account import PrivacyAccount
@@ -166,7 +165,7 @@ class _PrivateTorchModel(PrivateEstimator):
 
 
 @dataclass(eq=False, repr=False)
-class PrivateTorchClassifier(ClassifierMixin, _PrivateTorchModel):  # type: ignore[misc]
+class PrivateTorchClassifier(Probabilities, Classifier, _PrivateTorchModel):
     """A torch classifier with a privacy budget for every person.
 
     Parameters
@@ -206,25 +205,10 @@ class PrivateTorchClassifier(ClassifierMixin, _PrivateTorchModel):  # type: igno
     def _described(self) -> dict[str, Any]:
         return super()._described() | {"classes": len(self.classes_)}
 
-    def _declared(self) -> bool:
-        return self.classes is not None
-
-    def decision_function(self, X: Any) -> FloatArray:
-        """Return scores: shape (records,) for two classes, above 0 means the second; else one per class."""
-        scores = self._outputs(X)
-        return np.asarray(scores[:, 1] - scores[:, 0]) if scores.shape[1] == 2 else scores
-
-    def predict(self, X: Any) -> np.ndarray[Any, Any]:
-        """Return the likeliest class of each record, shape (records,)."""
-        return np.asarray(self.classes_[self._outputs(X).argmax(axis=1)])
-
-    def predict_proba(self, X: Any) -> FloatArray:
-        """Return the probabilities of the classes, shape (records, classes)."""
-        return np.asarray(softmax(self._outputs(X), axis=1))
-
-    def predict_log_proba(self, X: Any) -> FloatArray:
-        """Return the logarithms of the probabilities, shape (records, classes)."""
-        return np.asarray(log_softmax(self._outputs(X), axis=1))
+    def _outputs(self, X: Any) -> FloatArray:
+        """Return scores: of two classes one, that of the second less that of the first."""
+        scores = super()._outputs(X)
+        return np.asarray(scores[:, 1:] - scores[:, :1]) if scores.shape[1] == 2 else scores
 
 
 @dataclass(eq=False, repr=False)
