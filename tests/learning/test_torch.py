@@ -367,3 +367,13 @@ def test_a_refusal_during_training_quotes_no_record():
     with pytest.raises(InvalidInput) as caught:
         classifier(loss=loss).fit(x, y, epsilons=epsilons)
     assert "123456789" not in str(caught.value)
+
+
+def test_a_torch_model_has_no_intervals_and_a_linear_descent_counts_its_steps():
+    x, y, epsilons = records(100)
+    with pytest.raises(InvalidInput, match="intervals"):
+        classifier().fit(x, y, epsilons=epsilons, intervals=0.3)
+    steps = []
+    linear = dpm.PrivateLogisticRegression(("other", "same"), delta=1e-4, noise_source=SeededNoise(1))
+    linear.fit(x, y, epsilons=epsilons, progress=lambda *done: steps.append(done))
+    assert steps == [(k, linear.descent_.steps) for k in range(1, linear.descent_.steps + 1)]
