@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted  # type: ignore[import-unty
 
 from dpmarket.arrays import FloatArray, IntArray, read_only
 from dpmarket.errors import InvalidInput
+from dpmarket.learning.curvature import Split
 from dpmarket.learning.people import (
     Holding,
     named_columns,
@@ -68,6 +69,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     """Base class of linear and torch models."""
 
     epsilon: float | None
+    delta: float | None
     noise_source: NoiseSource | None
     epsilons_: FloatArray
     loss_weights_: FloatArray
@@ -167,6 +169,19 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
                 "and the account would charge others than their owners."
             )
         return Records(x, y, kept, holding), budgets
+
+    def _charging(
+        self, account: PrivacyAccount | None, holding: Holding, split: Split | None = None
+    ) -> Charge:
+        """Return what charges people for a model and, with a split, for its Hessian."""
+        if account is None:
+            return lambda spent: None
+        names, delta = holding.names(), self.delta
+        if delta is None:
+            return lambda spent: account.charge(names, spent if split is None else split.total(spent))
+        if split is None:
+            return lambda mus: account.charge(names, mus=mus, delta=float(delta))
+        return lambda mus: account.charge(names, split.spent, mus=mus)
 
     def _descend(
         self, descent: Descent, whole: IntArray, loss: dict[str, Any], source: NoiseSource, charge: Charge,

@@ -217,18 +217,6 @@ class _PrivateLinearModel(IntervalsMixin, PrivateEstimator):
             separate, bound, suggested_constant(separate, bound) if constant is None else constant
         )
 
-    def _charging(self, account: PrivacyAccount | None, holding: Holding, split: Split | None) -> Charge:
-        if account is None:
-            return lambda spent: None
-        if self.delta is None:
-            return lambda spent: account.charge(
-                holding.names(), spent if split is None else split.total(spent)
-            )
-        if split is not None:
-            return lambda mus: account.charge(holding.names(), split.spent, mus=mus)
-        delta = float(self.delta)
-        return lambda mus: account.charge(holding.names(), mus=mus, delta=delta)
-
     def _split(
         self, share: float, loss: Loss, features: int, budgets: FloatArray, source: NoiseSource
     ) -> Split:

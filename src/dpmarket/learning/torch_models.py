@@ -132,10 +132,7 @@ class _PrivateTorchModel(PrivateEstimator):
             total = int(whole.sum())
             return noisy_descent(gradients, start, total, pace, descent, stream=bits, progress=progress)[None]
 
-        def charge(mus: FloatArray) -> None:
-            if account is not None:
-                account.charge(holding.names(), mus=mus, delta=float(self.delta))
-
+        charge = self._charging(account, holding)
         weights = self._descend(descent, whole, self._described(), source, charge, run)
         self.module_ = network.loaded(weights[0]).module
         self._finish(holding, source, account)
