@@ -70,6 +70,47 @@ class Laplace:
         return self
 
 
+# ---------------------------------------------------------------- accounting
+
+
+@pytest.mark.parametrize(("l2", "rows"), [(1e-3, 1), (0.3, 1), (0.02, 9)])
+@pytest.mark.parametrize("name", LOSSES)
+def test_recomputed_spending_is_the_bound_before_rounding(l2, rows, name):
+    release = Release(LOSSES[name], NoiseNorm([True, False], 0.9, 0.5), l2, rows)
+    weights = np.array([0.0, 1e-6, 0.1, 0.3, 0.6])
+    claimed = release.epsilons(weights, 7.0)
+    findings = audit_spending(Claim(release, weights, 7.0), claimed)
+    assert findings.passed
+    np.testing.assert_allclose(findings.found, claimed, rtol=1e-12)
+    lower = np.nextafter(claimed * (1 - 1e-12), 0.0)
+    lower[0] = 0.0
+    assert audit_spending(Claim(release, weights, 7.0), lower).broken == 4
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_recomputed_release_cost_is_the_planned_one(name):
+    release = Release(LOSSES[name], NoiseNorm([True, False], 0.9, 0.5), 0.05)
+    plan = release.grid_plan(1e-6, 40.0)
+    claim = Claim(release, np.array([0.4, 0.6]), 40.0, plan)
+    found = audit_spending(claim, [90.0, 90.0]).details["grid_cost"]
+    assert found == pytest.approx(release.grid_cost(plan, 40.0), rel=1e-9)
+    assert found <= plan.numerical_epsilon
+
+
+@pytest.mark.parametrize("name", ["logistic", "hinge", "softmax"])
+def test_the_exact_audit_comes_close_and_catches_half_the_noise(name):
+    promises = np.array([1.0, 9.0, 10.0])
+    release = Release(LOSSES[name], NoiseNorm.euclidean(2), 0.25)
+    claim = Claim(release, *release.weights(promises))
+    findings = audit_density(claim, promises, people=[0])
+    assert findings.passed
+    assert 0.5 * promises[0] < findings.found[0]
+    half = dataclasses.replace(claim, noise_rate=2.0 * claim.noise_rate)
+    assert not audit_density(half, promises, people=[0]).passed
+    if name == "logistic":
+        assert not audit_density(without_slack(promises, 1e-3), promises, people=[0]).passed
+
+
 # ---------------------------------------------------------------- the project's own
 
 
@@ -150,11 +191,10 @@ def test_most_of_a_kept_promise_is_found_in_the_private_estimator(promise):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("promise", [1.0, 2.0])
-def test_half_more_than_the_promise_is_caught_in_an_estimator_whose_claim_is_in_order(promise):
+def test_half_more_than_the_promise_is_caught_in_an_estimator_whose_claim_is_in_order():
     """Only sampling can tell. Shown is 1.22 to 1.28 times the epsilon: 1 is missed once in a million runs."""
     careless = PrivateLogisticRegression(classes=(0, 1), fit_intercept=False, noise_source=LessNoise(1.5))
-    assert not sampled(careless, epsilons_around(promise), people=[0]).passed
+    assert not sampled(careless, epsilons_around(2.0), people=[0]).passed
 
 
 @pytest.mark.parametrize("factor", [1.0, 2.0])
@@ -317,7 +357,7 @@ def test_a_tight_mechanism_is_bounded_closely_and_a_wrong_one_is_caught():
 def test_false_alarms_are_no_more_frequent_than_stated():
     # The promise is exact on half-lines, so every bound above it is a false alarm. At the stated rate more
     # alarms than the limit have probability below 1e-4.
-    rate, repetitions = 0.1, 300
+    rate, repetitions = 0.1, 150
     limit = int(binom.isf(1e-4, repetitions, rate))
     alarms = sum(
         not sampled(Laplace(1.0, seed), [1.0, 1.0, 1.0], people=[0], fits=800, false_alarm=rate).passed
@@ -379,47 +419,6 @@ def test_a_learner_that_repeats_its_noise_elsewhere_is_refused():
 
     with Copied(1) as executor, pytest.raises(InvalidInput, match="afresh"):
         sampled(Laplace(1.0, 0), [1.0, 1.0, 1.0], people=[0], fits=4_000, executor=executor)
-
-
-# ---------------------------------------------------------------- accounting
-
-
-@pytest.mark.parametrize(("l2", "rows"), [(1e-3, 1), (0.3, 1), (0.02, 9)])
-@pytest.mark.parametrize("name", LOSSES)
-def test_recomputed_spending_is_the_bound_before_rounding(l2, rows, name):
-    release = Release(LOSSES[name], NoiseNorm([True, False], 0.9, 0.5), l2, rows)
-    weights = np.array([0.0, 1e-6, 0.1, 0.3, 0.6])
-    claimed = release.epsilons(weights, 7.0)
-    findings = audit_spending(Claim(release, weights, 7.0), claimed)
-    assert findings.passed
-    np.testing.assert_allclose(findings.found, claimed, rtol=1e-12)
-    lower = np.nextafter(claimed * (1 - 1e-12), 0.0)
-    lower[0] = 0.0
-    assert audit_spending(Claim(release, weights, 7.0), lower).broken == 4
-
-
-@pytest.mark.parametrize("name", LOSSES)
-def test_recomputed_release_cost_is_the_planned_one(name):
-    release = Release(LOSSES[name], NoiseNorm([True, False], 0.9, 0.5), 0.05)
-    plan = release.grid_plan(1e-6, 40.0)
-    claim = Claim(release, np.array([0.4, 0.6]), 40.0, plan)
-    found = audit_spending(claim, [90.0, 90.0]).details["grid_cost"]
-    assert found == pytest.approx(release.grid_cost(plan, 40.0), rel=1e-9)
-    assert found <= plan.numerical_epsilon
-
-
-@pytest.mark.parametrize("name", ["logistic", "hinge", "softmax"])
-def test_the_exact_audit_comes_close_and_catches_half_the_noise(name):
-    promises = np.array([1.0, 9.0, 10.0])
-    release = Release(LOSSES[name], NoiseNorm.euclidean(2), 0.25)
-    claim = Claim(release, *release.weights(promises))
-    findings = audit_density(claim, promises, people=[0])
-    assert findings.passed
-    assert 0.5 * promises[0] < findings.found[0]
-    half = dataclasses.replace(claim, noise_rate=2.0 * claim.noise_rate)
-    assert not audit_density(half, promises, people=[0]).passed
-    if name == "logistic":
-        assert not audit_density(without_slack(promises, 1e-3), promises, people=[0]).passed
 
 
 @pytest.mark.parametrize(
