@@ -42,9 +42,8 @@ from dpmarket.learning import (
 )
 from dpmarket.learning import descent as noisy_descent
 from dpmarket.learning.curvature import NoisyHessian, whole_hessians
-from dpmarket.learning.labels import numbers_of
-from dpmarket.learning.moments import moments_of, with_constant
-from dpmarket.learning.spread import norm_and_loss, released, spread_of
+from dpmarket.learning.spread import moments_of, norm_and_loss, released, spread_of, with_constant
+from dpmarket.learning.validation import numbers_of
 from dpmarket.privacy import SeededNoise
 from dpmarket.privacy.descent import CELLS
 

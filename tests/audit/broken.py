@@ -54,17 +54,14 @@ class OneEntry:
 
 
 class BudgetFromReports:
-    """Adjusts the payment weight until the payments for these very reports meet a budget."""
+    """Truthful for every cutoff, but the cutoff makes payments for these very reports meet a budget."""
 
     def respond(self, reported_costs, i, report):
         reports = np.array(reported_costs, dtype=float)
         reports[i] = report
-
-        def mechanism(log_weight):
-            return OfflineMechanism(DIST, OBJECTIVE.with_payment_weight(float(np.exp(log_weight))))
-
-        weight = brentq(lambda w: mechanism(w).run(reports).total_payment - 30.0, -9.0, 0.0, rtol=1e-5)
-        return mechanism(weight).respond(reports, i, report)
+        cutoff = brentq(lambda top: 0.5 * np.maximum(top**2 - reports**2, 0.0).sum() - 30.0, 0.0, 1e4)
+        epsilon = max(cutoff - report, 0.0)
+        return epsilon, 0.5 * epsilon * (cutoff + report)
 
 
 class ScheduleFromOwnReport:

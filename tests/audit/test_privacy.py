@@ -8,15 +8,17 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from scipy.special import expit
 from scipy.stats import binom
 
 from dpmarket import InvalidInput, PrivateLogisticRegression
 from dpmarket.audit import Claim, audit_density, audit_privacy, audit_spending, claim_of, epsilons_around
 from dpmarket.audit.guesses import epsilon_bound
-from dpmarket.audit.neighbours import best_lean, neighbours_of
+from dpmarket.audit.neighbours import neighbours_of
 from dpmarket.privacy import (
     NoiseNorm,
     Release,
+    SecureNoise,
     Softmax,
     hinge_loss,
     log_cosh_loss,
@@ -32,7 +34,7 @@ from .broken import (
     one_person_five_percent_over,
     without_slack,
 )
-from .plain import PlainLearner, release_of
+from .plain import release_of
 
 LOSSES = {
     "logistic": logistic_loss(),
@@ -68,6 +70,50 @@ class Laplace:
         return self
 
 
+# ---------------------------------------------------------------- accounting
+
+
+@pytest.mark.parametrize(("l2", "rows"), [(1e-3, 1), (0.3, 1), (0.02, 9)])
+@pytest.mark.parametrize("name", LOSSES)
+def test_recomputed_spending_is_the_bound_before_rounding(l2, rows, name):
+    release = Release(LOSSES[name], NoiseNorm([True, False], 0.9, 0.5), l2, rows)
+    weights = np.array([0.0, 1e-6, 0.1, 0.3, 0.6])
+    claimed = release.epsilons(weights, 7.0)
+    findings = audit_spending(Claim(release, weights, 7.0), claimed)
+    assert findings.passed
+    np.testing.assert_allclose(findings.found, claimed, rtol=1e-12)
+    lower = np.nextafter(claimed * (1 - 1e-12), 0.0)
+    lower[0] = 0.0
+    assert audit_spending(Claim(release, weights, 7.0), lower).broken == 4
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_recomputed_release_cost_is_the_planned_one(name):
+    release = Release(LOSSES[name], NoiseNorm([True, False], 0.9, 0.5), 0.05)
+    plan = release.grid_plan(1e-6, 40.0)
+    claim = Claim(release, np.array([0.4, 0.6]), 40.0, plan)
+    found = audit_spending(claim, [90.0, 90.0]).details["grid_cost"]
+    assert found == pytest.approx(release.grid_cost(plan, 40.0), rel=1e-9)
+    assert found <= plan.numerical_epsilon
+
+
+@pytest.mark.parametrize(
+    ("name", "constant", "share"),
+    [("logistic", None, 0.5), ("logistic", 2.0, 0.7), ("hinge", None, 0.5), ("softmax", None, 0.5)],
+)
+def test_the_exact_audit_comes_close_and_catches_half_the_noise(name, constant, share):
+    promises = np.array([1.0, 9.0, 10.0])
+    release = Release(LOSSES[name], NoiseNorm.euclidean(2, constant), 0.25)
+    claim = Claim(release, *release.weights(promises))
+    findings = audit_density(claim, promises, people=[0])
+    assert findings.passed
+    assert share * promises[0] < findings.found[0]
+    half = dataclasses.replace(claim, noise_rate=2.0 * claim.noise_rate)
+    assert not audit_density(half, promises, people=[0]).passed
+    if name == "logistic":
+        assert not audit_density(without_slack(promises, 1e-3), promises, people=[0]).passed
+
+
 # ---------------------------------------------------------------- the project's own
 
 
@@ -83,16 +129,15 @@ def test_the_private_estimator_passes_every_way_of_looking():
     assert dict(audit.summary())["verdict"] == "passed"
 
 
-def test_with_an_intercept_the_claim_hold_too():
-    learner = PrivateLogisticRegression(classes=(0, 1), l2=0.05)
-    x, y = np.array([[0.6, 0.7], [0.0, 1.0], [0.3, 0.1]]), np.array([0, 1, 1])
-    promises = np.array([5.0, 8.0, 11.0])
-    model = learner.fit(x, y, epsilons=promises)
-    claim = claim_of(model)
-    assert claim.release.norm.row_bound == pytest.approx(math.sqrt(2.0))
-    findings = audit_spending(claim, promises)
+@pytest.mark.parametrize("classes", [(0, 1), (0, 1, 2)])
+def test_the_claim_of_a_model_holds_by_other_code(classes):
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(30, 2)) / 5.0, rng.integers(0, len(classes), 30)
+    promises = rng.uniform(0.5, 2.0, 30)
+    model = PrivateLogisticRegression(classes=classes).fit(x, y, epsilons=promises)
+    findings = audit_spending(claim_of(model), promises)
     assert findings.passed
-    np.testing.assert_allclose(findings.found, model.epsilons_, rtol=1e-7)
+    assert findings.found == pytest.approx(model.epsilons_, rel=1e-7)
     assert findings.details["grid_cost"] == pytest.approx(model.release_plan_.numerical_epsilon, rel=1e-6)
 
 
@@ -111,47 +156,57 @@ def test_claim_of_a_descent_hold_and_more_weight_or_a_smaller_delta_is_found():
     assert audit_spending(Claim(quieter, claim.loss_weights), promises).broken == 30
 
 
+class OpensDescent:
+    """Opens the claim of a descent, whatever the records, and releases noise."""
+
+    def __init__(self, epsilons):
+        self.rng, model = np.random.default_rng(0), PrivateLogisticRegression(classes=(0, 1), delta=1e-3)
+        model.fit(np.zeros((3, 2)), [0, 1, 1], epsilons=epsilons)
+        self.description_, self.loss_weights_ = model.description_, model.loss_weights_
+
+    def fit(self, X, y, epsilons):
+        self.coef_ = self.rng.normal(size=2)
+        return self
+
+
 def test_an_audit_of_a_learner_with_a_delta_leaves_out_densities():
-    learner = PrivateLogisticRegression(classes=(0, 1), delta=1e-3)
-    audit = audit_privacy(learner, [1.0, 3.0, 2.0], people=[1], fits=400)
+    audit = audit_privacy(OpensDescent([1.0, 3.0, 2.0]), [1.0, 3.0, 2.0], people=[1], fits=400)
     assert audit.passed
+    assert audit.sampled.details["delta"] == 1e-3
     assert audit.density is None
 
 
 # ---------------------------------------------------------------- every mistake is caught
 
 
-def test_with_other_promises_less_is_found():
-    right = sampled(PlainLearner(L2, 0), PROMISES, people=[0], fits=1_200)
-    assert right.passed
-    assert right.found[0] > 0.2
+@pytest.mark.slow
+@pytest.mark.parametrize(("promise", "fits", "share"), [(0.5, 64_000, 0.5), (2.0, None, 0.6)])
+def test_most_of_a_kept_promise_is_found_in_the_private_estimator(promise, fits, share):
+    """About 0.75 of an epsilon of 0.5 is found, from half of the default number of models, and 0.83 of 2.
+
+    With standard errors of 0.05 and 0.034 the asserted shares are missed once in a million runs.
+    """
+    honest = PrivateLogisticRegression(classes=(0, 1), fit_intercept=False)
+    findings = sampled(honest, epsilons_around(promise), people=[0], fits=fits)
+    assert findings.passed
+    assert findings.found[0] >= share * promise
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("promise", [0.5, 1.0, 2.0])
-def test_most_of_a_kept_promise_is_found_in_the_private_estimator_and_half_more_is_caught(promise):
-    """With the default number of models; the claims of both are in order: only sampling can tell.
-
-    0.81 to 0.84 of the epsilon is found, with a standard error of 0.034 at most, and 1.22 to 1.28 times it
-    with half more: either assertion fails by chance less than once in a million times.
-    """
-    promises = epsilons_around(promise)
-    honest = PrivateLogisticRegression(classes=(0, 1), fit_intercept=False)
-    findings = sampled(honest, promises, people=[0])
-    assert findings.passed
-    assert findings.found[0] >= 0.6 * promise
+def test_half_more_than_the_promise_is_caught_in_an_estimator_whose_claim_is_in_order():
+    """Only sampling can tell. Shown is 1.22 to 1.28 times the epsilon: 1 is missed once in a million runs."""
     careless = PrivateLogisticRegression(classes=(0, 1), fit_intercept=False, noise_source=LessNoise(1.5))
-    assert not sampled(careless, promises, people=[0]).passed
+    assert not sampled(careless, epsilons_around(2.0), people=[0]).passed
 
 
 @pytest.mark.parametrize("factor", [1.0, 2.0])
 def test_a_learner_that_opens_no_claim_is_audited_as_closely(factor):
-    # About 0.8 of the epsilon is found, with a standard error of 0.03: 0.6 is missed once in a million times.
+    # 0.6 to 0.7 of the epsilon is found, with a standard error of 0.05: 0.35 is missed once in a million.
     promises = epsilons_around(2.0)
     learner = LessNoiseThan(factor, 2.0 / promises.sum(), 0)
-    findings = sampled(learner, promises, people=[0], fits=6_000)
+    findings = sampled(learner, promises, people=[0], fits=3_000)
     assert findings.passed == (factor == 1.0)
-    assert findings.found[0] > 0.6 * factor * 2.0
+    assert findings.found[0] > 0.35 * factor * 2.0
 
 
 class Blurting:
@@ -168,17 +223,16 @@ class Blurting:
         return self
 
 
-@pytest.mark.parametrize(("promise", "share"), [(1.0, 0.01), (1.0, 0.005), (2.0, 0.03)])
+@pytest.mark.parametrize(("promise", "share"), [(1.0, 0.005), (2.0, 0.03)])
 def test_a_learner_that_seldom_tells_but_then_tells_all_is_caught(promise, share):
     """The first rule alone, thought to do worse than it did, needs twice as many models that tell."""
     findings = sampled(Blurting(promise, share), epsilons_around(promise), people=[0])
     assert not findings.passed
 
 
-@pytest.mark.parametrize("seed", [0, 1])
-def test_a_penalty_for_shorter_rows_is_caught_by_a_record_against_an_empty_one(seed):
+def test_a_penalty_for_shorter_rows_is_caught_by_a_record_against_an_empty_one():
     """A few of a hundred models give it away, where the likelihood ratio of a right learner sees nothing."""
-    findings = sampled(PenaltyForShortRows(1_000.0, seed), [1.0] * 3, people=[0], fits=8_000)
+    findings = sampled(PenaltyForShortRows(1_000.0, 0), [1.0] * 3, people=[0], fits=8_000)
     assert not findings.passed
     assert findings.details["guesses"][0]["neighbours"].startswith("record against an empty one")
 
@@ -193,6 +247,19 @@ def test_weights_from_the_data_are_caught_by_sampling():
 def test_wrong_weights_are_caught_by_accounting(weights):
     promises = np.array([0.5, 1.0, 2.5])
     assert not audit_spending(weights(promises, 0.1), promises).passed
+
+
+class TooQuiet(SecureNoise):
+    """So little noise that every guess is right, whatever the pair of data sets."""
+
+    def draw(self, n_coefficients, noise_rate, accuracy, independent=0, blocks=1):
+        return super().draw(n_coefficients, 300.0 * noise_rate, accuracy, independent, blocks)
+
+
+def test_too_little_noise_of_a_model_with_three_classes_is_caught():
+    """Some 250 guesses are right, where 200 would exceed an epsilon of 0.5."""
+    quiet = PrivateLogisticRegression(classes=(0, 1, 2), noise_source=TooQuiet())
+    assert not sampled(quiet, [0.5, 1.0, 2.0], people=[0], fits=400, false_alarm=1e-6).passed
 
 
 class TellTale:
@@ -214,19 +281,10 @@ def test_claim_that_depend_on_a_record_are_caught():
     assert dict(audit.summary())["claims"] == "not the same for neighbours"
 
 
-def test_dropped_slack_and_half_the_noise_are_caught_by_the_exact_density():
-    promises = np.array([1.0, 9.0, 10.0])
-    assert not audit_density(without_slack(promises, 1e-3), promises, people=[0]).passed
-    right = claim_for(promises, 1e-3)
-    assert audit_density(right, promises, people=[0]).passed
-    half = dataclasses.replace(right, noise_rate=2.0 * right.noise_rate)
-    assert not audit_density(half, promises, people=[0]).passed
-
-
 # ---------------------------------------------------------------- the bound from samples
 
 
-@pytest.mark.parametrize("share", [0.5, 0.55, 1.0 / (1.0 + math.exp(-1.0)), 0.97])
+@pytest.mark.parametrize("share", [0.5, 1.0 / (1.0 + math.exp(-1.0)), 0.97])
 def test_the_bound_of_guesses_is_wrong_as_rarely_as_it_says(share):
     # Exact probability of a false alarm, summed over all counts: no sampling, no luck.
     n, alpha = 60, 0.05
@@ -301,32 +359,13 @@ def test_a_tight_mechanism_is_bounded_closely_and_a_wrong_one_is_caught():
 def test_false_alarms_are_no_more_frequent_than_stated():
     # The promise is exact on half-lines, so every bound above it is a false alarm. At the stated rate more
     # alarms than the limit have probability below 1e-4.
-    rate, repetitions = 0.1, 300
+    rate, repetitions = 0.1, 150
     limit = int(binom.isf(1e-4, repetitions, rate))
     alarms = sum(
         not sampled(Laplace(1.0, seed), [1.0, 1.0, 1.0], people=[0], fits=800, false_alarm=rate).passed
         for seed in range(repetitions)
     )
     assert alarms <= limit
-
-
-@pytest.mark.slow
-def test_false_alarms_of_a_correct_learner_are_no_more_frequent_than_stated():
-    rate, repetitions = 0.1, 60
-    alarms = sum(
-        not sampled(PlainLearner(L2, seed), PROMISES, people=[0], fits=600, false_alarm=rate).passed
-        for seed in range(repetitions)
-    )
-    assert alarms <= int(binom.isf(1e-4, repetitions, rate))
-
-
-def test_who_contradicts_stronger_others_leans_less():
-    leans = [
-        best_lean(claim_for([1.0, others, others], 1.0 / others).loss_weights, 1.0 / others, 0)
-        for others in (9.0, 1e4, 1e9)
-    ]
-    assert leans == sorted(leans, reverse=True)
-    assert 0.1 < leans[-1] < leans[0] < 0.7
 
 
 def test_neighbours_differ_in_one_person_and_keep_the_row_bound():
@@ -345,19 +384,22 @@ def test_neighbours_differ_in_one_person_and_keep_the_row_bound():
 
 def test_models_without_coefficients_are_read_through_their_probabilities():
     class Opaque:
+        """A noisy label of person 0 as a probability."""
+
         def __init__(self):
-            self.inner = PlainLearner(L2, 0)
+            self.inner = Laplace(1.0, 0)
 
         def fit(self, X, y, epsilons):
             self.inner.fit(X, y, epsilons)
             return self
 
         def predict_proba(self, X):
-            return self.inner.predict_proba(X)
+            p = np.full(len(X), expit(self.inner.coef_[0]))
+            return np.column_stack([1.0 - p, p])
 
-    findings = sampled(Opaque(), PROMISES, people=[0], fits=4_000)
+    findings = sampled(Opaque(), [2.0] * 3, people=[0], fits=2_000)
     assert findings.passed
-    assert findings.found[0] > 0.2
+    assert findings.found[0] > 0.5
 
 
 def test_training_elsewhere_and_progress():
@@ -381,46 +423,6 @@ def test_a_learner_that_repeats_its_noise_elsewhere_is_refused():
         sampled(Laplace(1.0, 0), [1.0, 1.0, 1.0], people=[0], fits=4_000, executor=executor)
 
 
-# ---------------------------------------------------------------- accounting
-
-
-@pytest.mark.parametrize("l2", [1e-3, 0.02, 0.3, 5.0])
-@pytest.mark.parametrize("name", LOSSES)
-@pytest.mark.parametrize("rows", [1, 2, 9])
-def test_recomputed_spending_is_the_bound_before_rounding(l2, name, rows):
-    release = Release(LOSSES[name], NoiseNorm([True, False], 0.9, 0.5), l2, rows)
-    weights = np.array([0.0, 1e-6, 0.1, 0.3, 0.6])
-    claimed = release.epsilons(weights, 7.0)
-    findings = audit_spending(Claim(release, weights, 7.0), claimed)
-    assert findings.passed
-    np.testing.assert_allclose(findings.found, claimed, rtol=1e-12)
-    lower = np.nextafter(claimed * (1 - 1e-12), 0.0)
-    lower[0] = 0.0
-    assert audit_spending(Claim(release, weights, 7.0), lower).broken == 4
-
-
-@pytest.mark.parametrize("name", LOSSES)
-def test_recomputed_release_cost_is_the_planned_one(name):
-    release = Release(LOSSES[name], NoiseNorm([True, False], 0.9, 0.5), 0.05)
-    plan = release.grid_plan(1e-6, 40.0)
-    claim = Claim(release, np.array([0.4, 0.6]), 40.0, plan)
-    found = audit_spending(claim, [90.0, 90.0]).details["grid_cost"]
-    assert found == pytest.approx(release.grid_cost(plan, 40.0), rel=1e-9)
-    assert found <= plan.numerical_epsilon
-
-
-@pytest.mark.parametrize("name", LOSSES)
-def test_the_exact_audit_of_every_loss_comes_close_and_catches_half_the_noise(name):
-    promises = np.array([1.0, 9.0, 10.0])
-    release = Release(LOSSES[name], NoiseNorm.euclidean(2), 0.25)
-    claim = Claim(release, *release.weights(promises))
-    findings = audit_density(claim, promises, people=[0])
-    assert findings.passed
-    assert 0.5 * promises[0] < findings.found[0]
-    half = dataclasses.replace(claim, noise_rate=2.0 * claim.noise_rate)
-    assert not audit_density(half, promises, people=[0]).passed
-
-
 @pytest.mark.parametrize(
     ("call", "words"),
     [
@@ -428,7 +430,6 @@ def test_the_exact_audit_of_every_loss_comes_close_and_catches_half_the_noise(na
         (lambda: sampled(Laplace(1, 0), [1.0] * 2), "at least 3"),
         (lambda: sampled(Laplace(1, 0), [1.0] * 3, fits=10), "fits"),
         (lambda: sampled(Laplace(1, 0), [1.0] * 3, people=[3]), "people"),
-        (lambda: sampled(Laplace(1, 0), [1.0] * 3, people=[1, 1]), "people"),
         (lambda: sampled(Laplace(1, 0), [0.0] * 3), "above 0"),
         (lambda: sampled(Laplace(1, 0), [1.0] * 3, false_alarm=0.0), "false_alarm"),
         (lambda: sampled(Laplace(1, 0), [1.0, np.nan, 1.0]), "NaN"),

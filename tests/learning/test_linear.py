@@ -1,14 +1,11 @@
 """Private linear models at their public boundary: every loss, every noise, with and without a delta."""
 
 import json
-import pickle
 from pathlib import Path
 
 import numpy as np
-import pandas
 import polars
 import pytest
-from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.datasets import load_diabetes, load_iris
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -109,44 +106,6 @@ def test_everybody_is_charged_at_most_the_budget_and_the_description_says_how(na
         )
 
 
-@every
-@pytest.mark.parametrize("delta", [None, 1e-5])
-@pytest.mark.parametrize("kind", [np.asarray, pandas.DataFrame, csr_array])
-def test_records_without_a_budget_are_never_read(name, delta, kind):
-    x, y, epsilons = records(name)
-    epsilons[::3] = 0.0
-    model = clone(EVERY[name]).set_params(delta=delta, noise_source=SEED)
-    first = clone(model).fit(kind(x), y, epsilons=epsilons)
-    spoiled, labels = x.copy(), y.astype(object)
-    spoiled[::3] = np.nan if kind is not csr_array else 99.0
-    labels[::3] = "nobody reads this"
-    kept = labels if not hasattr(model, "center") else np.where(np.arange(300) % 3 == 0, np.nan, y)
-    second = clone(model).fit(kind(spoiled), kept, epsilons=epsilons)
-    assert np.array_equal(first.coef_, second.coef_)
-    assert not second.epsilons_[::3].any()
-
-
-def test_records_of_somebody_without_a_budget_are_not_even_counted():
-    x, y, _ = records()
-    people = np.where(np.arange(300) < 50, "many", np.arange(300).astype(str))
-    budgets = dict.fromkeys(people.tolist(), 1.0) | {"many": 0.0}
-    model = PrivateLogisticRegression(classes=(0, 1)).fit(x, y, epsilons=budgets, people=people)
-    assert model.epsilons_[model.people_.index("many")] == 0.0
-    with pytest.raises(InvalidInput, match="rows_per_person"):
-        PrivateLogisticRegression().fit(x, y, epsilons=budgets | {"many": 1.0}, people=people)
-
-
-@every
-def test_more_budget_means_a_better_model(name):
-    x, y, _ = records(name, count=4000)
-    scores = [
-        np.mean([clone(EVERY[name]).set_params(epsilon=e).fit(x, y).score(x, y) for _ in range(3)])
-        for e in (0.01, 3.0)
-    ]
-    if name != "quantile":  # its R^2 is not what it is good at
-        assert scores[0] < scores[1]
-
-
 def test_diabetes_is_predicted_as_well_as_the_design_says():
     x, y = load_diabetes(return_X_y=True)
     scaler = PublicScaler(-0.095, 0.095, radius=1.5).fit(x)
@@ -211,17 +170,6 @@ def test_rows_longer_than_declared_are_refused_or_shortened():
     PrivateLogisticRegression(epsilon=1.0, delta=1e-5).fit(10.0 * x, y)
 
 
-@every
-def test_people_with_many_records_have_one_weight(name):
-    x, y, _ = records(name)
-    people = np.arange(300) // 10
-    for delta in (None, 1e-4):
-        model = clone(EVERY[name]).set_params(delta=delta, rows_per_person=10)
-        model.fit(x, y, epsilons=np.linspace(0.5, 2.0, 30), people=people)
-        assert model.epsilons_.shape == (30,)
-        assert (model.epsilons_ <= np.linspace(0.5, 2.0, 30)).all()
-
-
 class Recorder:
     """A noise source and an account that write down who was asked first."""
 
@@ -253,17 +201,6 @@ def test_everybody_is_charged_before_noise_is_drawn(delta):
     model.fit(x, y, epsilons=epsilons, account=recorder)
     assert recorder.said == ["charge", "noise"]
     assert model.certifiable_  # a source of one's own may say so
-
-
-@every
-@pytest.mark.parametrize("delta", [None, 1e-5])
-def test_a_published_copy_carries_nobodys_budget(name, delta):
-    x, y, epsilons = records(name)
-    model = clone(EVERY[name]).set_params(delta=delta).fit(x, y, epsilons=epsilons)
-    public = pickle.loads(pickle.dumps(model.published()))
-    assert not {"epsilons_", "loss_weights_", "whole_weights_", "people_"} & set(vars(public))
-    assert all(len(epsilons) not in np.shape(value) for value in vars(public).values())
-    assert np.array_equal(public.predict(x), model.predict(x))
 
 
 def test_labels_outside_what_a_model_takes_are_refused_without_a_value():

@@ -2,7 +2,6 @@
 
 import pickle
 
-import mpmath
 import numpy as np
 import pytest
 import torch
@@ -12,6 +11,7 @@ from sklearn.pipeline import make_pipeline
 from torch.nn import Conv1d, Flatten, LayerNorm, Linear, ReLU, Sequential, Tanh
 
 import dpmarket as dpm
+from dpmarket.audit import audit_spending, claim_of
 from dpmarket.errors import InvalidInput
 from dpmarket.learning.torch_gradients import Network, PersonGradients
 from dpmarket.privacy import SeededNoise
@@ -41,41 +41,7 @@ def classifier(**settings):
 # --- privacy -------------------------------------------------------------------------------------
 
 
-def least_epsilon(mu, delta):
-    """Return where the trade-off of a Gaussian mechanism has this delta, in 40 digits."""
-    with mpmath.workdps(40):
-
-        def excess(epsilon):
-            a, b = mpmath.mpf(epsilon) / mu, mpmath.mpf(mu) / 2
-            return mpmath.ncdf(b - a) - mpmath.exp(epsilon) * mpmath.ncdf(-b - a) - delta
-
-        low, high = mpmath.mpf(0), mpmath.mpf(50)
-        for _ in range(120):
-            middle = (low + high) / 2
-            low, high = (middle, high) if excess(middle) > 0 else (low, middle)
-        return high
-
-
-def test_what_everybody_spent_is_what_another_computation_finds_and_never_less():
-    x, y, epsilons = records()
-    model = classifier(steps=None).fit(x, y, epsilons=epsilons)
-    stated = model.description_["release"]
-    whole = np.rint(model.loss_weights_ * model.description_["weight_total"])
-    assert (model.epsilons_ <= epsilons).all()
-    assert model.epsilons_ == pytest.approx(epsilons, rel=1e-6)
-    for k in range(12):
-        mu = (
-            2
-            * mpmath.mpf(whole[k])
-            * CELLS
-            * mpmath.sqrt(stated["steps"])
-            / mpmath.mpf(stated["noise_scale"])
-        )
-        exact = least_epsilon(mu, stated["delta"]) if mu else mpmath.mpf(0)
-        assert exact <= model.epsilons_[k] <= exact * (1 + 1e-6) + 1e-12
-
-
-@pytest.mark.parametrize("epsilon", [0.3, 1.0, 4.0])
+@pytest.mark.parametrize("epsilon", [0.3, 4.0])
 def test_the_exact_law_of_one_small_release_keeps_the_charged_epsilon(epsilon):
     """Two records with opposite gradients; the law of whole sums with rounded normals, summed one by one."""
     module = Linear(1, 1, bias=False)
@@ -103,7 +69,7 @@ def test_the_exact_law_of_one_small_release_keeps_the_charged_epsilon(epsilon):
     assert 0.99 * delta < found <= delta
 
 
-@pytest.mark.parametrize("rows", [0, 1, 7])
+@pytest.mark.parametrize("rows", [0, 7])
 @pytest.mark.parametrize("loud", [False, True])
 def test_replacing_a_person_moves_the_sum_by_the_persons_norm_and_nobody_else_by_a_bit(rows, loud):
     """Others weigh so much that one cell of theirs would exceed what the person may move."""
@@ -153,18 +119,13 @@ def test_cells_are_the_clipped_mean_of_a_persons_gradients():
 def test_people_without_a_budget_have_no_influence_at_all():
     x, y, epsilons = records()
     a = classifier().fit(x, y, epsilons=epsilons)
+    assert (a.epsilons_ <= epsilons).all()
+    assert a.epsilons_ == pytest.approx(epsilons, rel=1e-6)
+    assert audit_spending(claim_of(a), a.epsilons_).passed
     x[epsilons == 0.0], y[epsilons == 0.0] = np.nan, "neither"
     b = classifier().fit(x, y, epsilons=epsilons)
     assert a.description_ == b.description_
     assert (a.epsilons_[epsilons == 0.0] == 0.0).all()
-
-
-def test_a_persons_guarantee_does_not_depend_on_the_budgets_of_others():
-    x, y, epsilons = records()
-    epsilons[0] = 1.0
-    a = classifier().fit(x, y, epsilons=epsilons)
-    b = classifier().fit(x, y, epsilons=np.where(np.arange(400) == 0, 1.0, 9.0))
-    assert a.epsilons_[0] == pytest.approx(b.epsilons_[0], rel=1e-6)
 
 
 def test_an_account_is_charged_before_noise_is_drawn_and_stops_who_has_too_little():
@@ -206,7 +167,7 @@ def test_a_sampled_audit_passes_the_model_and_catches_one_that_spends_half_as_mu
 
 def test_it_learns_what_no_linear_model_can():
     x, y, _ = records(1_000)
-    model = classifier(steps=80, noise_source=None).fit(x, y, epsilons=np.full(1_000, 20.0))
+    model = classifier(steps=60, noise_source=None).fit(x, y, epsilons=np.full(1_000, 20.0))
     test, labels, _ = records(1_000, seed=1)
     assert model.score(test, labels) > 0.75
     assert model.certifiable_
@@ -218,19 +179,9 @@ def test_a_regression_predicts_in_units_of_its_labels():
     x, _, _ = records(1_000)
     y = 100.0 + 30.0 * np.abs(x[:, 0])
     model = dpm.PrivateTorchRegressor(
-        network(classes=1), 115.0, 9.0, epsilon=20.0, steps=80, noise_source=SeededNoise(1)
+        network(classes=1), 115.0, 9.0, epsilon=20.0, steps=50, noise_source=SeededNoise(1)
     )
     assert model.fit(x, y).score(x, y) > 0.5
-
-
-def test_several_rows_of_a_person_count_as_one_person():
-    x, y, _ = records(400)
-    people = [f"person {k % 130}" for k in range(400)]
-    budgets = {f"person {k}": 1.0 + k % 3 for k in range(131)}
-    model = classifier().fit(x, y, epsilons=budgets, people=people)
-    assert model.people_ == tuple(budgets)
-    assert model.epsilons_ == pytest.approx(list(budgets.values()), rel=1e-6)
-    assert model.epsilons_.shape == (131,)
 
 
 def test_it_is_cloned_pickled_put_into_pipelines_and_leaves_the_given_module_alone():
@@ -337,8 +288,9 @@ def test_a_record_for_which_a_module_fails_counts_as_nothing_and_stops_nobody():
 
     everybody = np.ones(600, dtype=bool)
     assert np.array_equal(total(everybody), total(owners != 17))
+    few = x[:60], y.numpy()[:60]
     model = dpm.PrivateTorchClassifier(Table(), classes=(0, 1), delta=1e-4, steps=2, epsilon=1.0)
-    assert model.fit(x, y.numpy()).certifiable_
+    assert model.fit(*few).certifiable_
 
 
 @pytest.mark.parametrize(
@@ -371,15 +323,6 @@ def test_what_cannot_be_trained_is_refused_before_noise_is_drawn(settings, match
         model.fit(x, y, epsilons=epsilons)
 
 
-def test_a_refused_fit_leaves_the_model_as_it_was():
-    x, y, epsilons = records(100)
-    model = classifier(classes=None, delta=1e-3).fit(x, y, epsilons=epsilons)
-    before = dict(vars(model))
-    with pytest.raises(InvalidInput, match="3 outputs"):
-        model.fit(x, np.arange(100) % 3, epsilons=epsilons)
-    assert all(vars(model)[name] is value for name, value in before.items())
-
-
 def test_a_refusal_during_training_quotes_no_record():
     x, y, epsilons = records(100)
 
@@ -393,3 +336,13 @@ def test_a_refusal_during_training_quotes_no_record():
     with pytest.raises(InvalidInput) as caught:
         classifier(loss=loss).fit(x, y, epsilons=epsilons)
     assert "123456789" not in str(caught.value)
+
+
+def test_a_torch_model_has_no_intervals_and_a_linear_descent_counts_its_steps():
+    x, y, epsilons = records(100)
+    with pytest.raises(InvalidInput, match="intervals"):
+        classifier().fit(x, y, epsilons=epsilons, intervals=0.3)
+    steps = []
+    linear = dpm.PrivateLogisticRegression(("other", "same"), delta=1e-4, noise_source=SeededNoise(1))
+    linear.fit(x, y, epsilons=epsilons, progress=lambda *done: steps.append(done))
+    assert steps == [(k, linear.descent_.steps) for k in range(1, linear.descent_.steps + 1)]

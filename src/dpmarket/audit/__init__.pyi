@@ -1,4 +1,5 @@
 from .claim import Claim as Claim
+from .claim import audit_spending as audit_spending
 from .claim import claim_of as claim_of
 from .density import audit_density as audit_density
 from .findings import Audit as Audit
@@ -9,7 +10,6 @@ from .privacy import Learner as Learner
 from .privacy import PrivacyAudit as PrivacyAudit
 from .privacy import audit_privacy as audit_privacy
 from .privacy import epsilons_around as epsilons_around
-from .spending import audit_spending as audit_spending
 from .truthfulness import Misreport as Misreport
 from .truthfulness import TruthfulnessAudit as TruthfulnessAudit
 from .truthfulness import audit_truthfulness as audit_truthfulness

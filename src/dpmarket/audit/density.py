@@ -69,11 +69,17 @@ def _mask(release: Release, w: FloatArray) -> Any:
     return np.concatenate([norm.mask, constant])
 
 
-def _gradient(release: Release, w: FloatArray, group: Group) -> FloatArray:
+def _scores(w: FloatArray, group: Group) -> tuple[tuple[int, ...], FloatArray, FloatArray]:
+    """Return the shape (..., rows, K) of the group's scores, the scores row by row, and their labels."""
     scores = np.einsum("rn,...kn->...rk", group.rows, w)
     labels = np.broadcast_to(group.labels, scores.shape[:-1]).ravel()
-    derivatives = release.loss.derivatives(scores.reshape(-1, scores.shape[-1]), labels)
-    weighted = derivatives.reshape(scores.shape) * np.reshape(group.weight, (-1, 1))
+    return scores.shape, scores.reshape(-1, scores.shape[-1]), labels
+
+
+def _gradient(release: Release, w: FloatArray, group: Group) -> FloatArray:
+    shape, scores, labels = _scores(w, group)
+    derivatives = release.loss.derivatives(scores, labels).reshape(shape)
+    weighted = derivatives * np.reshape(group.weight, (-1, 1))
     return np.asarray(np.einsum("...rk,rn->...kn", weighted, group.rows))
 
 
@@ -92,13 +98,12 @@ def _log_det(release: Release, w: FloatArray, *groups: Group) -> FloatArray:
     """Return the log determinant of the Hessian divided by l2, plus terms that do not depend on the data."""
     rows, diagonals, vectors = [], [], []
     for group in groups:
-        scores = np.einsum("rn,...kn->...rk", group.rows, w)
-        labels = np.broadcast_to(group.labels, scores.shape[:-1]).ravel()
-        d, v = release.loss.curvatures(scores.reshape(-1, scores.shape[-1]), labels)
+        shape, scores, labels = _scores(w, group)
+        d, v = release.loss.curvatures(scores, labels)
         scale = np.reshape(np.broadcast_to(group.weight, len(group.rows)), (-1, 1)) / release.l2
         rows.append(group.rows)
-        diagonals.append(d.reshape(scores.shape) * scale)
-        vectors.append(v.reshape(scores.shape) * np.sqrt(scale))
+        diagonals.append(d.reshape(shape) * scale)
+        vectors.append(v.reshape(shape) * np.sqrt(scale))
     x = np.concatenate(rows)
     d, v = np.concatenate(diagonals, axis=-2), np.concatenate(vectors, axis=-2)
     k, n = w.shape[-2:]

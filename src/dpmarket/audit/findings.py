@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
@@ -42,6 +42,11 @@ class Result(Audit):
     """The result of an audit of this package: a verdict with its evidence, shown alike everywhere."""
 
     title: ClassVar[str]
+    schema: ClassVar[str]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain data, ready for JSON."""
+        return {"schema": self.schema, "passed": self.passed, **asdict(self)}  # type: ignore[call-overload]
 
     def __repr__(self) -> str:
         return short_repr(self, self.summary()[:4])

@@ -9,20 +9,19 @@ wrong with probability at most alpha, provided that the rule was fixed without l
 
 The rule: guess the first data set if a score is above one threshold, the second if it is below another, and
 pass in between. Scores are the likelihood ratio of the release as it should be, which is best for a learner
-that is what it says or merely adds too little noise, and linear and quadratic functions fitted to the
-samples, for any other learner. A learner that reveals a record outright, but seldom, does so far out: a last
-rule looks only there. Each rule is tested at its share of the false-alarm rate.
+that is what it says or merely adds too little noise, and functions fitted to the samples, for any other
+learner. A learner that reveals a record outright, but seldom, does so far out: a last rule looks only there.
+Each rule is tested at its share of the false-alarm rate.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy.special import expit, logit, ndtri
+from scipy.special import logit, ndtri
 from scipy.stats import beta, binom
 from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped]
 from sklearn.pipeline import make_pipeline  # type: ignore[import-untyped]
@@ -33,6 +32,8 @@ from dpmarket.audit.neighbours import N_FEATURES, Neighbours
 
 Score = Callable[[FloatArray], FloatArray]
 """From outputs, shape (samples, coefficients), to one number for each: high for the first data set."""
+Expected = Callable[[FloatArray, FloatArray], FloatArray]
+"""From right guesses and guesses made to the share of right ones that further models will show."""
 
 _TAIL = np.linspace(0.0005, 0.02, 40)  # shares of the outputs to guess about, at either end
 _ANY = np.concatenate([_TAIL[:10:3], np.linspace(0.01, 0.99, 50)])
@@ -88,49 +89,26 @@ def epsilon_bound(right: int, guesses: int, alpha: float, delta: float = 0.0, mo
 
 
 def best_guesses(
-    pair: Neighbours,
-    first: FloatArray,
-    second: FloatArray,
-    ratio: Score | None,
-    tests: int,
-    alpha: float,
-    *,
-    claimed: bool = False,
+    pair: Neighbours, first: FloatArray, second: FloatArray, ratio: Score | None, tests: int, alpha: float
 ) -> list[Guess]:
-    """Return the rules with the largest epsilons to expect from ``tests`` further models.
+    """Return the rules with the largest epsilons to expect from ``tests`` further models at level ``alpha``.
 
-    By the likelihood ratio, if it is known; by fitted scores; and by fitted scores far out.
-
-    Parameters
-    ----------
-    pair
-        The two data sets.
-    first, second
-        Outputs under them, shapes (samples, coefficients): seen for choosing only.
-    ratio
-        The log likelihood ratio of the release as it should be, if known; ``claimed`` if the model says so.
-    tests, alpha
-        How many models the rules will be tested on, and at which level.
+    By the log likelihood ratio of the release as it should be, if known; by fitted scores; and by fitted
+    scores far out. ``first`` and ``second`` are outputs under either data set, seen for choosing only.
     """
-    scores = fitted_scores(pair, first, second)
-    scores += [lambda outputs, score=score: -score(outputs) for score in scores]  # type: ignore[misc]
-
-    def expected(right: Any, made: Any, doubt: float) -> FloatArray:
-        tested = made * (tests / (len(first) + len(second)))
-        return _lower(_lower(right, made, doubt) * tested, tested, float(-ndtri(alpha)))
+    fitted = fitted_scores(pair, first, second)
+    fitted += [lambda outputs, score=score: -score(outputs) for score in fitted]  # type: ignore[misc]
 
     def best(scores: list[Score], levels: FloatArray, doubt: float) -> Guess:
-        rules = (
-            _thresholds(score, first, second, levels, partial(expected, doubt=doubt)) for score in scores
-        )
+        def expected(right: FloatArray, made: FloatArray) -> FloatArray:
+            tested = made * (tests / (len(first) + len(second)))
+            return _lower(_lower(right, made, doubt) * tested, tested, float(-ndtri(alpha)))
+
+        rules = (_thresholds(score, first, second, levels, expected) for score in scores)
         return max(rules, key=lambda rule: rule.expected)
 
-    fitted = [best(scores, _ANY, _DOUBT), best(scores, _TAIL, _LITTLE_DOUBT)]
-    if ratio is None:
-        return fitted
-    # A claim says how often a guess is right, which counting tells much less exactly.
-    doubted = partial(expected, doubt=0.0 if claimed else _LITTLE_DOUBT)
-    return [_thresholds(ratio, first, second, _ANY, doubted, known=claimed), *fitted]
+    known = [] if ratio is None else [best([ratio], _ANY, _LITTLE_DOUBT)]
+    return [*known, best(fitted, _ANY, _DOUBT), best(fitted, _TAIL, _LITTLE_DOUBT)]
 
 
 def _thresholds(
@@ -138,25 +116,15 @@ def _thresholds(
     first: FloatArray,
     second: FloatArray,
     levels: FloatArray,
-    expected: Any,
-    *,
-    known: bool = False,
+    expected: Callable[..., FloatArray],
 ) -> Guess:
-    """Return the best two thresholds: quantiles of the scores, from below and from above, or infinite.
-
-    Where the score is known to be the log likelihood ratio s, a guess is right with chance 1 / (1 + e^-|s|).
-    """
+    """Return the best two thresholds: quantiles of the scores, from below and from above, or infinite."""
     x, y = np.sort(score(first)), np.sort(score(second))
     pooled = np.sort(np.concatenate([x, y]))
     lows = np.append(np.quantile(pooled, levels), -np.inf)
     highs = np.append(np.quantile(pooled, 1.0 - levels), np.inf)
-    above, below = np.searchsorted(pooled, highs), np.searchsorted(pooled, lows, "right")
-    made = (pooled.size - above)[:, None] + below
-    if known:
-        sums = np.concatenate([[0.0], np.cumsum(expit(pooled))])
-        right = (sums[-1] - sums[above])[:, None] + (below - sums[below])
-    else:
-        right = (x.size - np.searchsorted(x, highs))[:, None] + np.searchsorted(y, lows, "right")
+    made = (pooled.size - np.searchsorted(pooled, highs))[:, None] + np.searchsorted(pooled, lows, "right")
+    right = (x.size - np.searchsorted(x, highs))[:, None] + np.searchsorted(y, lows, "right")
     shares = expected(right, np.maximum(made, 1))
     shares = np.where((lows[None, :] < highs[:, None]) & (right > 0), shares, 0.0)
     i, j = np.unravel_index(int(shares.argmax()), shares.shape)
@@ -188,12 +156,10 @@ def fitted_scores(pair: Neighbours, first: FloatArray, second: FloatArray) -> li
         return lambda outputs: np.asarray(-((scaled(outputs) @ unit - middle) ** 2))
 
     a, b = scaled(first), scaled(second)
+    directions = [np.median(a, axis=0) - np.median(b, axis=0), *_directions(pair, len(centre))]
     scores: list[Score] = []
-    for direction in [np.median(a, axis=0) - np.median(b, axis=0), *_directions(pair, len(centre))]:
-        if direction.any():
-            unit = direction / np.linalg.norm(direction)
-            scores.append(projection(unit))
-            scores += [distance(unit, _densest(sample @ unit)) for sample in (a, b)]
+    for unit in (along / np.linalg.norm(along) for along in directions if along.any()):
+        scores += [projection(unit), *(distance(unit, _densest(sample @ unit)) for sample in (a, b))]
     discriminant = make_pipeline(PolynomialFeatures(2), StandardScaler(), LogisticRegression(max_iter=300))
     discriminant.fit(np.concatenate([a, b]), np.repeat([1, 0], [len(a), len(b)]))
     return [*scores, lambda outputs: np.asarray(discriminant.decision_function(scaled(outputs)))]

@@ -25,31 +25,14 @@ N_FEATURES = 2
 
 @dataclass(frozen=True, eq=False)
 class Neighbours:
-    """Two data sets that differ in one record.
-
-    Attributes
-    ----------
-    name
-        What is special about them.
-    features, replaced_features
-        Rows of norm at most 1, shape (people, 2), before and after.
-    labels, replaced_labels
-        0 or 1, shape (people,).
-    person
-        The position of the record that differs.
-    """
+    """Two data sets that differ in the record of one person."""
 
     name: str
-    features: FloatArray
-    labels: IntArray
+    features: FloatArray  # rows of norm at most 1, shape (people, 2)
+    labels: IntArray  # 0 or 1
     replaced_features: FloatArray
     replaced_labels: IntArray
-    person: int
-
-    @property
-    def against_nothing(self) -> bool:
-        """Whether the record is replaced by an empty one."""
-        return not self.replaced_features[self.person].any()
+    person: int  # the position of the record that differs
 
     @property
     def labels_only(self) -> bool:
@@ -60,21 +43,8 @@ class Neighbours:
 def neighbours_of(person: int, n_people: int, lean: float = 0.45) -> list[Neighbours]:
     """Return the pairs that the sampled audit tries, each with ``n_people`` records.
 
-    From three people on both labels occur in every data set, as some learners demand.
-
-    Parameters
-    ----------
-    person
-        The position of the record that differs.
-    n_people
-        How many records there are.
-    lean
-        How far the person of the first pair leans against the others, in (0, 1): :func:`best_lean`.
-
-    Examples
-    --------
-    >>> [pair.name for pair in neighbours_of(0, 3)]  # doctest: +ELLIPSIS
-    ['leaning against the others', 'label flipped among others', ...]
+    From three people on both labels occur in every data set, as some learners demand. ``lean`` says how far
+    the person of the first pair leans against the others, in (0, 1): :func:`best_lean`.
     """
     along, across = np.array([1.0, 0.0]), np.array([0.0, 1.0])
     aside = math.sqrt(1.0 - lean**2) * (1.0 - 1e-12)  # norms of at most 1, exactly

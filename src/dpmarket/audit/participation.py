@@ -6,8 +6,8 @@ to a rounding error of 1e-9 of one; the same is allowed here.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -15,7 +15,6 @@ from dpmarket import checks
 from dpmarket.audit.findings import Result, verdict
 from dpmarket.mechanisms.epsilon_cost import EpsilonCost
 
-SCHEMA = "dpmarket.audit.participation/2"
 _ROUNDING = 1e-9  # of a minor unit
 _SHOWN = 10
 
@@ -41,6 +40,7 @@ class ParticipationAudit(Result):
     positions: tuple[int, ...]
     largest_loss: float
     title: ClassVar[str] = "Audit of participation"
+    schema: ClassVar[str] = "dpmarket.audit.participation/2"
 
     @property
     def passed(self) -> bool:
@@ -54,10 +54,6 @@ class ParticipationAudit(Result):
         if self.losers:
             rows.append(("largest loss", f"{self.largest_loss:.3g}"))
         return rows
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain data."""
-        return {"schema": SCHEMA, "passed": self.passed, **asdict(self)}
 
 
 def audit_participation(

@@ -20,26 +20,22 @@ from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from secrets import randbits
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
 from dpmarket import checks
 from dpmarket.arrays import FloatArray, IntArray, read_only
-from dpmarket.audit.claim import Claim, claim_of
+from dpmarket.audit.claim import Claim, audit_spending, claim_of
 from dpmarket.audit.density import Group, audit_density, has_density, log_ratio
 from dpmarket.audit.findings import PrivacyFindings, Result, audited_people, verdict
 from dpmarket.audit.guesses import SHARES, Guess, Score, best_guesses, epsilon_bound
 from dpmarket.audit.neighbours import N_FEATURES, Neighbours, best_lean, neighbours_of
-from dpmarket.audit.spending import audit_spending
 from dpmarket.errors import InvalidInput
 from dpmarket.privacy.loss import logistic_loss
 from dpmarket.privacy.noise_norm import NoiseNorm
 from dpmarket.privacy.release import Release
 from dpmarket.progress import Progress
-
-if TYPE_CHECKING:
-    import polars as pl
 
 SCHEMA = "dpmarket.audit.privacy/2"
 _CHUNK = 250
@@ -112,12 +108,6 @@ class PrivacyAudit(Result):
         claims = "the same for neighbours" if self.claims_agree else "not the same for neighbours"
         rows.append(("claims", "none" if self.spending is None else claims))
         return rows
-
-    def to_frame(self) -> pl.DataFrame:
-        """Return a row per kind of evidence and audited person: method, person, epsilon, found."""
-        import polars as pl
-
-        return pl.concat([findings.to_frame() for findings in self.findings])
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain data."""
@@ -272,15 +262,14 @@ class _Assumed:
     release: Release
     correction: float  # by which released coefficients are multiplied
     labels_only: bool
-    claimed: bool
 
     @classmethod
     def of(cls, model: Any, claim: Claim | None, budgets: FloatArray) -> _Assumed:
         if claim is not None and isinstance(claim.release, Release):
             correction = float(getattr(model, "shrinkage_correction_", 1.0))
-            return cls(claim, claim.release, correction, claim.release.private == "labels", claimed=True)
+            return cls(claim, claim.release, correction, claim.release.private == "labels")
         release = Release(logistic_loss(), NoiseNorm.euclidean(N_FEATURES), 2.0 / float(budgets.sum()))
-        return cls(Claim(release, *release.weights(budgets)), release, 1.0, labels_only=False, claimed=False)
+        return cls(Claim(release, *release.weights(budgets)), release, 1.0, labels_only=False)
 
     def pairs(self, person: int) -> list[Neighbours]:
         """Return the pairs of data sets between which this release guarantees privacy."""
@@ -291,16 +280,15 @@ class _Assumed:
     def ratio(self, pair: Neighbours, outputs: FloatArray) -> Score | None:
         """Return the log likelihood ratio, if outputs are the coefficients of such a release."""
         constant, k = self.release.norm.constant, self.release.loss.outputs
-        if outputs.shape[1] != k * (N_FEATURES + 1):
-            return None
-        if constant is None and outputs[:, k * N_FEATURES :].any():
+        features = k * N_FEATURES
+        if outputs.shape[1] != features + k or (constant is None and outputs[:, features:].any()):
             return None
 
-        def group(x: FloatArray, y: IntArray, people: Any) -> Group:
+        def group(x: FloatArray, y: IntArray, people: IntArray) -> Group:
             rows = x if constant is None else np.column_stack([x, np.full(len(x), constant)])
             return Group(rows[people], y[people].astype(float), self.claim.loss_weights[people])
 
-        own, others = [pair.person], np.arange(len(pair.labels)) != pair.person
+        own, others = np.array([pair.person]), np.delete(np.arange(len(pair.labels)), pair.person)
         groups = (
             group(pair.features, pair.labels, own),
             group(pair.replaced_features, pair.replaced_labels, own),
@@ -308,9 +296,9 @@ class _Assumed:
         )
 
         def score(outputs: FloatArray) -> FloatArray:
-            w = outputs[:, : k * N_FEATURES].reshape(-1, k, N_FEATURES)
+            w = outputs[:, :features].reshape(-1, k, N_FEATURES)
             if constant is not None:
-                w = np.concatenate([w, outputs[:, k * N_FEATURES :, None] / constant], axis=2)
+                w = np.concatenate([w, outputs[:, features:, None] / constant], axis=2)
             return log_ratio(self.release, self.claim.noise_rate, w / self.correction, *groups)
 
         return score
@@ -339,7 +327,7 @@ def _sampled_bound(
 
     def rules(pair: Neighbours, first: FloatArray, second: FloatArray) -> list[Guess]:
         ratio = assumed.ratio(pair, first)
-        return best_guesses(pair, first, second, ratio, tests, alpha, claimed=assumed.claimed)
+        return best_guesses(pair, first, second, ratio, tests, alpha)
 
     looks = [(pair, *drawn(pair, each, each)) for pair in pairs]
     # What few models do far out says little about a pair.

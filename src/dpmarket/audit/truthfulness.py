@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
@@ -31,7 +31,6 @@ from dpmarket.mechanisms.epsilon_cost import EpsilonCost
 from dpmarket.mechanisms.price_schedule import PriceSchedule
 from dpmarket.progress import Progress
 
-SCHEMA = "dpmarket.audit.truthfulness/2"
 _SHARE_OF_FIRST = 0.625  # of the misreports, before the search narrows
 _TINY = 1e-300
 
@@ -104,6 +103,7 @@ class TruthfulnessAudit(Result):
     tolerance: float
     minor_unit: float
     title: ClassVar[str] = "Audit of truthfulness"
+    schema: ClassVar[str] = "dpmarket.audit.truthfulness/2"
 
     @property
     def passed(self) -> bool:
@@ -122,10 +122,6 @@ class TruthfulnessAudit(Result):
         if self.refused or self.refused_truths:
             rows.append(("reports refused", f"{self.refused:,}, truths {self.refused_truths:,}"))
         return rows
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain data."""
-        return {"schema": SCHEMA, "passed": self.passed, **asdict(self)}
 
 
 def audit_truthfulness(
@@ -194,6 +190,7 @@ def audit_truthfulness(
     table = getattr(mechanism, "epsilon_cost", None) if epsilon_cost is None else epsilon_cost
     table = EpsilonCost.identity() if table is None else table
     count = checks.whole("misreports", misreports, 8)
+    first = max(8, math.ceil(_SHARE_OF_FIRST * count))
     tolerance = checks.non_negative("tolerance", tolerance)
     unit = checks.non_negative("minor_unit", minor_unit)
     worst, excess = None, -math.inf
@@ -201,9 +198,9 @@ def audit_truthfulness(
     for market, profile in enumerate(profiles):
         costs = checks.non_negative_vector("costs", profile)
         for i, cost in enumerate(costs.tolist()):
-            reports = _first(costs, i, dist, count)
+            reports = _first(costs, i, dist, first)
             answers = np.array([_answer(respond, costs, i, report) for report in reports])
-            more = _second(cost, reports, answers, table, dist, count)
+            more = _second(reports, answers, table, dist, max(4, count - first))
             reports = np.concatenate((reports, more))
             answers = np.array([*answers, *(_answer(respond, costs, i, report) for report in more)])
             misreport, answered = reports != cost, np.isfinite(answers[:, 0])
@@ -230,15 +227,11 @@ def audit_truthfulness(
     )
 
 
-_Answer = tuple[float, float]
-_Respond = Callable[[FloatArray, int, float], _Answer]
-
-
-def _respond(mechanism: object) -> _Respond:
+def _respond(mechanism: object) -> Callable[[FloatArray, int, float], tuple[float, float]]:
     if isinstance(mechanism, PriceSchedule):
         schedule = mechanism
 
-        def quote(costs: FloatArray, i: int, report: float) -> _Answer:
+        def quote(costs: FloatArray, i: int, report: float) -> tuple[float, float]:
             epsilons, payments = schedule.quote([report])
             return float(epsilons[0]), float(payments[0])
 
@@ -248,7 +241,7 @@ def _respond(mechanism: object) -> _Respond:
     return mechanism.respond
 
 
-def _answer(respond: _Respond, costs: FloatArray, i: int, report: float) -> _Answer:
+def _answer(respond: Any, costs: FloatArray, i: int, report: float) -> tuple[float, float]:
     """Return epsilon and payment, both NaN for a report that is refused."""
     try:
         epsilon, payment = respond(costs, i, float(report))
@@ -265,9 +258,8 @@ def _cost_of(table: EpsilonCost, epsilons: FloatArray) -> FloatArray:
     return np.where(np.isfinite(epsilons), found, np.nan)
 
 
-def _first(costs: FloatArray, i: int, dist: CostDistribution, count: int) -> FloatArray:
-    """Return the truth and five eighths of the misreports: ends, ties, near the truth, and a grid."""
-    wanted = max(8, math.ceil(_SHARE_OF_FIRST * count))
+def _first(costs: FloatArray, i: int, dist: CostDistribution, wanted: int) -> FloatArray:
+    """Return the truth and ``wanted`` misreports: ends, ties, near the truth, and a grid."""
     low, top = dist.support[0], _top(dist)
     # Beside 0 the next float is no cost that anybody could mean: a billionth of the support is.
     beside = math.nextafter(low, math.inf) if low > 0.0 else 1e-9 * (top - low)
@@ -285,16 +277,10 @@ def _first(costs: FloatArray, i: int, dist: CostDistribution, count: int) -> Flo
 
 
 def _second(
-    cost: float,
-    reports: FloatArray,
-    answers: FloatArray,
-    table: EpsilonCost,
-    dist: CostDistribution,
-    count: int,
+    reports: FloatArray, answers: FloatArray, table: EpsilonCost, dist: CostDistribution, wanted: int
 ) -> FloatArray:
-    """Return the rest of the misreports: around the best so far, and within the largest fall of epsilon."""
-    wanted = max(4, count - max(8, math.ceil(_SHARE_OF_FIRST * count)))
-    answered = np.isfinite(answers[:, 0])
+    """Return ``wanted`` misreports around the best so far, and within the largest fall of epsilon."""
+    cost, answered = reports[0], np.isfinite(answers[:, 0])
     if not answered.any():
         return np.empty(0)
     reports, answers = reports[answered], answers[answered]

@@ -17,9 +17,9 @@ from dpmarket.distributed.cluster import Parts, partitions_of
 from dpmarket.distributed.samples import PartedColumn
 from dpmarket.distributed.sums import PartedRecords
 from dpmarket.errors import InvalidInput
-from dpmarket.learning.messages import validated
 from dpmarket.learning.people import Holding
-from dpmarket.learning.training import Records
+from dpmarket.learning.records import Records
+from dpmarket.learning.validation import validated
 from dpmarket.privacy.account import PrivacyAccount
 from dpmarket.statistics.several import SeveralStatistics
 from dpmarket.statistics.statistic import Statistic

@@ -1,8 +1,8 @@
 """Sums over records on many machines: :class:`~dpmarket.learning.sums.Sums` and whole gradients over parts.
 
-Each part adds up its own records as in memory. Gradients arrive as pairs of floats and are added in the order
-of the parts without loss, so that the released grid point is that of one machine; whole gradients and whole
-weights are exact in any order.
+Each part adds up its own records as in memory. Accurate gradients arrive as pairs of floats and are added in
+the order of the parts without loss, so that the released grid point is that of one machine; whole gradients
+and whole weights are exact in any order.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 
 from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.distributed.cluster import Parts
+from dpmarket.learning.records import Records
 from dpmarket.learning.rounding import CHUNK, sum_pairs
 from dpmarket.learning.rows import NO_SCALES, Rows
 from dpmarket.learning.sums import Errors, LocalSums
@@ -31,12 +32,12 @@ def split_by(values: Any, sizes: Sequence[int]) -> list[Any]:
 
 @dataclass(frozen=True, eq=False)
 class PartedRecords:
-    """Checked records on workers, ready for :func:`~dpmarket.learning.training.train`.
+    """Checked records on workers, ready for training.
 
     Attributes
     ----------
     parts
-        Of :class:`~dpmarket.learning.training.Records`; all records of a person are in one part.
+        Of :class:`~dpmarket.learning.records.Records`; all records of a person are in one part.
     filled, sizes
         Which parts of all these are, and how many people each of all has; the others have no record to read.
     n_features
@@ -90,8 +91,8 @@ class PartedSums:
         return float(sum(totals) * (1.0 + len(totals) * 2.0**-52))
 
     def gradient(self, w: FloatArray) -> FloatArray:
-        """Return the gradient as pairs of floats."""
-        return sum_pairs(self._each("gradient", w))
+        """Return the gradient to rounding."""
+        return np.asarray(np.sum(self._each("gradient", w), axis=0))
 
     def accurate_gradient(self, w: FloatArray, rest: FloatArray) -> FloatArray:
         """Return the gradient at ``w + rest``, in pairs of floats throughout."""

@@ -3,6 +3,7 @@ from .columns import Dates as Dates
 from .columns import Numbers as Numbers
 from .columns import YesNo as YesNo
 from .encoder import PublicEncoder as PublicEncoder
+from .encoder import make_private_pipeline as make_private_pipeline
 from .intervals import CoefficientSummary as CoefficientSummary
 from .intervals import Interval as Interval
 from .linear import PrivateBinomialRegression as PrivateBinomialRegression
@@ -12,7 +13,6 @@ from .linear import PrivateLogisticRegression as PrivateLogisticRegression
 from .linear import PrivateQuantileRegressor as PrivateQuantileRegressor
 from .minimiser import Minimum as Minimum
 from .minimiser import minimise as minimise
-from .pipelines import make_private_pipeline as make_private_pipeline
 from .rows import Rows as Rows
 from .scaling import PublicScaler as PublicScaler
 from .sums import LocalSums as LocalSums

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -17,6 +17,10 @@ import numpy as np
 from dpmarket import checks
 from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.errors import InvalidInput
+from dpmarket.privacy.noise_norm import NoiseNorm
+
+_CLEARLY = 0.9
+_ROOM = 1.0 - 2.0**-30
 
 YES_AND_NO = (
     ("true", "false"), ("yes", "no"), ("y", "n"), ("t", "f"), ("ja", "nein"), ("j", "n"), ("wahr", "falsch"),
@@ -26,6 +30,7 @@ YES_AND_NO = (
     ("da", "nu"), ("da", "ne"), ("igen", "nem"), ("kyllä", "ei"), ("evet", "hay\u0131r"), ("1", "0"),
 )  # fmt: skip
 """Words for yes and no in the languages of tables, in small letters; no word means both."""
+_UNKNOWN, _GAP = -2, -3
 TRUTHS = {word: place == 0 for pair in YES_AND_NO for place, word in enumerate(pair)}
 
 
@@ -38,18 +43,31 @@ class Coded(NamedTuple):
     gaps: int  # how many values are missing where nothing is declared for gaps
 
 
-class _Bounded:
-    """What columns of numbers and of dates share: a public meaning of gaps, and numbers in [-1, 1]."""
+class _Column:
+    """What all kinds share: one public meaning of gaps, and plain data."""
 
+    missing: Any
     missing_category: bool
     has_number: ClassVar[bool] = True
 
     @property
     def levels(self) -> tuple[str, ...]:
-        """Names of the columns of 0 and 1 that go with the number."""
+        """Names of the columns of 0 and 1."""
         return ("missing",) if self.missing_category else ()
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the declaration as plain data."""
+        given = {field.name: (getattr(self, field.name), field.default) for field in fields(self)}  # type: ignore[arg-type]
+        return {name: _jsonable(value) for name, (value, default) in given.items() if value != default}
+
+    def _check_gaps(self) -> None:
+        if not isinstance(self.missing_category, bool | np.bool_):
+            raise InvalidInput("expected missing_category to be True or False.")
+        if self.missing is not None and self.missing_category:
+            raise InvalidInput("expected one meaning of a gap: missing or missing_category, not both.")
+
     def _limited(self, values: FloatArray, low: float, high: float, missing: float | None) -> Coded:
+        """Return numbers in [-1, 1]; a gap is in the middle where it is a category of its own."""
         outside, gaps = int(((values < low) | (values > high)).sum()), np.isnan(values)
         middle = low + (high - low) / 2.0
         filled = np.where(gaps, middle if missing is None else missing, values)
@@ -58,9 +76,22 @@ class _Bounded:
         refused = 0 if self.missing_category or missing is not None else int(gaps.sum())
         return Coded(np.clip(mapped, -1.0, 1.0), levels, outside, refused)
 
+    def _leveled(self, values: Any, places: Mapping[Any, int], own: int, other: int | None) -> Coded:
+        """Return levels by their places; ``own`` is that of gaps as a category, ``other`` of other values."""
+        gap = None
+        if self.missing is not None:
+            gap = places[_plain(self.missing)]
+        elif self.missing_category:
+            gap = own
+        found = np.array([_place(value, places) for value in values], dtype=np.int64)
+        outside, gaps = found == _UNKNOWN, found == _GAP
+        found[outside] = -1 if other is None else other
+        found[gaps] = -1 if gap is None else gap
+        return Coded(None, found, int((outside & (other is None)).sum()), int((gaps & (gap is None)).sum()))
+
 
 @dataclass(frozen=True)
-class Numbers(_Bounded):
+class Numbers(_Column):
     """A column of numbers with public bounds.
 
     Parameters
@@ -89,19 +120,15 @@ class Numbers(_Bounded):
             object.__setattr__(self, name, checks.finite(name, getattr(self, name)))
         if not self.low < self.high or not np.isfinite(self.high - self.low):
             raise InvalidInput(f"expected low < high, got low={self.low!r}, high={self.high!r}.")
-        _one_meaning(self)
+        self._check_gaps()
 
     def coded(self, values: Any) -> Coded:
         """Return numbers in [-1, 1]; see :class:`Coded`."""
         return self._limited(_numbers_of(values), self.low, self.high, self.missing)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the declaration as plain data."""
-        return {"low": self.low, "high": self.high} | _about_gaps(self)
-
 
 @dataclass(frozen=True)
-class Dates(_Bounded):
+class Dates(_Column):
     """A column of dates with public bounds.
 
     Parameters
@@ -129,7 +156,7 @@ class Dates(_Bounded):
             object.__setattr__(self, name, _date(name, getattr(self, name)))
         if not self.first < self.last:
             raise InvalidInput(f"expected first < last, got first={self.first}, last={self.last}.")
-        _one_meaning(self)
+        self._check_gaps()
 
     def coded(self, values: Any) -> Coded:
         """Return numbers in [-1, 1], proportional to days; see :class:`Coded`."""
@@ -138,15 +165,9 @@ class Dates(_Bounded):
         missing = None if self.missing is None else float(self.missing.toordinal())
         return self._limited(np.array(days, dtype=np.float64), low, high, missing)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the declaration as plain data."""
-        dates = {name: getattr(self, name) for name in ("first", "last", "missing")}
-        plain = {name: value.isoformat() for name, value in dates.items() if value is not None}
-        return _about_gaps(self) | plain
-
 
 @dataclass(frozen=True)
-class Categories:
+class Categories(_Column):
     """A column with public categories: one column of 0 and 1 for each.
 
     Parameters
@@ -182,7 +203,7 @@ class Categories:
             raise InvalidInput(f"expected categories that differ, none of them missing, got {len(levels)}.")
         if self.missing is not None and _plain(self.missing) not in levels:
             raise InvalidInput("expected missing to be one of the categories; or use missing_category.")
-        _one_meaning(self)
+        self._check_gaps()
         object.__setattr__(self, "categories", levels)
 
     @property
@@ -195,27 +216,11 @@ class Categories:
         """Return the active level of every record; see :class:`Coded`."""
         places = {value: place for place, value in enumerate(self.categories)}
         count = len(places)
-        unknown = count if self.other else -1
-        gap = -2
-        if self.missing is not None:
-            gap = places[_plain(self.missing)]
-        elif self.missing_category:
-            gap = count + int(self.other)
-        found = np.array([_place(value, places, gap) for value in values], dtype=np.int64)
-        outside = found == -1
-        gaps = int((found == -2).sum())
-        found[found < 0] = -1
-        found[outside] = unknown
-        return Coded(None, found, 0 if self.other else int(outside.sum()), gaps)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the declaration as plain data."""
-        other = {"other": True} if self.other else {}
-        return {"categories": list(self.categories)} | other | _about_gaps(self)
+        return self._leveled(values, places, count + int(self.other), count if self.other else None)
 
 
 @dataclass(frozen=True)
-class YesNo:
+class YesNo(_Column):
     """A column that is true or false: one column of 0 and 1.
 
     Read are truths, 1 and 0, and words for yes and no in several languages, in capitals or not
@@ -241,7 +246,7 @@ class YesNo:
     def __post_init__(self) -> None:
         if self.missing is not None and not isinstance(self.missing, bool | np.bool_):
             raise InvalidInput("expected missing to be True, False or None.")
-        _one_meaning(self)
+        self._check_gaps()
 
     @property
     def levels(self) -> tuple[str, ...]:
@@ -250,23 +255,15 @@ class YesNo:
 
     def coded(self, values: Any) -> Coded:
         """Return 0 (the level "yes") where true and -1 (no level) where false; see :class:`Coded`."""
-        places = {True: 0, False: -1}
-        gap = -3
-        if self.missing is not None:
-            gap = places[bool(self.missing)]
-        elif self.missing_category:
-            gap = 1
         values = [value.strip().lower() if isinstance(value, str) else value for value in values]
-        read = (TRUTHS.get(value, value) if isinstance(value, str) else value for value in values)
-        found = np.array([_place(value, places, gap, unknown=-2) for value in read], dtype=np.int64)
         if any(isinstance(value, str) and value not in TRUTHS for value in values):
             raise InvalidInput("expected true or false, yes or no, ja or nein, 1 or 0; found other texts.")
-        outside, gaps = int((found == -2).sum()), int((found == -3).sum())
-        return Coded(None, np.maximum(found, -1), outside, gaps)
+        truths = [TRUTHS[value] if isinstance(value, str) else value for value in values]
+        return self._leveled(truths, {True: 0, False: -1}, 1, None)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the declaration as plain data."""
-        return {"boolean": True} | _about_gaps(self)
+        return {"boolean": True} | super().to_dict()
 
 
 Column = Numbers | Dates | Categories | YesNo
@@ -295,18 +292,6 @@ def column_from(name: str, declared: Any) -> Column:
     raise InvalidInput(
         f"expected the column {name!r} to have low and high, first and last, categories, or boolean = true."
     )
-
-
-def _one_meaning(column: Any) -> None:
-    if not isinstance(column.missing_category, bool | np.bool_):
-        raise InvalidInput("expected missing_category to be True or False.")
-    if column.missing is not None and column.missing_category:
-        raise InvalidInput("expected one meaning of a gap: missing or missing_category, not both.")
-
-
-def _about_gaps(column: Any) -> dict[str, Any]:
-    missing = {} if column.missing is None else {"missing": column.missing}
-    return missing | ({"missing_category": True} if column.missing_category else {})
 
 
 def _numbers_of(values: Any) -> FloatArray:
@@ -338,11 +323,11 @@ def _date(name: str, value: Any) -> datetime.date:
         raise InvalidInput(f"expected {name} to be dates such as 2020-12-31.") from None
 
 
-def _place(value: Any, places: Mapping[Any, int], gap: int, unknown: int = -1) -> int:
+def _place(value: Any, places: Mapping[Any, int]) -> int:
     try:
         return places[value]
     except KeyError:
-        return gap if _is_gap(value) else unknown
+        return _GAP if _is_gap(value) else _UNKNOWN
     except TypeError:
         raise InvalidInput("expected texts, numbers or gaps, found something else.") from None
 
@@ -359,3 +344,44 @@ def _is_gap(value: Any) -> bool:
 def _plain(value: Any) -> Any:
     """Return a value of numpy as Python's own, so that declarations survive JSON."""
     return value.item() if isinstance(value, np.generic) else value
+
+
+def _jsonable(value: Any) -> Any:
+    if isinstance(value, datetime.date):
+        return value.isoformat()
+    return list(value) if isinstance(value, tuple) else value
+
+
+def row_scale(columns: Mapping[str, Column], radius: float) -> tuple[NoiseNorm, float]:
+    r"""Return the norm with the least noise for these columns, and what every row is multiplied by.
+
+    In units of a row before scaling, the noise has the mean square :math:`B R^2 / (\sum \epsilon)^2`, with B
+    of :class:`~dpmarket.privacy.noise_norm.NoiseNorm` and R the largest length of a row in the norm: for K
+    groups of categories, each with at most one active level, and m numbers of Euclidean length at most r,
+    :math:`\sqrt{r^2 + K}` in the Euclidean norm, :math:`r + K` in the mixed one and :math:`\sqrt{m}\, r + K`
+    in the sum of absolute values. The Euclidean norm is left only for one that is clearly better. Rows are
+    divided by R and a little more, so that rounding decides nothing.
+    """
+    numbers = [number for _, number in features_of(columns)]
+    groups = sum(bool(column.levels) for column in columns.values())
+    m, n = sum(numbers), len(numbers)
+    length = min(radius, math.sqrt(m))  # what numbers in [-1, 1] can reach at most
+    euclidean = math.sqrt(length * length + groups)
+    levels = [not number for number in numbers]
+    norm, largest = NoiseNorm.euclidean(n, constant=1.0), euclidean
+    least = _CLEARLY * math.sqrt(norm.power) * euclidean
+    for separate, longest in ((levels, length + groups), ([True] * n, math.sqrt(m) * length + groups)):
+        other = NoiseNorm(separate, min(1.0, euclidean / longest), constant=1.0)
+        if any(separate) and math.sqrt(other.power) * longest < least:
+            norm, largest, least = other, longest, math.sqrt(other.power) * longest
+    return NoiseNorm(norm.separate, norm.euclidean_bound), _ROOM / largest
+
+
+def features_of(columns: Mapping[str, Column]) -> list[tuple[str, bool]]:
+    """Return the names of the encoded columns, and whether each is a number."""
+    found = []
+    for name, column in columns.items():
+        if column.has_number:
+            found.append((name, True))
+        found.extend((f"{name}={level}", False) for level in column.levels)
+    return found

@@ -22,7 +22,7 @@ import numpy as np
 from dpmarket import checks
 from dpmarket.arrays import FloatArray, IntArray, read_only
 from dpmarket.errors import Infeasible, InvalidInput
-from dpmarket.learning.descent import People
+from dpmarket.learning.descent import People, scores_of, whole_means
 from dpmarket.privacy.descent import CELLS
 from dpmarket.privacy.loss import Loss
 from dpmarket.privacy.noise import Bits, rounded_radial
@@ -36,28 +36,14 @@ _USUAL_SQUARE = 0.25  # squared length of a usual row, as a share of the longest
 
 @dataclass(frozen=True)
 class HessianPlan:
-    """What is public about the release of a Hessian, before a record is read.
-
-    Attributes
-    ----------
-    loss, norm
-        The model's.
-    share
-        The share of every epsilon, strictly between 0 and 1.
-    total
-        The sum of the whole weights.
-    unit
-        Epsilon of a weight of one, a power of two.
-    clip
-        The length to which gradients are shortened; None if they are not.
-    """
+    """What is public about the release of a Hessian, before a record is read."""
 
     loss: Loss
     norm: NoiseNorm
-    share: float
-    total: int
-    unit: Fraction
-    clip: float | None
+    share: float  # of every epsilon, strictly between 0 and 1
+    total: int  # the sum of the whole weights
+    unit: Fraction  # epsilon of a weight of one, a power of two
+    clip: float | None  # the length to which gradients are shortened; None if they are not
 
     @property
     def coefficients(self) -> int:
@@ -83,55 +69,30 @@ class HessianPlan:
         """What one cell of weight one is, as a share of the largest value."""
         return math.sqrt(len(self.scales)) / (CELLS * self.total)
 
-    @property
-    def deviation(self) -> float:
-        """Standard deviation of the noise of one number, as a share of the largest value."""
-        return 2.0 * math.sqrt(self.size + 1.0) * CELLS / float(self.unit) * self.cell
-
     def check(self) -> None:
         """Refuse a noise that hides the Hessian of usual rows, before anybody is charged.
 
-        Raises
-        ------
-        InvalidInput
-            For more than 100 coefficients.
-        Infeasible
-            If the noise's largest eigenvalue would exceed the mean one of a usual Hessian eight times:
-            directions of little curvature could then hide among others, and intervals be too narrow.
+        If its largest eigenvalue exceeded the mean one of a usual Hessian eight times, directions of little
+        curvature could hide among others, and intervals be too narrow.
         """
         if self.coefficients > _MOST_COEFFICIENTS:
             raise InvalidInput(
                 f"expected at most {_MOST_COEFFICIENTS} coefficients with intervals=, the model has "
                 f"{self.coefficients}; pass public_rows to coef_interval instead."
             )
-        largest = self.deviation * math.sqrt(2.0 * self.coefficients)
-        usual = _USUAL_SQUARE / self.coefficients
-        if largest > _MOST_NOISE * usual:
+        deviation = 2.0 * math.sqrt(self.size + 1.0) * CELLS / float(self.unit) * self.cell
+        times = deviation * math.sqrt(2.0 * self.coefficients) * self.coefficients / _USUAL_SQUARE
+        if times > _MOST_NOISE:
             raise Infeasible(
                 f"The epsilons are too small for a noisy Hessian: with intervals={self.share:g} its noise is "
-                f"{largest / usual:.2g} times the Hessian of usual rows, more than {_MOST_NOISE:g}. "
+                f"{times:.2g} times the Hessian of usual rows, more than {_MOST_NOISE:g}. "
                 "Leave intervals= out, and pass public_rows to coef_interval."
             )
-
-    def simulated(self, count: int) -> FloatArray:
-        """Return ``count`` draws of noise in cells: always the same, for what follows publicly."""
-        rng = np.random.default_rng(0)
-        draws = rng.normal(size=(count, self.size))
-        lengths = rng.gamma(self.size, 2.0 * CELLS / float(self.unit), size=(count, 1))
-        return np.asarray(draws / np.linalg.norm(draws, axis=1, keepdims=True) * lengths)
 
 
 @dataclass(frozen=True, eq=False)
 class NoisyHessian:
-    """A released Hessian: whole numbers, and everything public about their noise.
-
-    Attributes
-    ----------
-    plan
-        What is public.
-    cells
-        The release: whole numbers.
-    """
+    """A released Hessian: whole numbers, and everything public about their noise."""
 
     plan: HessianPlan
     cells: tuple[int, ...]
@@ -145,8 +106,11 @@ class NoisyHessian:
         more, alike in all directions.
         """
         plan, d = self.plan, self.plan.coefficients
-        possible = np.array([float(cell) for cell in self.cells]) - plan.simulated(count)
-        possible *= plan.cell
+        rng = np.random.default_rng(0)  # always the same draws: what follows is public
+        noise = rng.normal(size=(count, plan.size))
+        lengths = rng.gamma(plan.size, 2.0 * CELLS / float(plan.unit), size=(count, 1))
+        noise *= lengths / np.linalg.norm(noise, axis=1, keepdims=True)
+        possible = (np.array([float(cell) for cell in self.cells]) - noise) * plan.cell
         matrices = np.zeros((count, d, d))
         rows, columns = np.tril_indices(d)
         matrices[:, rows, columns] = possible[:, : rows.size] * plan.scales[0]
@@ -187,22 +151,12 @@ class NoisyHessian:
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """How epsilons are divided between a Hessian and a model.
-
-    Attributes
-    ----------
-    plan, weights
-        What is public about the Hessian, and the whole weight of each person there.
-    left
-        The epsilon of each person that is left for the model.
-    epsilons
-        What both together may cost each person.
-    """
+    """How epsilons are divided between a Hessian and a model."""
 
     plan: HessianPlan
-    weights: IntArray
-    left: FloatArray
-    epsilons: FloatArray
+    weights: IntArray  # whole weight of each person in the Hessian
+    left: FloatArray  # the epsilon of each person that is left for the model
+    epsilons: FloatArray  # what both together may cost each person
 
     @property
     def spent(self) -> FloatArray:
@@ -253,31 +207,20 @@ def whole_hessians(
     plan: HessianPlan, columns: FloatArray, labels: FloatArray, starts: IntArray, w: FloatArray
 ) -> FloatArray:
     """Return each person's numbers in whole cells, shape (people, size)."""
-    loss, (outputs, n) = plan.loss, w.shape
+    loss = plan.loss
     if plan.clip is None:
         features = len(plan.norm.separate)
         shortened = columns[:features] / np.maximum(plan.norm.lengths(columns[:features].T), 1.0)
         columns = np.vstack([shortened, columns[features:]])
-    scores = np.zeros((columns.shape[1], outputs))
-    for k in range(outputs):
-        for j in range(n):
-            scores[:, k] += columns[j] * w[k, j]
+    scores = scores_of(columns, w)
     first = loss.derivatives(scores, labels)
     diagonal, vector = loss.curvatures(scores, labels)
     if plan.clip is not None:
         lengths = np.sqrt((columns**2).sum(axis=0)) * np.sqrt((first**2).sum(axis=1))
         diagonal, vector = (part * (lengths <= plan.clip)[:, None] for part in (diagonal, vector))
         first = first * np.minimum(1.0, plan.clip / np.maximum(lengths, 1e-300))[:, None]
-    counts = np.diff(np.append(starts, columns.shape[1])).astype(np.float64)
-    found, squares = np.empty((starts.size, plan.size)), np.zeros(starts.size)
-    for place, values in enumerate(_entries(plan, columns, first, diagonal, vector)):
-        if starts.size < values.size:
-            values = np.add.reduceat(values, starts) / counts
-        found[:, place] = np.where(np.isfinite(values), values, 0.0)
-        squares += found[:, place] ** 2
-    bound = math.sqrt(len(plan.scales))
-    factors = CELLS / np.maximum(np.sqrt(squares), bound) * (1.0 - 1e-9)
-    return np.asarray(np.trunc(found * factors[:, None]))
+    entries = _entries(plan, columns, first, diagonal, vector)
+    return whole_means(entries, starts, plan.size, math.sqrt(len(plan.scales)))
 
 
 def _entries(

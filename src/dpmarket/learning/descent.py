@@ -9,7 +9,7 @@ round a row differently when other rows are added or removed.) A gradient that i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -127,7 +127,9 @@ def noisy_descent(
     return np.asarray(mean / (descent.steps - descent.steps // 2))
 
 
-def descend(people: Gradients, loss: Loss, descent: Descent, stream: Bits) -> FloatArray:
+def descend(
+    people: Gradients, loss: Loss, descent: Descent, stream: Bits, progress: Progress | None = None
+) -> FloatArray:
     """Return coefficients of shape (outputs, n).
 
     Clip, step, momentum and ridge are public constants: a gradient is clipped at half of the loss's reach,
@@ -139,7 +141,7 @@ def descend(people: Gradients, loss: Loss, descent: Descent, stream: Bits) -> Fl
     def gradient(w: FloatArray) -> FloatArray:
         return people.whole_gradient(loss, w, pace.clip)
 
-    return noisy_descent(gradient, start, people.total, pace, descent, stream=stream)
+    return noisy_descent(gradient, start, people.total, pace, descent, stream=stream, progress=progress)
 
 
 def gradient_clip(loss: Loss) -> float:
@@ -172,27 +174,36 @@ def responses(descent: Descent, loss: Loss, curvatures: FloatArray) -> tuple[Flo
     return effects.sum(axis=0), np.sqrt((effects**2).sum(axis=0))
 
 
-def cells_of(
-    columns: FloatArray, labels: FloatArray, starts: IntArray, loss: Loss, w: FloatArray, clip: float
-) -> FloatArray:
-    """Return each person's mean gradient, clipped, in whole cells, shape (people, outputs * n)."""
+def scores_of(columns: FloatArray, w: FloatArray) -> FloatArray:
+    """Return the outputs of records, column by column, shape (records, outputs)."""
     outputs = np.zeros((columns.shape[1], w.shape[0]))
     for k in range(w.shape[0]):
         for j in range(w.shape[1]):
             outputs[:, k] += columns[j] * w[k, j]
-    derivatives = loss.derivatives(outputs, labels)
-    counts = np.diff(np.append(starts, columns.shape[1])).astype(np.float64)
-    gradients = np.empty((starts.size, w.size))
-    squares = np.zeros(starts.size)
-    for k in range(w.shape[0]):
-        for j in range(w.shape[1]):
-            products = derivatives[:, k] * columns[j]
-            if starts.size < products.size:
-                products = np.add.reduceat(products, starts) / counts
-            products = np.where(np.isfinite(products), products, 0.0)
-            gradients[:, k * w.shape[1] + j] = products
-            squares += products * products
-    return shortened(gradients, squares, clip)
+    return outputs
+
+
+def cells_of(
+    columns: FloatArray, labels: FloatArray, starts: IntArray, loss: Loss, w: FloatArray, clip: float
+) -> FloatArray:
+    """Return each person's mean gradient, clipped, in whole cells, shape (people, outputs * n)."""
+    slopes = loss.derivatives(scores_of(columns, w), labels)
+    products = (slopes[:, k] * column for k in range(loss.outputs) for column in columns)
+    return whole_means(products, starts, w.size, clip)
+
+
+def whole_means(entries: Iterable[FloatArray], starts: IntArray, size: int, longest: float) -> FloatArray:
+    """Return people's means of each entry of their records, shortened to ``longest``, in whole cells.
+
+    ``entries`` are ``size`` vectors over records; the shape is (people, size).
+    """
+    means, squares = np.empty((starts.size, size)), np.zeros(starts.size)
+    for place, values in enumerate(entries):
+        if starts.size < values.size:
+            values = np.add.reduceat(values, starts) / np.diff(starts, append=values.size)
+        means[:, place] = np.where(np.isfinite(values), values, 0.0)
+        squares += means[:, place] ** 2
+    return shortened(means, squares, longest)
 
 
 def shortened(gradients: FloatArray, squares: FloatArray, clip: float) -> FloatArray:

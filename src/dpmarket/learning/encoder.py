@@ -13,14 +13,14 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from scipy.sparse import csr_array
-from sklearn.base import BaseEstimator, TransformerMixin  # type: ignore[import-untyped]
+from sklearn.base import BaseEstimator, TransformerMixin, clone  # type: ignore[import-untyped]
+from sklearn.pipeline import Pipeline, make_pipeline  # type: ignore[import-untyped]
 from sklearn.utils.validation import check_is_fitted  # type: ignore[import-untyped]
 
 from dpmarket import checks
 from dpmarket.arrays import BoolArray, FloatArray, IntArray
 from dpmarket.errors import InvalidInput
-from dpmarket.learning.columns import Coded, Column, column_from
-from dpmarket.learning.row_scale import RowScale, features_of, row_scale
+from dpmarket.learning.columns import Coded, Column, column_from, features_of, row_scale
 from dpmarket.learning.tables import columns_of, declared_from, names_of
 from dpmarket.privacy.noise_norm import NoiseNorm
 
@@ -128,7 +128,7 @@ class PublicEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
 
         A declared column that is not there is refused, and a declaration that makes no sense.
         """
-        columns, _ = self._declared()
+        columns = self._declared()
         names_of(X, list(columns))
         self.feature_names_in_ = np.array(list(columns), dtype=object)
         self.n_features_in_ = len(columns)
@@ -144,9 +144,19 @@ class PublicEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
             values outside. The message says how many and in which column.
         """
         check_is_fitted(self)
-        columns, scaling = self._declared()
-        coded = self._coded(X, columns)
-        found = _assembled(coded, columns, scaling, checks.positive("radius", self.radius))
+        columns = self._declared()
+        coded = _all_coded(X, columns)
+        for name, one in zip(columns, coded, strict=True):
+            if one.gaps:
+                raise InvalidInput(
+                    f"expected no missing value in the column {name!r}, found {one.gaps}; declare missing or "
+                    "missing_category."
+                )
+            if one.outside and self.outside == "refuse":
+                raise InvalidInput(
+                    f"expected every value of the column {name!r} as declared, found {one.outside} outside."
+                )
+        found = _assembled(coded, columns, row_scale(columns, self.radius)[1], self.radius)
         return found if self.sparse_output else found.toarray()
 
     def outside_counts(self, X: Any) -> dict[str, int]:
@@ -154,18 +164,18 @@ class PublicEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
 
         A fact about private records: for the data holder's eyes.
         """
-        columns, _ = self._declared()
+        columns = self._declared()
         found = _all_coded(X, columns)
         return {name: one.outside for name, one in zip(columns, found, strict=True) if one.outside}
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray[Any, Any]:
         """Return the names of the encoded columns, such as ``age`` and ``job=baker``."""
-        columns, _ = self._declared()
+        columns = self._declared()
         return np.array([name for name, _ in features_of(columns)], dtype=object)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the declarations as plain data, ready for JSON."""
-        columns, _ = self._declared()
+        columns = self._declared()
         return {
             "schema": _SCHEMA,
             "columns": {name: column.to_dict() for name, column in columns.items()},
@@ -192,29 +202,16 @@ class PublicEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
 
     def noise_norm(self) -> NoiseNorm:
         """Return the norm in which rows are at most 1 long, to be declared to an estimator."""
-        return self._declared()[1].norm
+        return row_scale(self._declared(), self.radius)[0]
 
-    def _declared(self) -> tuple[dict[str, Column], RowScale]:
+    def _declared(self) -> dict[str, Column]:
+        """Check all settings, and return the declarations."""
         if not isinstance(self.columns, Mapping) or not self.columns:
             raise InvalidInput("expected columns to be a mapping from a column's name to its declaration.")
         if self.outside not in ("clip", "refuse"):
             raise InvalidInput("expected outside to be 'clip' or 'refuse'.")
-        columns = {str(name): column_from(str(name), declared) for name, declared in self.columns.items()}
-        return columns, row_scale(columns, checks.positive("radius", self.radius))
-
-    def _coded(self, X: Any, columns: dict[str, Column]) -> list[Coded]:
-        found = _all_coded(X, columns)
-        for name, one in zip(columns, found, strict=True):
-            if one.gaps:
-                raise InvalidInput(
-                    f"expected no missing value in the column {name!r}, found {one.gaps}; declare missing or "
-                    "missing_category."
-                )
-            if one.outside and self.outside == "refuse":
-                raise InvalidInput(
-                    f"expected every value of the column {name!r} as declared, found {one.outside} outside."
-                )
-        return found
+        checks.positive("radius", self.radius)
+        return {str(name): column_from(str(name), declared) for name, declared in self.columns.items()}
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -238,15 +235,13 @@ def _all_coded(X: Any, columns: dict[str, Column]) -> list[Coded]:
     return found
 
 
-def _assembled(
-    coded: list[Coded], columns: Mapping[str, Column], scaling: RowScale, radius: float
-) -> csr_array:
+def _assembled(coded: list[Coded], columns: Mapping[str, Column], factor: float, radius: float) -> csr_array:
     """Return the rows: numbers shortened to the radius, one for every active level, all times the factor."""
     records = len(coded[0].numbers if coded[0].numbers is not None else coded[0].levels)  # type: ignore[arg-type]
     numbers = [one.numbers for one in coded if one.numbers is not None]
     block = np.column_stack(numbers) if numbers else np.zeros((records, 0))
     lengths = np.sqrt((block * block).sum(axis=1))
-    block *= (np.minimum(1.0, radius / np.maximum(lengths, 1e-300)) * scaling.factor)[:, None]
+    block *= (np.minimum(1.0, radius / np.maximum(lengths, 1e-300)) * factor)[:, None]
     values: list[FloatArray] = []
     places: list[IntArray] = []
     there: list[BoolArray] = []
@@ -258,7 +253,7 @@ def _assembled(
             there.append(block[:, number] != 0.0)
             start, number = start + 1, number + 1
         if one.levels is not None:
-            values.append(np.full(records, scaling.factor))
+            values.append(np.full(records, factor))
             places.append(start + one.levels)
             there.append(one.levels >= 0)
             start += len(column.levels)
@@ -267,3 +262,49 @@ def _assembled(
     return csr_array(
         (np.column_stack(values)[kept], np.column_stack(places)[kept], pointers), shape=(records, start)
     )
+
+
+def make_private_pipeline(encoder: Any, model: Any) -> Pipeline:
+    """Return scikit-learn's pipeline of an encoder and a model that has the encoder's noise norm.
+
+    Parameters
+    ----------
+    encoder
+        A :class:`~dpmarket.learning.PublicEncoder`. Others do not know the norm of their rows, least of all a
+        ``ColumnTransformer``, whose rows are those of several put together: declare all columns in one
+        encoder.
+    model
+        A private estimator without a ``noise_norm`` of its own. A copy is used.
+
+    Returns
+    -------
+    sklearn.pipeline.Pipeline
+        Of the encoder and the model.
+
+    Notes
+    -----
+    If a setting of the encoder is changed later so that its norm is another one, ``fit`` finds rows that are
+    too long, and refuses them.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from dpmarket.learning import PrivateLogisticRegression
+    >>> table = pl.DataFrame({"age": [30, 50] * 200, "job": ["baker", "smith"] * 200})
+    >>> encoder = PublicEncoder({"age": {"low": 20, "high": 60}, "job": {"categories": ["baker", "smith"]}})
+    >>> pipeline = make_private_pipeline(encoder, PrivateLogisticRegression(epsilon=1.0, classes=(0, 1)))
+    >>> pipeline.fit(table, [0, 1] * 200).predict(table[:2]).tolist()
+    [0, 1]
+    >>> pipeline[-1].noise_norm == encoder.noise_norm()
+    True
+    """
+    known = getattr(encoder, "noise_norm", None)
+    if not callable(known):
+        raise InvalidInput(
+            "expected an encoder that knows the norm of its rows: declare all columns in one PublicEncoder, "
+            f"in place of {type(encoder).__name__}."
+        )
+    norm = known()
+    if model.get_params().get("noise_norm", norm) not in (None, norm):
+        raise InvalidInput("expected a model without a noise_norm, or with the encoder's.")
+    return make_pipeline(encoder, clone(model).set_params(noise_norm=norm))

@@ -9,17 +9,19 @@ import copy
 import functools
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
 from typing import Any, Self
 
+import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, RegressorMixin  # type: ignore[import-untyped]
+from scipy.special import expit, log_expit, log_softmax, softmax
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin  # type: ignore[import-untyped]
 from sklearn.utils.validation import check_is_fitted  # type: ignore[import-untyped]
 
-from dpmarket.arrays import FloatArray
+from dpmarket.arrays import FloatArray, IntArray, read_only
 from dpmarket.errors import InvalidInput
-from dpmarket.learning.messages import refuse_arguments, validated
+from dpmarket.learning.curvature import Split
 from dpmarket.learning.people import (
     Holding,
     named_columns,
@@ -28,12 +30,15 @@ from dpmarket.learning.people import (
     refuse_other_index,
     taking_part,
 )
-from dpmarket.learning.training import Records
+from dpmarket.learning.records import Records
+from dpmarket.learning.validation import refuse_arguments, validated
 from dpmarket.privacy.account import PrivacyAccount
-from dpmarket.privacy.noise import NoiseSource, SeededNoise
+from dpmarket.privacy.descent import Descent
+from dpmarket.privacy.noise import Bits, NoiseSource, SeededNoise
+from dpmarket.progress import Progress
 
-Budgets = ArrayLike | Mapping[Any, float] | None
-"""Epsilons as ``fit`` takes them: by record, by owner, or the estimator's own."""
+Charge = Callable[[FloatArray], None]
+"""Charges these epsilons, or distances mu of a descent, person by person, before noise is drawn."""
 MANY_ROWS = 2**53
 """Records of one person where their number does not matter."""
 _FOLDING = ("sklearn.model_selection.", "sklearn.calibration", "sklearn.ensemble.")
@@ -60,25 +65,11 @@ def _is_in_a_fold() -> bool:
     return False
 
 
-def warn_of_folds() -> None:
-    """Say in the first cross-validation, whose folds share people, that every fold spends."""
-    if _is_in_a_fold():
-        _say_that_folds_spend()
-
-
-def refuse_numbered_folds(account: PrivacyAccount | None, holding: Holding) -> None:
-    """Refuse to charge people by the positions of their records in a part of all records."""
-    if account is not None and holding.owners is None and _is_in_a_fold():
-        raise InvalidInput(
-            "expected people with an account in a cross-validation: every fold numbers its records anew, and "
-            "the account would charge others than their owners."
-        )
-
-
 class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     """Base class of linear and torch models."""
 
     epsilon: float | None
+    delta: float | None
     noise_source: NoiseSource | None
     epsilons_: FloatArray
     loss_weights_: FloatArray
@@ -87,14 +78,62 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         """Tell whether nothing public was read from the labels."""
         return True
 
-    def _fit(self, *given: Any) -> None:
+    def _fit(
+        self, X: Any, y: Any, epsilons: Any, people: Any, account: PrivacyAccount | None,
+        intervals: float | None, progress: Progress | None,
+    ) -> None:  # fmt: skip
         raise NotImplementedError
 
-    def _fitted(self, unknown: Mapping[str, Any], *given: Any) -> Self:
-        """Fit a copy with these arguments, and take over what it has learnt."""
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        epsilons: ArrayLike | Mapping[Any, float] | None = None,
+        people: ArrayLike | None = None,
+        account: PrivacyAccount | None = None,
+        *,
+        intervals: float | None = None,
+        progress: Progress | None = None,
+        **unknown: Any,
+    ) -> Self:
+        """Fit and release a model.
+
+        Parameters
+        ----------
+        X
+            Features, shape (records, features): an array, a data frame or a CSR matrix. Of torch models the
+            first axis is records; images and series keep their shape.
+        y
+            Labels, shape (records,).
+        epsilons
+            The privacy budgets: one per record; or, with ``people``, a mapping from owner to epsilon, or an
+            array per person that ``people`` numbers from 0; or the name of a column of ``X``, a data frame,
+            which then is no feature. None means the constructor's ``epsilon`` for everybody.
+        people
+            Owner of each record, shape (records,), or the name of a column of ``X``.
+        account
+            Keeps what each person has left over many releases; everybody is charged before noise is drawn.
+        intervals
+            Of linear models: the share of every epsilon, strictly between 0 and 1, that is spent on a noisy
+            Hessian, so that intervals need no public rows. None spends nothing on it.
+        progress
+            Called with the steps made and all of them, where training is a descent.
+
+        Raises
+        ------
+        InvalidInput
+            For budgets that are NaN, negative, infinite, text, of a wrong length or all 0, for records of
+            people with a budget, a module or a loss that are not what this estimator takes. Before noise is
+            drawn.
+        Infeasible
+            If no noise keeps the budgets at this ``l2``, if the account has too little left for somebody, or
+            if the epsilons are too small for a Hessian.
+        EntropyUnavailable
+            If the operating system gives no random bits.
+        """
         refuse_arguments("fit", unknown)
         fitted = self._unfitted()
-        fitted._fit(*given)
+        fitted._fit(X, y, epsilons, people, account, intervals, progress)
         self.__dict__ = fitted.__dict__
         return self
 
@@ -106,8 +145,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         return fitted
 
     def _read(
-        self, X: Any, y: Any, epsilons: Any, people: Any, rows: int, reserve: float, **options: Any
-    ) -> tuple[Records, FloatArray]:
+        self, X: Any, y: Any, epsilons: Any, people: Any, account: PrivacyAccount | None, rows: int,
+        reserve: float, **options: Any,
+    ) -> tuple[Records, FloatArray]:  # fmt: skip
         """Read budgets, drop records whose weight will be 0, and check the others as scikit-learn does.
 
         ``rows`` bounds the records of one person; people with no more than ``reserve`` get weight 0. Labels
@@ -123,12 +163,52 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         X, y, kept = taking_part(X, y, budgets, holding, reserve)
         numeric = isinstance(self, RegressorMixin)
         x, y = validated(self, X, y, accept_sparse="csr", y_numeric=numeric, **options)
+        if account is not None and holding.owners is None and _is_in_a_fold():
+            raise InvalidInput(
+                "expected people with an account in a cross-validation: every fold numbers its records anew, "
+                "and the account would charge others than their owners."
+            )
         return Records(x, y, kept, holding), budgets
+
+    def _charging(
+        self, account: PrivacyAccount | None, holding: Holding, split: Split | None = None
+    ) -> Charge:
+        """Return what charges people for a model and, with a split, for its Hessian."""
+        if account is None:
+            return lambda spent: None
+        names, delta = holding.names(), self.delta
+        if delta is None:
+            return lambda spent: account.charge(names, spent if split is None else split.total(spent))
+        if split is None:
+            return lambda mus: account.charge(names, mus=mus, delta=float(delta))
+        return lambda mus: account.charge(names, split.spent, mus=mus)
+
+    def _descend(
+        self, descent: Descent, whole: IntArray, loss: dict[str, Any], source: NoiseSource, charge: Charge,
+        run: Callable[[Bits], FloatArray],
+    ) -> FloatArray:  # fmt: skip
+        """Charge everybody, run a descent with a stream of noise, and keep what is public about it."""
+        bits = getattr(source, "bits", None)
+        if not callable(bits):
+            raise InvalidInput("expected a noise_source with a method bits, which a delta needs.")
+        spent, total = descent.epsilons(whole), int(whole.sum())
+        charge(descent.mu(whole))
+        coefficients = run(bits())
+        self.descent_, self.whole_weights_ = descent, whole
+        self.loss_weights_ = read_only(whole / float(total))
+        self.epsilons_, self.delta_ = spent, descent.delta
+        self.description_ = {
+            "release": descent.to_dict(),
+            "loss": loss,
+            "weight_total": total,
+            "coefficients": coefficients.tolist(),
+        }
+        return coefficients
 
     def _finish(self, holding: Holding, source: NoiseSource, account: PrivacyAccount | None) -> None:
         """Keep what follows from the weights and from where the noise came from."""
-        if account is None and source.certifiable:
-            warn_of_folds()
+        if account is None and source.certifiable and _is_in_a_fold():
+            _say_that_folds_spend()
         self.people_ = holding.people
         self.effective_people_ = 1.0 / float(self.loss_weights_ @ self.loss_weights_)
         self.certifiable_ = bool(source.certifiable) and self._declared()
@@ -146,3 +226,43 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         tags.input_tags.sparse = True
         tags.non_deterministic = not isinstance(self.noise_source, SeededNoise)
         return tags
+
+
+class Classifier(ClassifierMixin):  # type: ignore[misc]
+    """Scores and classes, from ``_outputs``: one column for two classes, else one per class."""
+
+    classes: Sequence[Any] | None
+    classes_: np.ndarray[Any, Any]
+    _outputs: Callable[[Any], FloatArray]
+
+    def _declared(self) -> bool:
+        return self.classes is not None
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """Return scores: shape (records,) for two classes, above 0 means the second; else one per class."""
+        scores = self._outputs(X)
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
+    def predict(self, X: Any) -> np.ndarray[Any, Any]:
+        """Return the likeliest class of each record, shape (records,)."""
+        scores = self.decision_function(X)
+        places = (scores > 0.0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
+        return np.asarray(self.classes_[places])
+
+
+class Probabilities:
+    """Probabilities of a classifier whose scores are log odds, or the logits of a softmax."""
+
+    decision_function: Callable[[Any], FloatArray]
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Return the probabilities of the classes, shape (records, classes)."""
+        z = self.decision_function(X)
+        return np.column_stack([expit(-z), expit(z)]) if z.ndim == 1 else np.asarray(softmax(z, axis=1))
+
+    def predict_log_proba(self, X: Any) -> FloatArray:
+        """Return the logarithms of the probabilities, shape (records, classes)."""
+        z = self.decision_function(X)
+        if z.ndim == 1:
+            return np.column_stack([log_expit(-z), log_expit(z)])
+        return np.asarray(log_softmax(z, axis=1))

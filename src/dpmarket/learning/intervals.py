@@ -94,17 +94,14 @@ class CoefficientSummary:
         return pl.DataFrame(self._columns())
 
     def __repr__(self) -> str:
-        columns = self._columns()
-        texts = [
-            [name, *(value if isinstance(value, str) else f"{value:.4g}" for value in values)]
-            for name, values in columns.items()
-        ]
-        widths = [max(len(text) for text in column) for column in texts]
-        lines = [
-            "  ".join(f"{text:<{w}}" if k == 0 else f"{text:>{w}}" for k, (text, w) in enumerate(row))
-            for row in (zip(line, widths, strict=True) for line in zip(*texts, strict=True))
-        ]
-        return "\n".join([self._title, *lines])
+        columns = []
+        for name, values in self._columns().items():
+            texts = [name, *(value if isinstance(value, str) else f"{value:.4g}" for value in values)]
+            width = max(map(len, texts))
+            columns.append(
+                [text.ljust(width) if name == "coefficient" else text.rjust(width) for text in texts]
+            )
+        return "\n".join([self._title, *map("  ".join, zip(*columns, strict=True))])
 
     def _repr_html_(self) -> str:
         columns = self._columns()

@@ -260,20 +260,6 @@ def accurate_gradient(
 
 
 @compiled(nogil=True)
-def squared_norms(x: FloatArray) -> FloatArray:
-    """Return the squared norm of every row as a pair of floats, shape (2, rows)."""
-    out = np.zeros((2, x.shape[0]))
-    for i in range(x.shape[0]):
-        high, low = 0.0, 0.0
-        for j in range(x.shape[1]):
-            product, rest = _two_product(x[i, j], x[i, j])
-            high, lost = _two_sum(high, product)
-            low += lost + rest
-        out[0, i], out[1, i] = _two_sum(high, low)
-    return out
-
-
-@compiled(nogil=True)
 def dense_rows(data: Any, indices: Any, pointers: Any, start: int, stop: int, n: int) -> FloatArray:
     """Return rows start..stop of a CSR matrix as an array; entries of one place add up."""
     out = np.zeros((stop - start, n))

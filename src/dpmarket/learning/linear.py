@@ -1,48 +1,52 @@
 r"""Private linear models: scikit-learn's faces of one release.
 
-Each estimator names a loss (:mod:`dpmarket.privacy.loss`) and what its labels and predictions mean; training,
-accounting and the release are those of :mod:`dpmarket.learning.training`. To add one, copy
-:class:`PrivateLinearSVC`: a loss, labels as the loss takes them, and ``predict``.
+Each estimator names a loss (:mod:`dpmarket.privacy.loss`) and what its labels and predictions mean. To add
+one, copy :class:`PrivateLinearSVC`: a loss, labels as the loss takes them, and ``predict``. What all share is
+one release: weights from epsilons, exact noise, a minimiser with a proof, the grid; or, with a delta, a noisy
+descent in whole numbers.
 
 Rows must have norm at most 1 in the declared ``noise_norm`` (see
 :class:`~dpmarket.learning.scaling.PublicScaler` and
-:meth:`~dpmarket.learning.encoder.PublicEncoder.noise_norm`); rows too long by rounding only, up to 4 units in
-the last place, are shortened. The constant column is part of the row for the accounting, and its coefficient
-is penalised like the others. With a ``delta`` rows may have any length.
+:meth:`~dpmarket.learning.encoder.PublicEncoder.noise_norm`); rows too long by rounding only are shortened.
+The constant column is part of the row for the accounting, and its coefficient is penalised like the others.
+With a ``delta`` rows may have any length.
 """
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
-from scipy.special import expit, log_expit, log_softmax, softmax
-from sklearn.base import ClassifierMixin, RegressorMixin  # type: ignore[import-untyped]
+from scipy.special import expit
+from sklearn.base import RegressorMixin  # type: ignore[import-untyped]
 from sklearn.utils.validation import check_is_fitted  # type: ignore[import-untyped]
 
 from dpmarket import checks
-from dpmarket.arrays import FloatArray
+from dpmarket.arrays import FloatArray, read_only
 from dpmarket.errors import InvalidInput
 from dpmarket.learning.curvature import Split, release_hessian, split_epsilons
 from dpmarket.learning.descent import descend, gradient_clip
-from dpmarket.learning.estimator import MANY_ROWS, Budgets, PrivateEstimator, refuse_numbered_folds
+from dpmarket.learning.estimator import MANY_ROWS, Charge, Classifier, PrivateEstimator, Probabilities
 from dpmarket.learning.intervals import IntervalsMixin
-from dpmarket.learning.labels import numbers_of, read_classes
-from dpmarket.learning.messages import validated
+from dpmarket.learning.minimiser import check_attainable, minimise
 from dpmarket.learning.people import Holding
+from dpmarket.learning.records import AnyRecords, Records
 from dpmarket.learning.rows import Rows, clipping_scales
 from dpmarket.learning.spread import released
-from dpmarket.learning.training import AnyRecords, Charge, Records, train, train_by_descent
+from dpmarket.learning.sums import largest_noise
+from dpmarket.learning.validation import numbers_of, read_classes, validated
 from dpmarket.numerics import exact_sum
 from dpmarket.privacy.account import PrivacyAccount
 from dpmarket.privacy.descent import Descent
+from dpmarket.privacy.grid import round_to_grid
 from dpmarket.privacy.loss import Loss, Softmax, hinge_loss, log_cosh_loss, logistic_loss, quantile_loss
 from dpmarket.privacy.noise import Bits, NoiseSource, SecureNoise
 from dpmarket.privacy.noise_norm import NoiseNorm, suggested_constant
 from dpmarket.privacy.release import Release, default_l2, shrinkage_correction, usable_epsilons
+from dpmarket.progress import Progress
 
 _REGRESSION_SHARE = 0.25
 _LABEL_BOUND = 2.0**10
@@ -143,65 +147,20 @@ class _PrivateLinearModel(IntervalsMixin, PrivateEstimator):
         """Return the loss and the labels as it takes them."""
         raise NotImplementedError
 
-    def fit(
-        self,
-        X: Any,
-        y: Any,
-        epsilons: Budgets = None,
-        people: ArrayLike | None = None,
-        account: PrivacyAccount | None = None,
-        intervals: float | None = None,
-        **unknown: Any,
-    ) -> Self:
-        """Fit and release a model.
-
-        Parameters
-        ----------
-        X
-            Features, shape (records, features): an array, a data frame or a CSR matrix.
-        y
-            Labels, shape (records,).
-        epsilons
-            The privacy budgets: one per record; or, with ``people``, a mapping from owner to epsilon, or an
-            array per person that ``people`` numbers from 0; or the name of a column of ``X``, a data frame,
-            which then is no feature. None means the constructor's ``epsilon`` for everybody.
-        people
-            Owner of each record, shape (records,), or the name of a column of ``X``.
-        account
-            Keeps what each person has left over many releases; everybody is charged before noise is drawn.
-        intervals
-            The share of every epsilon, strictly between 0 and 1, that is spent on a noisy Hessian, so that
-            intervals need no public rows. None spends nothing on it.
-
-        Raises
-        ------
-        InvalidInput
-            For budgets that are NaN, negative, infinite, text, of a wrong length or all 0, and for records
-            of people with a budget that are not what this estimator takes. Before noise is drawn.
-        Infeasible
-            If no noise keeps the budgets at this ``l2``, if the account has too little left for somebody, or
-            if the epsilons are too small for a Hessian.
-        EntropyUnavailable
-            If the operating system gives no random bits.
-        """
-        return self._fitted(unknown, X, y, epsilons, people, account, intervals)
-
     def _fit(
-        self, X: Any, y: Any, epsilons: Budgets, people: ArrayLike | None, account: PrivacyAccount | None,
-        intervals: float | None,
+        self, X: Any, y: Any, epsilons: Any, people: Any, account: PrivacyAccount | None,
+        intervals: float | None, progress: Progress | None,
     ) -> None:  # fmt: skip
         source = self._settings()
         rows = int(self.rows_per_person) if self.delta is None else MANY_ROWS
-        reserve = float(self.numerical_epsilon) if self.delta is None else 0.0
-        records, budgets = self._read(X, y, epsilons, people, rows, reserve)
-        refuse_numbered_folds(account, records.holding)
+        records, budgets = self._read(X, y, epsilons, people, account, rows, self._reserve)
         loss, labels = self._read_labels(records.labels)
-        records = replace(records, labels=labels)
-        self._fit_records(records, loss, budgets, records.holding, source, account, intervals)
+        records, holding = replace(records, labels=labels), records.holding
+        self._fit_records(records, loss, budgets, holding, source, account, intervals, progress)
 
     def _fit_records(
         self, records: AnyRecords, loss: Loss, budgets: FloatArray, holding: Holding, source: NoiseSource,
-        account: PrivacyAccount | None, intervals: float | None = None,
+        account: PrivacyAccount | None, intervals: float | None = None, progress: Progress | None = None,
     ) -> None:  # fmt: skip
         """Release a model of checked records, wherever they are; intervals need them in memory."""
         features = records.n_features
@@ -209,13 +168,18 @@ class _PrivateLinearModel(IntervalsMixin, PrivateEstimator):
         charge = self._charging(account, holding, split)
         budgets = budgets if split is None else split.left
         if self.delta is None:
-            self._fit_objective(records, loss, budgets, source, charge)
+            self._perturb(records, loss, budgets, source, charge)
         else:
-            self._fit_descent(records, loss, budgets, source, charge)
+            self._descend_linearly(records, loss, budgets, source, charge, progress)
         if split is not None:
             assert isinstance(records, Records)
             self._release_hessian(split, records, source)
         self._finish(holding, source, account)
+
+    @property
+    def _reserve(self) -> float:
+        """What is set aside of every epsilon for the grid."""
+        return float(self.numerical_epsilon) if self.delta is None else 0.0
 
     def _settings(self) -> NoiseSource:
         """Check the constructor's arguments; return the noise source."""
@@ -253,18 +217,6 @@ class _PrivateLinearModel(IntervalsMixin, PrivateEstimator):
             separate, bound, suggested_constant(separate, bound) if constant is None else constant
         )
 
-    def _charging(self, account: PrivacyAccount | None, holding: Holding, split: Split | None) -> Charge:
-        if account is None:
-            return lambda spent: None
-        if self.delta is None:
-            return lambda spent: account.charge(
-                holding.names(), spent if split is None else split.total(spent)
-            )
-        if split is not None:
-            return lambda mus: account.charge(holding.names(), split.spent, mus=mus)
-        delta = float(self.delta)
-        return lambda mus: account.charge(holding.names(), mus=mus, delta=delta)
-
     def _split(
         self, share: float, loss: Loss, features: int, budgets: FloatArray, source: NoiseSource
     ) -> Split:
@@ -275,8 +227,7 @@ class _PrivateLinearModel(IntervalsMixin, PrivateEstimator):
             )
         if not callable(getattr(source, "bits", None)):
             raise InvalidInput("expected a noise_source with a method bits, which intervals= needs.")
-        reserve = float(self.numerical_epsilon) if self.delta is None else 0.0
-        epsilons = np.where(budgets > reserve, budgets, 0.0)
+        epsilons = np.where(budgets > self._reserve, budgets, 0.0)
         clip = None if self.delta is None else gradient_clip(loss)
         return split_epsilons(loss, self._norm(features), share, epsilons, clip=clip)
 
@@ -286,48 +237,62 @@ class _PrivateLinearModel(IntervalsMixin, PrivateEstimator):
         people = records.people(split.weights, norm.constant)
         self.hessian_ = release_hessian(split.plan, people, released(self, norm), source.bits())  # type: ignore[attr-defined]
         self.epsilons_: FloatArray = split.total(self.epsilons_)
-        self.description_ = {**self.description_, "intervals": self.hessian_.to_dict()}  # type: ignore[has-type]
+        self.description_ = {**self.description_, "intervals": self.hessian_.to_dict()}
 
-    def _fit_objective(
+    def _perturb(
         self, records: AnyRecords, loss: Loss, budgets: FloatArray, source: NoiseSource, charge: Charge
     ) -> None:
-        norm, reserve = self._norm(records.n_features), float(self.numerical_epsilon)
-        l2 = self.l2
+        """Release a model by objective perturbation: debit first, then noise, then the release."""
+        norm, l2 = self._norm(records.n_features), self.l2
         if l2 is None:
-            total = exact_sum(usable_epsilons(budgets, reserve))
-            l2 = default_l2(loss, norm, total, self.private, share=self._share)
+            total_epsilon = exact_sum(usable_epsilons(budgets, self._reserve))
+            l2 = default_l2(loss, norm, total_epsilon, self.private, share=self._share)
         release = Release(loss, norm, l2, int(self.rows_per_person), self.private)
-        found = train(records, release, budgets, reserve, source, charge, clip=bool(self.clip))
-        self.coef_grid_ = found.cells
-        self.grid_ = found.plan.grid
-        self.release_ = release
-        self.release_plan_ = found.plan
-        self.noise_rate_ = found.noise_rate
-        self.l2_ = release.l2
+        shares, rate = release.weights(budgets, self._reserve)
+        total = exact_sum(shares) * (1.0 + 1e-9)
+        plan = release.grid_plan(self._reserve, rate, total)
+        sums = records.sums(release, shares, clip=bool(self.clip))
+        largest = largest_noise(loss.outputs, norm.n_coefficients, rate)
+        check_attainable(sums.errors, release.l2, largest, plan.gradient_bound, 2.0**52 * plan.grid)
+        spent = np.where(shares > 0.0, release.epsilons(shares, rate) + plan.numerical_epsilon, 0.0)
+        # The plan keeps one per cent of the reserve back, far more than this sum can be off by rounding.
+        spent = np.minimum(spent, budgets)
+        _check_source(source, loss, norm)
+        charge(spent)
+        high, low = norm.draw(source, loss.outputs, rate, plan.noise_accuracy)
+        minimum = minimise(sums, release.l2, high, low, plan.gradient_bound)
+        cells = round_to_grid(minimum.high.ravel(), minimum.low.ravel(), plan.grid).reshape(high.shape)
+        self.coef_grid_, self.grid_, self.release_plan_ = cells, plan.grid, plan
+        self.release_, self.noise_rate_, self.l2_ = release, rate, release.l2
+        self.loss_weights_, self.epsilons_, self.delta_ = shares, read_only(spent), 0.0
         corrected = self.l2 is None and self._share is None
-        self.shrinkage_correction_ = shrinkage_correction(release, found.noise_rate) if corrected else 1.0
-        self._keep(found.coefficients * self.shrinkage_correction_, norm.constant)
-        self.loss_weights_, self.epsilons_, self.delta_ = found.loss_weights, found.epsilons, 0.0
-        self.description_ = found.to_dict()
+        self.shrinkage_correction_ = shrinkage_correction(release, rate) if corrected else 1.0
+        self._keep(_centred(np.asarray(cells * plan.grid)) * self.shrinkage_correction_, norm.constant)
+        self.description_ = {
+            "release": release.to_dict(),
+            "noise_rate": rate,
+            "weight_total": total,
+            "grid": plan.grid,
+            "gradient_bound": plan.gradient_bound,
+            "noise_accuracy": plan.noise_accuracy,
+            "numerical_epsilon": plan.numerical_epsilon,
+            "cells": cells.tolist(),
+        }
 
-    def _fit_descent(
-        self, records: AnyRecords, loss: Loss, budgets: FloatArray, source: NoiseSource, charge: Charge
-    ) -> None:
+    def _descend_linearly(
+        self, records: AnyRecords, loss: Loss, budgets: FloatArray, source: NoiseSource, charge: Charge,
+        progress: Progress | None,
+    ) -> None:  # fmt: skip
         norm = self._norm(records.n_features)
         delta = checks.strictly_between("delta", self.delta, 0.0, 1.0)
-        plan = Descent.for_epsilons(budgets, delta, loss.outputs * norm.n_coefficients)
-        people = records.people(plan[1], norm.constant)
+        descent, whole = Descent.for_epsilons(budgets, delta, loss.outputs * norm.n_coefficients)
+        people = records.people(whole, norm.constant)
 
         def run(bits: Bits) -> FloatArray:
-            return descend(people, loss, plan[0], bits)
+            return descend(people, loss, descent, bits, progress)
 
-        found = train_by_descent(run, plan, source, charge)
-        self.descent_, self.whole_weights_ = found.descent, found.whole_weights
-        values = found.coefficients
-        # What all outputs of a softmax have in common changes no probability.
-        self._keep(values if len(values) == 1 else values - values.mean(axis=0), norm.constant)
-        self.loss_weights_, self.epsilons_, self.delta_ = found.loss_weights, found.epsilons, delta
-        self.description_ = found.to_dict(loss.to_dict())
+        values = self._descend(descent, whole, loss.to_dict(), source, charge, run)
+        self._keep(_centred(values), norm.constant)
 
     def _keep(self, values: FloatArray, constant: float | None) -> None:
         """Keep coefficients of shape (outputs, n) in the usual attributes."""
@@ -346,28 +311,32 @@ class _PrivateLinearModel(IntervalsMixin, PrivateEstimator):
         return np.asarray(scores + self.intercept_)
 
 
-class _PrivateClassifier(ClassifierMixin, _PrivateLinearModel):  # type: ignore[misc]
-    """Scores and classes."""
+def _centred(values: FloatArray) -> FloatArray:
+    """Return coefficients, those of several outputs with sum 0 in each column.
 
-    classes: Sequence[Any] | None
+    What all outputs of a softmax have in common changes no probability and is noise only. It is taken out
+    of the released integers, not before: they have the law that was accounted for.
+    """
+    return values if len(values) == 1 else np.asarray(values - values.mean(axis=0))
 
-    def _declared(self) -> bool:
-        return self.classes is not None
 
-    def decision_function(self, X: Any) -> FloatArray:
-        """Return scores: shape (records,) for two classes, above 0 means the second; else one per class."""
-        scores = self._outputs(X)
-        return scores[:, 0] if scores.shape[1] == 1 else scores
-
-    def predict(self, X: Any) -> np.ndarray[Any, Any]:
-        """Return the likeliest class of each row, shape (records,)."""
-        scores = self.decision_function(X)
-        places = (scores > 0.0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
-        return np.asarray(self.classes_[places])
+def _check_source(source: NoiseSource, loss: Loss, norm: NoiseNorm) -> None:
+    """Refuse a noise source whose ``draw`` lacks an argument that is needed, before anybody is charged."""
+    try:
+        known = inspect.signature(source.draw).parameters
+    except (TypeError, ValueError):  # of compiled code nothing is known beforehand
+        return
+    if any(one.kind is one.VAR_KEYWORD for one in known.values()):
+        return
+    for argument, needed in (("blocks", loss.outputs > 1), ("independent", not norm.is_euclidean)):
+        if needed and argument not in known:
+            raise InvalidInput(
+                f"expected a noise_source whose draw takes {argument!r}; {type(source).__name__}'s does not."
+            )
 
 
 @dataclass(eq=False, repr=False)
-class PrivateLogisticRegression(_PrivateClassifier):
+class PrivateLogisticRegression(Probabilities, Classifier, _PrivateLinearModel):
     """Logistic regression, softmax for more than two classes, with a privacy budget for every person.
 
     Parameters
@@ -400,21 +369,9 @@ numerical_epsilon, noise_source
         loss = logistic_loss() if len(self.classes_) == 2 else Softmax(len(self.classes_))
         return loss, numbers_of(self.classes_, y)
 
-    def predict_proba(self, X: Any) -> FloatArray:
-        """Return the probabilities of the classes, shape (records, classes)."""
-        z = self.decision_function(X)
-        return np.column_stack([expit(-z), expit(z)]) if z.ndim == 1 else np.asarray(softmax(z, axis=1))
-
-    def predict_log_proba(self, X: Any) -> FloatArray:
-        """Return the logarithms of the probabilities, shape (records, classes)."""
-        z = self.decision_function(X)
-        if z.ndim == 1:
-            return np.column_stack([log_expit(-z), log_expit(z)])
-        return np.asarray(log_softmax(z, axis=1))
-
 
 @dataclass(eq=False, repr=False)
-class PrivateLinearSVC(_PrivateClassifier):
+class PrivateLinearSVC(Classifier, _PrivateLinearModel):
     """A linear support vector classifier of two classes, its hinge smoothed over ``width``.
 
     Parameters

@@ -7,8 +7,8 @@ steps (BFGS of limited memory) with a preconditioner, first over evenly spaced r
 coefficients the preconditioner is the Hessian; for many the one Kronecker product with the same partial
 traces G (over coefficients) and S (over outputs), :math:`\Lambda I + G \otimes S / t`.
 
-*The proof.* If float64 cannot prove the bound, the gradient g is evaluated in pairs of floats at the point w,
-a correction d is solved for by conjugate gradients, and :math:`|\nabla(w + d)| \le |g + H d|` plus rounding
+*The proof.* The gradient g is evaluated in pairs of floats at the point w; if it is not small enough there, a
+correction d is solved for by conjugate gradients, and :math:`|\nabla(w + d)| \le |g + H d|` plus rounding
 plus what the expansion misses, at most :math:`\frac{1}{2}\, third\, A R^3 |d|^2`, is proved without a second
 evaluation; where that is not enough, w + d is the next point, as a pair.
 
@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -43,7 +43,7 @@ _MAX_HALVINGS = 200
 _MEMORY = 30
 _REFRESH = 40
 _MANY_COEFFICIENTS = 512
-_SAMPLES = (8192, 65536)
+_SAMPLE = 16384
 _LARGEST_CONDITION = 1e12
 
 
@@ -106,7 +106,7 @@ def minimise(
     """
     norm = float(np.linalg.norm(linear_high)) * (1.0 + 1e-12)
     check_attainable(sums.errors, l2, norm, gradient_bound)
-    objective = _Objective(sums, l2, (linear_high, linear_low))
+    objective = _Objective(sums, l2, np.stack([linear_high, linear_low]))
     # Sums over blocks are run in threads of their own.
     with _linear_algebra().limit(limits=1, user_api="blas"):
         w, solve = _float64_minimum(objective, 0.6 * gradient_bound)
@@ -147,53 +147,46 @@ def _linear_algebra() -> Any:
     return ThreadpoolController()
 
 
+@dataclass(frozen=True, eq=False)
 class _Objective:
     """The objective's derivatives at vectors of all coefficients, output after output."""
 
-    def __init__(self, sums: Sums, l2: float, linear: tuple[FloatArray, FloatArray]) -> None:
-        self.sums = sums
-        self.l2 = l2
-        self.shape = linear[0].shape
-        self.linear = (linear[0].ravel(), linear[1].ravel())
-        self.linear_norm = float(np.linalg.norm(linear[0]))
+    sums: Sums
+    l2: float
+    linear: FloatArray  # b as pairs, shape (2, outputs, n)
 
-    def over(self, sums: Sums) -> _Objective:
-        high, low = (part.reshape(self.shape) for part in self.linear)
-        return _Objective(sums, self.l2, (high, low))
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Outputs and coefficients of each."""
+        return self.linear.shape[1:]
 
     def gradient(self, w: FloatArray) -> FloatArray:
-        loss = self.sums.gradient(w.reshape(self.shape)).reshape(2, -1)
-        return self._with_penalty(loss, w)
+        """Return the gradient in float64: what steps follow."""
+        return np.asarray((self.sums.gradient(w.reshape(self.shape)) + self.linear[0]).ravel() + self.l2 * w)
 
     def accurate_gradient(self, w: FloatArray, rest: FloatArray) -> FloatArray:
         """Return the gradient rounded from pairs: a relative error of 2**-52 on top of the stated bound."""
-        loss = self.sums.accurate_gradient(w.reshape(self.shape), rest.reshape(self.shape)).reshape(2, -1)
-        loss = add_pairs(loss, np.stack([self.l2 * rest, np.zeros_like(w)]))
-        return self._with_penalty(loss, w)
-
-    def _with_penalty(self, loss: FloatArray, w: FloatArray) -> FloatArray:
-        """Return the loss's gradient, in pairs, plus the linear term and ``l2 * w``, rounded once."""
+        total = self.sums.accurate_gradient(w.reshape(self.shape), rest.reshape(self.shape)).reshape(2, -1)
         product = self.l2 * w
-        total = add_pairs(loss, np.stack(self.linear))
-        total = add_pairs(total, np.stack([product, product_rest(self.l2, w, product)]))
+        penalty = np.stack([product, product_rest(self.l2, w, product)])
+        for term in (np.stack([self.l2 * rest, np.zeros_like(w)]), self.linear.reshape(2, -1), penalty):
+            total = add_pairs(total, term)
         return np.asarray(total.sum(axis=0))
 
     def product(self, w: FloatArray, v: FloatArray) -> FloatArray:
         found = self.sums.product(w.reshape(self.shape), v.reshape(self.shape)).ravel()
         return np.asarray(found + self.l2 * v)
 
-    def gradient_error(self, norm: float) -> float:
-        return self.sums.errors.gradient(norm) + 2.0**-96 * (self.l2 * norm + self.linear_norm)
-
     def float64_limit(self, norm: float) -> float:
         """Return a gradient norm below which float64 points and gradients need not get."""
-        steepest = self.l2 + self.sums.loss.curvature * self.sums.total * self.sums.row_bound**2
-        return self.gradient_error(norm) + 8.0 * UNIT * steepest * norm
+        sums = self.sums
+        steepest = self.l2 + sums.loss.curvature * sums.total * sums.row_bound**2
+        return 8.0 * UNIT * steepest * norm + 2.0**-40 * sums.loss.reach_2 * sums.total * sums.row_bound
 
     def accurate_gradient_error(self, norm: float) -> float:
         size = self.sums.loss.reach_2 * self.sums.total * self.sums.row_bound
         return self.sums.errors.accurate_gradient(norm) + 2.0**-96 * (
-            size + self.l2 * norm + self.linear_norm
+            size + self.l2 * norm + float(np.linalg.norm(self.linear[0]))
         )
 
     def product_error(self, norm: float) -> float:
@@ -230,23 +223,24 @@ class _Objective:
 def _float64_minimum(objective: _Objective, target: float) -> tuple[FloatArray, Solve]:
     """Return a point near the minimum, as near as float64 allows or needed, and a preconditioner there.
 
-    Evenly spaced records first: their minimum is a start, and their Hessian the preconditioner.
+    Evenly spaced records first, where there are many: their minimum is a start, and their Hessian the
+    preconditioner.
     """
-    sums = objective.sums
-    w = np.zeros(objective.linear[0].size)
-    first, second = max(_SAMPLES[0], 100 * sums.n_coefficients), _SAMPLES[1]
-    counts = [first] if 4 * first <= sums.count else []
-    counts += [second] if counts and first < second and 6 * second <= sums.count else []
-    stages = [objective.over(sums.sample(count)) for count in counts] or [objective]
-    size = float(np.linalg.norm(stages[0].gradient(w)))
-    w, _ = _quasi_newton(stages[0], w, stages[0].preconditioner(w), max(target, 0.02 * size))
-    for stage in stages:
-        rough = 0.01 * sums.loss.reach_2 * sums.total * sums.row_bound / np.sqrt(stage.sums.count)
-        goal = target if stage is objective else max(target, rough)
-        w, solve = _quasi_newton(stage, w, stage.preconditioner(w), goal)
-    if stages[-1] is objective:
-        return w, solve
-    return _quasi_newton(objective, w, stages[-1].preconditioner(w), target)
+    sums, w = objective.sums, np.zeros(objective.linear[0].size)
+    count = max(_SAMPLE, 100 * sums.n_coefficients)
+    if 4 * count > sums.count:
+        return _quasi_newton(objective, *_descended(objective, w, target), target)
+    sample = replace(objective, sums=sums.sample(count))
+    rough = 0.01 * sums.loss.reach_2 * sums.total * sums.row_bound / np.sqrt(count)
+    w, _ = _quasi_newton(sample, *_descended(sample, w, target), max(target, rough))
+    return _quasi_newton(objective, w, sample.preconditioner(w), target)
+
+
+def _descended(objective: _Objective, w: FloatArray, target: float) -> tuple[FloatArray, Solve]:
+    """Return a point with a fiftieth of the gradient at ``w``, and a preconditioner there."""
+    goal = max(target, 0.02 * float(np.linalg.norm(objective.gradient(w))))
+    w, _ = _quasi_newton(objective, w, objective.preconditioner(w), goal)
+    return w, objective.preconditioner(w)
 
 
 def _quasi_newton(
@@ -335,11 +329,6 @@ def _bfgs_direction(
 
 def _proved(objective: _Objective, w: FloatArray, solve: Solve, bound: float) -> Minimum:
     """Return a point near w with a proof that the gradient there is at most ``bound``."""
-    error = objective.gradient_error(float(np.linalg.norm(w)) * (1.0 + 1e-12))
-    if error < bound:
-        found = norm_up(objective.gradient(w)) + error
-        if found <= bound:
-            return Minimum(read_only(w), read_only(np.zeros_like(w)), found)
     rest = np.zeros_like(w)
     for _ in range(_MAX_CORRECTIONS):
         norm = float(np.linalg.norm(w)) * (1.0 + 1e-12)

@@ -11,7 +11,7 @@ from sklearn.utils import _safe_indexing  # type: ignore[import-untyped]
 from sklearn.utils.validation import _num_samples  # type: ignore[import-untyped]
 
 from dpmarket import checks
-from dpmarket.arrays import BoolArray, FloatArray, IntArray
+from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.errors import InvalidInput
 
 
@@ -55,23 +55,40 @@ def read_budgets(
     only with a budget above ``reserve``.
     """
     if people is None:
-        return _per_record(epsilon, epsilons, n_records)
+        if isinstance(epsilons, Mapping):
+            raise InvalidInput("expected people, each record's owner, when epsilons is a mapping; got None.")
+        budgets = _common(epsilon, n_records) if epsilons is None else _read(epsilons)
+        if len(budgets) != n_records:
+            raise InvalidInput(f"expected one epsilon per record, {n_records}, got {len(budgets)}.")
+        return budgets, Holding(None, n_records, None)
     owners = _owners(people, n_records)
     if isinstance(epsilons, Mapping):
         names = tuple(epsilons)
-        budgets = checks.non_negative_vector("epsilons", list(epsilons.values()))
+        budgets = _read(list(epsilons.values()))
         if isinstance(people, np.ndarray) and any(str(name).endswith("\0") for name in names):
             raise InvalidInput("expected names that end in no NUL: numpy's texts cannot tell them apart.")
         holding = Holding(_positions(owners, names), len(names), names)
     elif epsilons is None:
         # Who takes part is public here: the owners themselves, in the order of their names.
         names = _distinct(owners)
-        budgets = np.full(len(names), _common(epsilon))
+        budgets = _common(epsilon, len(names))
         holding = Holding(_positions(owners, names), len(names), names)
     else:
-        budgets, count = _per_person(epsilons, n_records)
-        holding = Holding(_numbered(owners, count), count, None)
-    _refuse_many_rows(holding, rows_per_person, budgets > reserve)
+        budgets = _read(epsilons)
+        if len(budgets) == n_records:
+            raise InvalidInput(
+                "expected epsilons per person when people is given, got as many as there are records. Leave "
+                "people out if every record is another person's; otherwise pass a mapping from person to "
+                "epsilon."
+            )
+        holding = Holding(_numbered(owners, len(budgets)), len(budgets), None)
+    counts = np.bincount(holding.owners, minlength=holding.n_people)  # type: ignore[arg-type]
+    beyond = int(((counts > rows_per_person) & (budgets > reserve)).sum())
+    if beyond:
+        raise InvalidInput(
+            f"expected at most rows_per_person = {rows_per_person} records of one person, found {beyond} "
+            "people with more. The bound must be public: do not raise it because of what these data hold."
+        )
     return budgets, holding
 
 
@@ -166,32 +183,14 @@ def _index_of(values: Any) -> Any:
     return values.index if type(values).__module__.split(".")[0] == "pandas" else None
 
 
-def _per_record(epsilon: float | None, epsilons: Any, n_records: int) -> tuple[FloatArray, Holding]:
-    holding = Holding(None, n_records, None)
-    if epsilons is None:
-        return np.full(n_records, _common(epsilon)), holding
-    if isinstance(epsilons, Mapping):
-        raise InvalidInput("expected people, each record's owner, when epsilons is a mapping; got None.")
-    budgets = checks.non_negative_vector("epsilons", epsilons)
-    if len(budgets) != n_records:
-        raise InvalidInput(f"expected one epsilon per record, {n_records}, got {len(budgets)}.")
-    return budgets, holding
+def _read(epsilons: Any) -> FloatArray:
+    return checks.non_negative_vector("epsilons", epsilons)
 
 
-def _per_person(epsilons: Any, n_records: int) -> tuple[FloatArray, int]:
-    budgets = checks.non_negative_vector("epsilons", epsilons)
-    if len(budgets) == n_records:
-        raise InvalidInput(
-            "expected epsilons per person when people is given, got as many as there are records. Leave "
-            "people out if every record is another person's; otherwise pass a mapping from person to epsilon."
-        )
-    return budgets, len(budgets)
-
-
-def _common(epsilon: float | None) -> float:
+def _common(epsilon: float | None, count: int) -> FloatArray:
     if epsilon is None:
         raise InvalidInput("expected epsilons in fit, or a common epsilon in the constructor; got neither.")
-    return checks.positive("epsilon", epsilon)
+    return np.full(count, checks.positive("epsilon", epsilon))
 
 
 def _owners(people: Any, n_records: int) -> list[Any]:
@@ -242,14 +241,3 @@ def _numbered(owners: list[Any], count: int) -> IntArray:
             "mapping."
         )
     return np.array(owners, dtype=np.int64)
-
-
-def _refuse_many_rows(holding: Holding, rows_per_person: int, takes_part: BoolArray) -> None:
-    assert holding.owners is not None
-    counts = np.bincount(holding.owners, minlength=holding.n_people)
-    beyond = int(((counts > rows_per_person) & takes_part).sum())
-    if beyond:
-        raise InvalidInput(
-            f"expected at most rows_per_person = {rows_per_person} records of one person, found {beyond} "
-            "people with more. The bound must be public: do not raise it because of what these data hold."
-        )

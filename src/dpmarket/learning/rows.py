@@ -3,29 +3,26 @@
 A dense float64 matrix in row order is read where it lies. Anything else (other number types, column order,
 sparse rows, a selection of rows) is copied block by block, never as a whole.
 
-Rows must have norm at most 1 in the norm of the noise. Float64 settles rows that are clearly short or long;
-rows within rounding of 1 are measured in pairs of floats or in rational arithmetic, so that "at most 1" is a
-fact about the numbers in the matrix.
+Rows must have norm at most 1 in the norm of the noise. Rows whose length in float64 is within rounding of 1
+are shortened by a little more than that, so that "at most 1" is a fact about the numbers that are used.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.sparse import issparse
 
-from dpmarket.arrays import BoolArray, FloatArray, IntArray, read_only_view
+from dpmarket.arrays import FloatArray, IntArray, read_only_view
 from dpmarket.errors import InvalidInput
 from dpmarket.learning import rounding
 from dpmarket.privacy.noise_norm import NoiseNorm
 
 _BLOCK_ELEMENTS = 1 << 18
 _LARGEST = 1e150
-_ROUNDING = 4.5 * 2.0**-52  # 4 units in the last place of 1, and half a one for measuring
+_BUFFER = 8192
 NO_SCALES: FloatArray = np.zeros(0)
 
 
@@ -126,11 +123,9 @@ class Rows:
 
 def _dense(features: Any, chosen: slice | IntArray) -> Any:
     """Return some rows as an array."""
-    if isinstance(features, np.ndarray) or not issparse(features):
+    if isinstance(features, np.ndarray):
         return features[chosen]
-    features = cast(Any, features)
-    is_plain = features.format == "csr" and features.dtype.kind in "fiub"
-    if isinstance(chosen, slice) and is_plain and features.nnz > _BLOCK_ELEMENTS:
+    if isinstance(chosen, slice) and features.format == "csr" and features.nnz > _BLOCK_ELEMENTS:
         from dpmarket.learning import kernels  # takes 100 MB, and small sets of records do without
 
         # scipy's own slices copy, which takes longer than all that follows.
@@ -140,17 +135,16 @@ def _dense(features: Any, chosen: slice | IntArray) -> Any:
 
 
 def rounding_scales(rows: Rows, norm: NoiseNorm | None = None) -> FloatArray:
-    """Return factors that shorten rows which are too long by rounding only, up to 4 units in the last place.
+    """Return factors, one per record, that shorten rows which are too long by rounding only.
 
     Scaling a row to norm 1 in floats often ends a unit above; that is nobody's mistake. Empty if no row needs
     one. The norm is Euclidean if none is given. Longer rows are refused by their number.
     """
-    beyond = 0
-    parts = []
+    parts, beyond = [], 0
     for block in rows.active().blocks():
-        longer, lengths = _judged(block.x, norm)
-        beyond += int((lengths[longer] > 1.0 + _ROUNDING).sum())
-        parts.append(_scales(block.x, longer, lengths))
+        lengths = _lengths(block.x, norm)
+        beyond += int((~(lengths <= 1.0 + _margin(block.x))).sum())
+        parts.append(_scales(block.x, lengths))
     if beyond:
         euclidean = norm is None or norm.is_euclidean
         limit = "Euclidean norm at most 1" if euclidean else "norm at most 1 in its noise_norm"
@@ -162,22 +156,22 @@ def rounding_scales(rows: Rows, norm: NoiseNorm | None = None) -> FloatArray:
 
 
 def clipping_scales(rows: Rows, norm: NoiseNorm | None = None) -> FloatArray:
-    """Return factors, one per record, that make every row at most 1 long: exactly 1 where it is already.
+    """Return factors, one per record, that make every row at most 1 long. Empty if no row needs one.
 
-    The factor of a row is a function of that row alone. Empty if no row needs one. Numbers
-    above 1e150 are refused: a row of them is longer than floats can say.
+    The factor of a row is a function of that row alone. Numbers above 1e150 are refused: a row of them is
+    longer than floats can say.
     """
     return _of_all(rows, [scales_for(block.x, norm) for block in rows.active().blocks()])
 
 
 def scales_for(x: FloatArray, norm: NoiseNorm | None = None) -> FloatArray:
-    """Return the factor for every row of a dense block: 1, or just below 1 divided by the length."""
-    return _scales(x, *_judged(x, norm))
+    """Return the factor for every row of a dense block: 1 if it is clearly short, else below 1 / length."""
+    return _scales(x, _lengths(x, norm))
 
 
 def _of_all(rows: Rows, parts: list[FloatArray]) -> FloatArray:
     """Return the factors of rows that take part as factors of all records, empty if all are 1."""
-    found = np.concatenate(parts) if parts else NO_SCALES
+    found = np.concatenate([NO_SCALES, *parts])
     if bool((found == 1.0).all()):
         return NO_SCALES
     if len(found) == len(rows.labels):
@@ -187,62 +181,34 @@ def _of_all(rows: Rows, parts: list[FloatArray]) -> FloatArray:
     return scales
 
 
-def _scales(x: FloatArray, longer: BoolArray, lengths: FloatArray) -> FloatArray:
-    scales = np.ones(len(x))
+def _scales(x: FloatArray, lengths: FloatArray) -> FloatArray:
+    scales, margin = np.ones(len(x)), _margin(x)
+    longer = ~(lengths <= 1.0 - margin)
     if longer.any():
         if not float(np.abs(x[longer]).max()) <= _LARGEST:
             raise InvalidInput("expected every number in X to be at most 1e150, found larger ones.")
-        # Room for the rounding of the length, of the quotient and of a later product with every element.
-        scales[longer] = (1.0 - (x.shape[1] + 16) * rounding.UNIT) / lengths[longer]
+        # Room for the rounding of the length and of products: a shortened row counts as short again.
+        scales[longer] = (1.0 - 2.0 * margin) / lengths[longer]
     return scales
 
 
-def _judged(x: FloatArray, norm: NoiseNorm | None) -> tuple[BoolArray, FloatArray]:
-    """Return which rows are too long, exactly, and the lengths of those, to rounding."""
-    euclidean = norm is None or norm.is_euclidean
-    mask = np.zeros(x.shape[1], dtype=np.bool_) if norm is None else norm.mask
-    bound = 1.0 if norm is None or euclidean else norm.euclidean_bound
-    lengths = _rough_lengths(x, mask, bound)
-    margin = 4.0 * rounding.gamma(x.shape[1] + 8)
-    longer = ~(lengths <= 1.0 + margin)
-    unsettled = np.flatnonzero((lengths > 1.0 - margin) & ~longer)
-    if euclidean and unsettled.size:
-        high, low = _squared_norms(x[unsettled])
-        excess = (high - 1.0) + low
-        longer[unsettled] = excess > 0.0
-        unsettled = unsettled[np.abs(excess) <= 8.0 * rounding.gamma(2 * x.shape[1] + 16) ** 2]
-    for k in unsettled:
-        longer[k] = not _within(x[k], mask, bound)
-    if euclidean and longer.any():
-        lengths[longer] = np.sqrt(_squared_norms(x[longer])[0])
-    return longer, lengths
+def _margin(x: FloatArray) -> float:
+    """Return several times what rounding does to the length of a row."""
+    return 4.0 * rounding.gamma(x.shape[1] + 8)
 
 
-def _squared_norms(x: FloatArray) -> FloatArray:
-    from dpmarket.learning import kernels  # takes 100 MB, and few rows are so long
-
-    return kernels.squared_norms(read_only_view(np.ascontiguousarray(x)))
-
-
-def _rough_lengths(x: FloatArray, mask: BoolArray, bound: float) -> FloatArray:
+def _lengths(x: FloatArray, norm: NoiseNorm | None) -> FloatArray:
+    """Return the length of each row, or its Euclidean length as a share of the bound if that is more."""
     with np.errstate(over="ignore", invalid="ignore"):
-        if not mask.any():
-            lengths = np.sqrt(np.einsum("ij,ij->i", x, x))
-        else:
-            squares = x * x
-            # Not by a product of matrices, which rounds a row differently among other rows.
-            joint = np.einsum("ij,j->i", squares, (~mask).astype(np.float64))
-            lengths = np.sqrt(joint) + np.einsum("ij,j->i", np.abs(x), mask.astype(np.float64))
-            if bound < 1.0:
-                lengths = np.maximum(lengths, np.sqrt(squares.sum(axis=1)) / bound)
-    return np.asarray(np.where(np.isnan(lengths), np.inf, lengths))
+        euclidean = np.sqrt(_row_sums(x, x))
+        if norm is None or norm.is_euclidean:
+            return np.asarray(euclidean)
+        mask = np.broadcast_to(norm.mask.astype(np.float64), x.shape)
+        lengths = np.sqrt(_row_sums(x * x, 1.0 - mask)) + _row_sums(np.abs(x), mask)
+        return np.asarray(np.maximum(lengths, euclidean / norm.euclidean_bound))
 
 
-def _within(row: FloatArray, mask: BoolArray, bound: float) -> bool:
-    """Tell exactly whether a row has norm at most 1, and Euclidean norm at most ``bound``."""
-    joint = sum(Fraction(value) ** 2 for value in row[~mask].tolist() if value)
-    alone = [abs(Fraction(value)) for value in row[mask].tolist() if value]
-    room = 1 - sum(alone)
-    if room < 0 or joint > room**2:
-        return False
-    return bool(joint + sum(value**2 for value in alone) <= Fraction(bound) ** 2)
+def _row_sums(a: FloatArray, b: FloatArray) -> FloatArray:
+    """Return the sum of products in each row, rounded in a way that depends on no other row."""
+    # Products of matrices depend on other rows, and einsum beyond the size of numpy's buffer.
+    return np.asarray(np.einsum("ij,ij->i", a, b) if a.shape[1] <= _BUFFER else (a * b).sum(axis=1))

@@ -17,8 +17,8 @@ from dpmarket import checks
 from dpmarket.arrays import FloatArray
 from dpmarket.errors import InvalidInput
 from dpmarket.learning import rounding
-from dpmarket.learning.messages import validated
 from dpmarket.learning.rows import block_height, scales_for
+from dpmarket.learning.validation import validated
 
 
 class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]

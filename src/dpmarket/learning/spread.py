@@ -35,17 +35,16 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from scipy.special import expit, ndtri, softmax
 from sklearn.utils.validation import check_is_fitted  # type: ignore[import-untyped]
 
 from dpmarket import checks
 from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.errors import InvalidInput
 from dpmarket.learning.descent import gradient_clip, responses
-from dpmarket.learning.labels import numbers_of
-from dpmarket.learning.messages import validated
-from dpmarket.learning.moments import moments_of, needs_labels, stand_in, with_constant
+from dpmarket.learning.validation import numbers_of, validated
 from dpmarket.privacy.descent import CELLS
-from dpmarket.privacy.loss import Loss, loss_from
+from dpmarket.privacy.loss import Loss, SigmoidLoss, loss_from
 from dpmarket.privacy.noise_norm import NoiseNorm
 
 _LEAST_CURVATURE = 1.0 / 16.0  # of a stand-in's, in the worst direction
@@ -53,33 +52,22 @@ _PLAUSIBLE = 32  # Hessians
 _MOST_ROWS = 5_000
 _LARGEST_LEVEL = 0.999
 _NEGLIGIBLE = -25.0  # the logarithm of a characteristic function
+_STAND_IN_ROWS = 400
+_STAND_IN_LENGTH = 0.5  # of the longest row
+_NODES = 41  # labels that a regression is taken to have around a prediction
 _WIDER = 1.0 + 1e-3  # more than inversion and interpolation are off by
 
 
 @dataclass(frozen=True, eq=False)
 class Spread:
-    """The law of the error of released coefficients along any direction.
+    """The law of the error of released coefficients along any direction."""
 
-    Attributes
-    ----------
-    sampling
-        Covariance of the sampling error, and of rounding to the grid, shape (D, D).
-    responses
-        Matrices through which noise enters, one for each plausible Hessian, shape (Hessians, D, D).
-    blocks, variances
-        Block and variance of the noise of each coefficient.
-    shapes
-        The shape (m + 1) / 2 of each block; infinite if it is normal.
-    approximate
-        Whether rows were guessed.
-    """
-
-    sampling: FloatArray
-    responses: FloatArray
-    blocks: IntArray
-    variances: FloatArray
-    shapes: FloatArray
-    approximate: bool
+    sampling: FloatArray  # covariance of the sampling error, and of rounding to the grid, shape (D, D)
+    responses: FloatArray  # through which noise enters, one for each plausible Hessian: (Hessians, D, D)
+    blocks: IntArray  # block of the noise of each coefficient
+    variances: FloatArray  # of the noise of each coefficient
+    shapes: FloatArray  # the shape (m + 1) / 2 of each block; infinite if it is normal
+    approximate: bool  # whether rows were guessed
 
     def parts(self, directions: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return variances along directions, shape (count, D): of sampling, and of each block of noise."""
@@ -96,14 +84,8 @@ class Spread:
 def quantiles(sampling: FloatArray, noise: FloatArray, shapes: FloatArray, level: float) -> FloatArray:
     """Return what errors of these variances exceed, in absolute value, with probability ``1 - level``.
 
-    Parameters
-    ----------
-    sampling, noise
-        Variances of a normal part, shape (count,), and of blocks of noise, shape (count, blocks).
-    shapes
-        Shape of each block; infinite if it is normal.
-    level
-        Above 0, at most 0.999.
+    ``sampling`` are variances of a normal part, shape (count,), ``noise`` those of blocks of noise, shape
+    (count, blocks), with their ``shapes``, infinite if normal.
     """
     level = checks.strictly_between("level", level, 0.0, 1.0)
     if level > _LARGEST_LEVEL:
@@ -138,19 +120,9 @@ def _inversion() -> tuple[FloatArray, FloatArray, FloatArray]:
 
 
 def spread_of(model: Any, public_rows: Any = None) -> Spread:
-    """Return the law of a fitted model's error, in units of its released coefficients.
+    """Return the law of the error of a fitted or published linear model, in units of released coefficients.
 
-    Parameters
-    ----------
-    model
-        A fitted estimator of :mod:`dpmarket.learning.linear`; a published one will do.
-    public_rows
-        None; public rows as ``fit`` takes them; or a pair of rows and labels.
-
-    Raises
-    ------
-    InvalidInput
-        For anything else, and for fewer than two rows for each coefficient.
+    ``public_rows`` are None; rows as ``fit`` takes them; or a pair of rows and labels.
     """
     check_is_fitted(model)
     norm, loss = norm_and_loss(model)
@@ -263,3 +235,67 @@ def rows_of(model: Any, X: Any, norm: NoiseNorm) -> FloatArray:
     if model.clip and model.delta is None:
         x = x / np.maximum(norm.lengths(x), 1.0)[:, None]
     return with_constant(x, norm)
+
+
+def moments_of(
+    loss: Loss, w: FloatArray, rows: FloatArray, labels: FloatArray | None, clip: float | None = None
+) -> tuple[FloatArray, FloatArray]:
+    """Return the mean Hessian and second moment of gradients over rows at coefficients (outputs, n).
+
+    Labels are as the loss takes them; None means :func:`expected_labels`. Gradients longer than ``clip`` are
+    shortened to it, and have no curvature.
+    """
+    scores = rows @ w.T
+    values, chances = expected_labels(loss, scores) if labels is None else (labels[:, None], 1.0)
+    kinds = values.shape[1]
+    outputs = np.repeat(scores, kinds, axis=0)
+    first = loss.derivatives(outputs, values.ravel())
+    diagonal, vector = loss.curvatures(outputs, values.ravel())
+    steep = curved = np.broadcast_to(chances, values.shape).ravel() / len(rows)
+    if clip is not None:
+        lengths = np.repeat(np.linalg.norm(rows, axis=1), kinds) * np.linalg.norm(first, axis=1)
+        first = first * np.minimum(1.0, clip / np.maximum(lengths, 1e-300))[:, None]
+        curved = curved * (lengths <= clip)
+    hessian, gradients = np.zeros((*w.shape, *w.shape)), np.zeros((*w.shape, *w.shape))
+    for k in range(loss.outputs):
+        for m in range(loss.outputs):
+            bends = curved * (diagonal[:, k] * float(k == m) - vector[:, k] * vector[:, m])
+            pulls = steep * first[:, k] * first[:, m]
+            for found, factors in ((hessian, bends), (gradients, pulls)):
+                found[k, :, m, :] = (rows * factors.reshape(-1, kinds).sum(axis=1)[:, None]).T @ rows
+    return hessian.reshape(w.size, w.size), gradients.reshape(w.size, w.size)
+
+
+def expected_labels(loss: Loss, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return labels that records with these scores may have, and their chances, each (records, labels).
+
+    A classifier's probabilities; for a support vector machine a margin of 1 counts as a chance of 88%. Labels
+    of a regression are normal with standard deviation 1, in units of its ``scale``, around a center at which
+    the score is right. A public guess of the labels' spread is more than that of their errors, so that
+    intervals become wider by it, not narrower.
+    """
+    if not isinstance(loss, SigmoidLoss):
+        chances = np.asarray(softmax(scores, axis=1))
+        return np.broadcast_to(np.arange(chances.shape[1], dtype=float), chances.shape), chances
+    if loss.labels == (0.0, 1.0):
+        sure = np.asarray(expit((1.0 if loss.span is not None else 2.0) * scores[:, 0]))
+        return np.tile([0.0, 1.0], (len(scores), 1)), np.column_stack([1.0 - sure, sure])
+    nodes = ndtri((np.arange(_NODES) + 0.5) / _NODES) - ndtri(loss.target[0])
+    return scores + nodes[None, :], np.full((len(scores), _NODES), 1.0 / _NODES)
+
+
+def needs_labels(loss: Loss) -> bool:
+    """Tell whether what a model expects of labels is too rough to do without them: support vectors."""
+    return isinstance(loss, SigmoidLoss) and loss.span is None and loss.labels == (0.0, 1.0)
+
+
+def stand_in(norm: NoiseNorm) -> FloatArray:
+    """Return rows half as long as the longest, in all directions, with their constant: always the same."""
+    draws = np.random.default_rng(0).normal(size=(_STAND_IN_ROWS, len(norm.separate)))
+    lengths = np.linalg.norm(draws, axis=1, keepdims=True)
+    return with_constant(draws / lengths * (_STAND_IN_LENGTH * norm.euclidean_bound), norm)
+
+
+def with_constant(rows: FloatArray, norm: NoiseNorm) -> FloatArray:
+    """Return rows with the constant column, if there is one."""
+    return rows if norm.constant is None else np.column_stack([rows, np.full(len(rows), norm.constant)])

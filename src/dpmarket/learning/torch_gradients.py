@@ -70,16 +70,11 @@ class Network:
             place += value.numel()
         return found
 
-    def load(self, weights: FloatArray) -> torch.nn.Module:
-        """Put weights into the module, and return it."""
-        self.module.load_state_dict(self.tensors(weights), strict=False)
-        return self.module
-
     def loaded(self, weights: FloatArray) -> Network:
-        """Return this with other weights; refuses another number of them."""
+        """Put weights into the module, and return this; refuses another number of them."""
         if weights.size != self.weights.size:
             raise InvalidInput(f"expected a module with {weights.size} weights, got {self.weights.size}.")
-        self.load(weights)
+        self.module.load_state_dict(self.tensors(weights), strict=False)
         return self
 
     def unused(self) -> torch.nn.Module:
@@ -105,29 +100,15 @@ class Network:
 
 @dataclass(frozen=True, eq=False)
 class PersonGradients:
-    """Everybody's whole gradients as a function of the weights.
-
-    Parameters
-    ----------
-    network, loss
-        The model and its loss.
-    features, labels
-        Of all records, as tensors.
-    owners
-        Position of each record's owner among all people.
-    whole
-        Whole weight of each person.
-    clip
-        Length to which a person's mean gradient is shortened.
-    """
+    """Everybody's whole gradients as a function of the weights."""
 
     network: Network
     loss: TorchLoss
-    features: torch.Tensor
+    features: torch.Tensor  # of all records
     labels: torch.Tensor
-    owners: IntArray
-    whole: IntArray
-    clip: float
+    owners: IntArray  # position of each record's owner among all people
+    whole: IntArray  # whole weight of each person
+    clip: float  # length to which a person's mean gradient is shortened
 
     def __call__(self, weights: FloatArray) -> FloatArray:
         """Return ``sum_i A_i q_i``, exactly: whole numbers in float64, shape (weights,)."""

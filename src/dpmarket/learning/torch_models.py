@@ -13,24 +13,20 @@ import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike
-from scipy.special import log_softmax, softmax
-from sklearn.base import ClassifierMixin, RegressorMixin  # type: ignore[import-untyped]
+from sklearn.base import RegressorMixin  # type: ignore[import-untyped]
 from sklearn.utils.validation import check_is_fitted  # type: ignore[import-untyped]
 
 from dpmarket import checks
 from dpmarket.arrays import FloatArray
 from dpmarket.errors import InvalidInput
 from dpmarket.learning.descent import Pace, noisy_descent
-from dpmarket.learning.estimator import MANY_ROWS, Budgets, PrivateEstimator, refuse_numbered_folds
-from dpmarket.learning.labels import numbers_of, read_classes
-from dpmarket.learning.messages import validated
+from dpmarket.learning.estimator import MANY_ROWS, Classifier, PrivateEstimator, Probabilities
 from dpmarket.learning.torch_gradients import Network, PersonGradients, TorchLoss, refuse_unusable
-from dpmarket.learning.training import train_by_descent
+from dpmarket.learning.validation import numbers_of, read_classes, validated
 from dpmarket.privacy.account import PrivacyAccount
 from dpmarket.privacy.descent import Descent
 from dpmarket.privacy.noise import Bits, NoiseSource, SecureNoise
@@ -112,59 +108,20 @@ class _PrivateTorchModel(PrivateEstimator):
         """Return what is public about the loss."""
         return {"kind": "torch", "classes": None, "model": None, "code": None}
 
-    def fit(
-        self,
-        X: Any,
-        y: Any,
-        epsilons: Budgets = None,
-        people: ArrayLike | None = None,
-        account: PrivacyAccount | None = None,
-        progress: Progress | None = None,
-        **unknown: Any,
-    ) -> Self:
-        """Train and release a model.
-
-        Parameters
-        ----------
-        X
-            Records: an array or a data frame, first axis records; images and series keep their shape.
-        y
-            Labels, shape (records,).
-        epsilons
-            The privacy budgets: one per record; or, with ``people``, a mapping from owner to epsilon, or an
-            array per person that ``people`` numbers from 0. None means the constructor's ``epsilon`` for
-            everybody.
-        people
-            Owner of each record, shape (records,). A person may have any number of records.
-        account
-            Keeps what each person has left over many releases; everybody is charged before noise is drawn.
-        progress
-            Called with the steps made and all of them.
-
-        Raises
-        ------
-        InvalidInput
-            For budgets, records, a module or a loss that are not what is expected. Before noise is drawn.
-        Infeasible
-            If the account has too little left for somebody.
-        EntropyUnavailable
-            If the operating system gives no random bits.
-        """
-        return self._fitted(unknown, X, y, epsilons, people, account, progress)
-
     def _fit(
-        self, X: Any, y: Any, epsilons: Budgets, people: ArrayLike | None, account: PrivacyAccount | None,
-        progress: Progress | None,
+        self, X: Any, y: Any, epsilons: Any, people: Any, account: PrivacyAccount | None,
+        intervals: float | None, progress: Progress | None,
     ) -> None:  # fmt: skip
+        if intervals is not None:
+            raise InvalidInput("expected no intervals= with a torch model, which has none.")
         pace, source = self._settings()
-        records, budgets = self._read(X, y, epsilons, people, MANY_ROWS, 0.0, allow_nd=True)
-        refuse_numbered_folds(account, records.holding)
+        records, budgets = self._read(X, y, epsilons, people, account, MANY_ROWS, 0.0, allow_nd=True)
         labels, outputs = self._read_labels(records.labels)
         x, holding = records.features, records.holding
         network, loss = Network(copy.deepcopy(self.module)), self._loss()
         refuse_unusable(network, loss, x.shape[1:], labels[0] * 0, outputs)
         start = network.weights
-        descent, whole = plan = Descent.for_epsilons(
+        descent, whole = Descent.for_epsilons(
             budgets, self.delta, start.size, self.steps, fewest_steps=_FEWEST_STEPS
         )
         gradients = PersonGradients(
@@ -175,15 +132,9 @@ class _PrivateTorchModel(PrivateEstimator):
             total = int(whole.sum())
             return noisy_descent(gradients, start, total, pace, descent, stream=bits, progress=progress)[None]
 
-        def charge(mus: FloatArray) -> None:
-            if account is not None:
-                account.charge(holding.names(), mus=mus, delta=float(self.delta))
-
-        found = train_by_descent(run, plan, source, charge)
-        self.module_ = network.load(found.coefficients[0])
-        self.descent_, self.whole_weights_ = descent, whole
-        self.loss_weights_, self.epsilons_, self.delta_ = found.loss_weights, found.epsilons, descent.delta
-        self.description_ = found.to_dict(self._described())
+        charge = self._charging(account, holding)
+        weights = self._descend(descent, whole, self._described(), source, charge, run)
+        self.module_ = network.loaded(weights[0]).module
         self._finish(holding, source, account)
 
     def state_dict(self) -> dict[str, torch.Tensor]:
@@ -211,7 +162,7 @@ class _PrivateTorchModel(PrivateEstimator):
 
 
 @dataclass(eq=False, repr=False)
-class PrivateTorchClassifier(ClassifierMixin, _PrivateTorchModel):  # type: ignore[misc]
+class PrivateTorchClassifier(Probabilities, Classifier, _PrivateTorchModel):
     """A torch classifier with a privacy budget for every person.
 
     Parameters
@@ -251,25 +202,10 @@ class PrivateTorchClassifier(ClassifierMixin, _PrivateTorchModel):  # type: igno
     def _described(self) -> dict[str, Any]:
         return super()._described() | {"classes": len(self.classes_)}
 
-    def _declared(self) -> bool:
-        return self.classes is not None
-
-    def decision_function(self, X: Any) -> FloatArray:
-        """Return scores: shape (records,) for two classes, above 0 means the second; else one per class."""
-        scores = self._outputs(X)
-        return np.asarray(scores[:, 1] - scores[:, 0]) if scores.shape[1] == 2 else scores
-
-    def predict(self, X: Any) -> np.ndarray[Any, Any]:
-        """Return the likeliest class of each record, shape (records,)."""
-        return np.asarray(self.classes_[self._outputs(X).argmax(axis=1)])
-
-    def predict_proba(self, X: Any) -> FloatArray:
-        """Return the probabilities of the classes, shape (records, classes)."""
-        return np.asarray(softmax(self._outputs(X), axis=1))
-
-    def predict_log_proba(self, X: Any) -> FloatArray:
-        """Return the logarithms of the probabilities, shape (records, classes)."""
-        return np.asarray(log_softmax(self._outputs(X), axis=1))
+    def _outputs(self, X: Any) -> FloatArray:
+        """Return scores: of two classes one, that of the second less that of the first."""
+        scores = super()._outputs(X)
+        return np.asarray(scores[:, 1:] - scores[:, :1]) if scores.shape[1] == 2 else scores
 
 
 @dataclass(eq=False, repr=False)

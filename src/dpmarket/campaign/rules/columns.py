@@ -21,7 +21,16 @@ from dpmarket.arrays import BoolArray, FloatArray, IntArray
 from dpmarket.campaign.rules.questions import Question
 from dpmarket.campaign.rules.rules_file import Rules
 from dpmarket.files import ColumnProblem, dates_of, find, numbers_of
-from dpmarket.learning.columns import TRUTHS, Categories, Column, Dates, Numbers, YesNo, column_from
+from dpmarket.learning.columns import (
+    TRUTHS,
+    Categories,
+    Column,
+    Dates,
+    Numbers,
+    YesNo,
+    column_from,
+    row_scale,
+)
 from dpmarket.progress import tell_reading
 
 if TYPE_CHECKING:
@@ -318,10 +327,9 @@ def encoder_of(rules: Rules) -> PublicEncoder:
 
 def norm_of(rules: Rules) -> NoiseNorm:
     """Return the noise norm, the bounds on rows and the constant column of the model."""
-    from dpmarket.learning.row_scale import row_scale
     from dpmarket.privacy.noise_norm import NoiseNorm, suggested_constant
 
-    norm = row_scale(declared_columns(rules), rules.training.radius).norm
+    norm, _ = row_scale(declared_columns(rules), rules.training.radius)
     constant = suggested_constant(norm.separate, norm.euclidean_bound)
     return NoiseNorm(norm.separate, norm.euclidean_bound, constant)
 
