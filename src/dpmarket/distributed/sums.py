@@ -17,7 +17,6 @@ import numpy as np
 
 from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.distributed.cluster import Parts
-from dpmarket.learning.records import Records
 from dpmarket.learning.rounding import CHUNK, sum_pairs
 from dpmarket.learning.rows import NO_SCALES, Rows
 from dpmarket.learning.sums import Errors, LocalSums

@@ -26,7 +26,7 @@ from sklearn.utils.validation import check_is_fitted  # type: ignore[import-unty
 
 from dpmarket import checks
 from dpmarket.arrays import FloatArray, read_only
-from dpmarket.errors import InvalidInput
+from dpmarket.errors import InvalidInput, NotConverged
 from dpmarket.learning.curvature import Split, release_hessian, split_epsilons
 from dpmarket.learning.descent import descend, gradient_clip
 from dpmarket.learning.estimator import MANY_ROWS, Charge, Classifier, PrivateEstimator, Probabilities
@@ -255,8 +255,8 @@ class _PrivateLinearModel(IntervalsMixin, PrivateEstimator):
         largest = largest_noise(loss.outputs, norm.n_coefficients, rate)
         check_attainable(sums.errors, release.l2, largest, plan.gradient_bound, 2.0**52 * plan.grid)
         spent = np.where(shares > 0.0, release.epsilons(shares, rate) + plan.numerical_epsilon, 0.0)
-        # The plan keeps one per cent of the reserve back, far more than this sum can be off by rounding.
-        spent = np.minimum(spent, budgets)
+        if (spent > budgets).any():  # one per cent of the reserve is left for the rounding of this sum
+            raise NotConverged("expected weights that keep every epsilon after rounding, found none.")
         _check_source(source, loss, norm)
         charge(spent)
         high, low = norm.draw(source, loss.outputs, rate, plan.noise_accuracy)
