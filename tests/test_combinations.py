@@ -162,7 +162,9 @@ def service(tmp_path_factory):
 
     @functools.cache
     def start():
-        context = running_service(tmp_path_factory.mktemp("live"), torch_factories=networks.NAME)
+        context = running_service(
+            tmp_path_factory.mktemp("live"), torch_factories=networks.NAME, lifetime_epsilon=20.0
+        )
         started.append(context)
         return context.__enter__()
 

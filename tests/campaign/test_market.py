@@ -44,6 +44,13 @@ def refused(kind, function, *args, **options):
     return str(refusal.value)
 
 
+def test_a_campaign_that_nobodys_lifetime_limit_has_room_for_is_not_opened(market):
+    """Everybody would wait for ever."""
+    file_campaign(market, lifetime_epsilon=2.0, ceiling=2.0)
+    said = refused("invalid", file_campaign, market, name="second", ceiling=2.5)
+    assert "limit of 2 has room for an epsilon of 2.5" in said
+
+
 def test_a_live_campaign_ends_with_a_release_and_its_sellers_paid(live):
     who = [live.deliver(f"p{k}", cost, 2.0) for k, cost in enumerate((1.0, 2.0))]
     lapsed = live.accept("p2")

@@ -183,6 +183,10 @@ def open_(tx: Tx, caller: Caller, campaign: int, opening: Opening, confirmed: bo
         refuse_limits(tx)
     alone = rules.lifetime_epsilon is not None and rules.lifetime_delta is None
     people.lower_caps(tx, rules.lifetime_epsilon, 0.0 if alone else rules.lifetime_delta)
+    cap = people.market_cap(tx)
+    sentence = f"Nobody's lifetime limit of {cap / people.EPSILON_UNITS:g} has room for an epsilon of "
+    sentence += f"{opening.ceiling:g}: lower objective.max_epsilon."
+    require(limits["ceiling"] <= cap, "invalid", sentence)
 
 
 @act("paymaster")
