@@ -133,3 +133,15 @@ def test_a_worker_that_lost_its_job_cannot_end_it(live):
     assert second.attempts == 2
     assert not jobs.end_job(market, first)
     assert jobs.end_job(market, second)
+
+
+def test_a_job_of_which_every_worker_dies_has_failed_in_the_end_and_can_be_retried(live):
+    market = live.market
+    market.transact(lambda tx: tx.job("certify", live.campaign, tx.now))
+    deaths = 0
+    while jobs.claim_job(market, ("work",), ("certify",), market.clock()) is not None:
+        deaths += 1
+        market.clock.now += market.terms.job
+    assert deaths == jobs.MOST_DEATHS
+    assert market.run(jobs.retry, OWNER) == 1
+    assert jobs.claim_job(market, ("work",), ("certify",), market.clock()).attempts == 1

@@ -43,6 +43,8 @@ _job, _seller, _own = schema.job.c, schema.seller.c, schema.participation.c
 _LONGEST_PAUSE = timedelta(minutes=10)
 MOST_ATTEMPTS = {"mail": 8, "hook": 60}
 """How often what leaves the machine is tried before it has failed."""
+MOST_DEATHS = 20
+"""So many workers die of a job, or break off for an unforeseen reason, before it has failed."""
 
 
 class PerhapsSent(DpmarketError):
@@ -73,6 +75,8 @@ def claim_job(market: Market, lanes: Sequence[str], kinds: Sequence[str], now: d
     with market.writing() as c:
         lost = schema.job.update().where(_job.lane == "mail", is_dead)
         c.execute(lost.values(state="unknown", claim=None, lease_until=None))
+        deadly = schema.job.update().where(is_dead, _job.attempts >= MOST_DEATHS)
+        c.execute(deadly.values(state="failed", error="died", claim=None, lease_until=None))
         query = sa.select(_job.id).where(due, _job.kind.in_(kinds)).order_by(_job.due_at, _job.id).limit(1)
         identity = c.scalar(query.with_for_update(skip_locked=True))
         if identity is None:
