@@ -32,7 +32,7 @@ NOT_COPIED = (
     *(".git", ".venv", ".hypothesis", ".*_cache", "out", "site", "dist", "build", "dpmarket-demo"),
     "*.egg-info",
 )
-FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+::.*?)(?: - .*)?$", re.MULTILINE)
+FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+\.py.*?)(?: - .*)?$", re.MULTILINE)
 LONGEST = 3600.0  # seconds; a fault may make a test endless
 
 
