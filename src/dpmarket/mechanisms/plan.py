@@ -381,8 +381,9 @@ class Markets:
 
     @classmethod
     def typical(
-        cls, people: _People, tables: EpsilonCost, unit: float, difference: float, times: float = 1.0
-    ) -> Markets:
+        cls, people: Sequence[tuple[Group, CostDistribution, float]], tables: EpsilonCost, unit: float,
+        difference: float, times: float = 1.0,
+    ) -> Markets:  # fmt: skip
         """Return the market of quantile bins, of so many times as many people."""
         bins = [CostBins.typical(group, dist, times * size) for group, dist, size in people]
         membership = np.repeat(np.arange(len(bins)), [each.costs.size for each in bins])

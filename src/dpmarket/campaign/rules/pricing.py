@@ -28,7 +28,7 @@ from dpmarket.mechanisms.exact import OfflineMechanism
 from dpmarket.mechanisms.groups import Coverage, Group, check_coverage, quotas
 from dpmarket.mechanisms.objective import AnyObjective, Objective, PaperObjective, objective_from_dict
 from dpmarket.mechanisms.outcome import Outcome, decided
-from dpmarket.mechanisms.plan import SMALL_MARKET, Plan, Prospect, plan
+from dpmarket.mechanisms.plan import SMALL_MARKET, Markets, Plan, Prospect, plan
 from dpmarket.mechanisms.price_schedule import (
     CostBins,
     PricedMarket,
@@ -112,6 +112,11 @@ class Terms:
         """Return the typical market of so many people."""
         parts = zip(self.groups, self.distributions, strict=True)
         return [CostBins.typical(group, dist, group.share * people) for group, dist in parts]
+
+    def market(self, people: int, unit: float) -> Markets:
+        """Return the same with all that judges a rule; payments are rounded up to a unit of money."""
+        each = [(g, dist, g.share * people) for g, dist in zip(self.groups, self.distributions, strict=True)]
+        return Markets.typical(each, self.epsilon_cost, unit, difference=0.0)
 
     def for_budget(self, bins: Sequence[CostBins], budget: float, unit: float) -> tuple[float, PricedMarket]:
         """Return the payment weight at which a market spends a budget, and its prices."""
@@ -337,42 +342,13 @@ def plan_for(rules: Rules, people: int | tuple[int, ...], budget: float) -> Plan
 
 def prospect_for(rules: Rules, people: int, budget: float) -> Prospect:
     """Return what a budget lets expect in the typical market of so many people, by the rules' mechanism."""
-    terms, unit = terms_of(rules), 1.0 / rules.money.minor_units
-    _, schedules = _typical(rules, people, budget)
-    counts, epsilons, payments = _quoted(terms, people, schedules)
-    bought = float(counts[epsilons > 0.0].sum())
-    if bought == 0.0:
-        raise Infeasible("expected a budget that buys something: raise it.")
-    shares = terms.epsilon_cost.share(epsilons)
-    ends = np.cumsum([bins.counts.size for bins in terms.bins(people)])[:-1]
-    return Prospect(
-        rules.campaign.mechanism,
-        float(counts @ payments) + 0.5 * unit * bought,
-        *_errors(terms.objective, counts, shares),
-        bought / people,
-        float(counts @ epsilons) / people,
-        max(schedule.largest_epsilon for schedule in schedules),
-        max(schedule.largest_payment for schedule in schedules),
-        group_shares=tuple(float(own.sum() / (counts @ shares)) for own in np.split(counts * shares, ends)),
+    terms, (_, schedules) = terms_of(rules), _typical(rules, people, budget)
+    found = terms.market(people, 1.0 / rules.money.minor_units).quoted(
+        rules.campaign.mechanism, terms.objective, schedules
     )
-
-
-def _quoted(
-    terms: Terms, people: int, schedules: Sequence[PriceSchedule]
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return how many people of the typical market are quoted the same, their epsilons and payments."""
-    bins = terms.bins(people)
-    quoted = [schedule.quote(each.costs) for schedule, each in zip(schedules, bins, strict=True)]
-    epsilons, payments = (np.concatenate(each) for each in zip(*quoted, strict=True))
-    return np.concatenate([each.counts for each in bins]), epsilons, payments
-
-
-def _errors(objective: AnyObjective, counts: FloatArray, shares: FloatArray) -> tuple[float, float]:
-    """Return the expected error, by sampling and by noise, where so many people each have these shares."""
-    total = float(counts @ shares)
-    if total == 0.0:
-        return math.inf, math.inf
-    return objective.errors(float(counts @ shares**2) / total**2, total)
+    if found.share_bought == 0.0:
+        raise Infeasible("expected a budget that buys something: raise it.")
+    return found
 
 
 def guessing_error(rules: Rules) -> float:
@@ -394,9 +370,9 @@ def expected_error(rules: Rules) -> float | None:
     """
     if rules.sellers.expected is None:
         return None
-    terms, schedules = terms_of(rules), _typical(rules, rules.people, rules.objective.budget)[1]
-    counts, epsilons, _ = _quoted(terms, rules.people, schedules)
-    return sum(_errors(_error_constants(rules), counts, terms.epsilon_cost.share(epsilons)))
+    schedules = _typical(rules, rules.people, rules.objective.budget)[1]
+    market = terms_of(rules).market(rules.people, 1.0 / rules.money.minor_units)
+    return market.quoted("", _error_constants(rules), schedules).error
 
 
 def noise_warning(rules: Rules) -> str | None:
@@ -420,7 +396,9 @@ def noise_warning(rules: Rules) -> str | None:
 def errors_of(rules: Rules, epsilons: FloatArray) -> tuple[float, float]:
     """Return the expected error of a release from people with these epsilons, by sampling and by noise."""
     terms = terms_of(rules)
-    return _errors(terms.objective, np.ones(epsilons.size), terms.epsilon_cost.share(epsilons))
+    shares = terms.epsilon_cost.share(epsilons)
+    total = float(shares.sum())
+    return terms.objective.errors(float(shares @ shares) / max(total, 1e-300) ** 2, total)
 
 
 def budget_words(rules: Rules) -> str:
