@@ -4,11 +4,12 @@ import struct
 import threading
 
 import pytest
+import sqlalchemy as sa
 
 from campaign.live import DELIVER, Live, balanced, decoded, opened, release
-from dpmarket.campaign import campaigns, line, payouts, quoting, sellers, training
+from dpmarket.campaign import campaigns, line, payouts, quoting, schema, sellers, training
 from dpmarket.campaign.acts import OWNER, WORKER, Caller
-from dpmarket.errors import DpmarketError
+from dpmarket.errors import DpmarketError, MarketRefusal
 
 
 def together(*functions):
@@ -106,6 +107,14 @@ def test_two_trainers_release_once(live, second):
     assert len(drawn) == 1
     assert struct.pack("<d", 3.0) in answers
     balanced(live.market)
+
+
+def test_the_database_itself_refuses_a_second_attempt_at_a_training(live):
+    live.deliver("p", 2.0, 1.0)
+    live.train()
+    again = {"id": "b" * 32, "campaign": live.campaign, "state": "debited", "debited_at": "2030"}
+    with pytest.raises(MarketRefusal, match="The database forbids this"), live.market.writing() as c:
+        c.execute(sa.insert(schema.attempt).values(**again))
 
 
 def test_two_payouts_pay_once(live, second):
