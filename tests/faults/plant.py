@@ -188,7 +188,7 @@ def found_by(tree: Path, arguments: list[str]) -> str | None:
     if code == 0:
         return None
     failed = FAILED.search(text)
-    if failed is None:
+    if failed is None or "SyntaxError" in failed[0]:  # else a file of tests that cannot even be loaded
         raise CannotPlant(f"the tests could not be run:\n{text[-3000:]}")
     return failed[1]
 

@@ -1,8 +1,8 @@
 """Sums over records on many machines: :class:`~dpmarket.learning.sums.Sums` and whole gradients over parts.
 
-Each part adds up its own records as in memory. Accurate gradients arrive as pairs of floats and are added in
-the order of the parts without loss, so that the released grid point is that of one machine; whole gradients
-and whole weights are exact in any order.
+Each part adds up its own records as in memory. Gradients arrive as pairs of floats and are added in the order
+of the parts without loss, so that the released grid point is that of one machine; whole gradients and whole
+weights are exact in any order.
 """
 
 from __future__ import annotations
@@ -90,8 +90,8 @@ class PartedSums:
         return float(sum(totals) * (1.0 + len(totals) * 2.0**-52))
 
     def gradient(self, w: FloatArray) -> FloatArray:
-        """Return the gradient to rounding."""
-        return np.asarray(np.sum(self._each("gradient", w), axis=0))
+        """Return the gradient as pairs of floats."""
+        return sum_pairs(self._each("gradient", w))
 
     def accurate_gradient(self, w: FloatArray, rest: FloatArray) -> FloatArray:
         """Return the gradient at ``w + rest``, in pairs of floats throughout."""

@@ -7,8 +7,8 @@ steps (BFGS of limited memory) with a preconditioner, first over evenly spaced r
 coefficients the preconditioner is the Hessian; for many the one Kronecker product with the same partial
 traces G (over coefficients) and S (over outputs), :math:`\Lambda I + G \otimes S / t`.
 
-*The proof.* The gradient g is evaluated in pairs of floats at the point w; if it is not small enough there, a
-correction d is solved for by conjugate gradients, and :math:`|\nabla(w + d)| \le |g + H d|` plus rounding
+*The proof.* If float64 cannot prove the bound, the gradient g is evaluated in pairs of floats at the point w,
+a correction d is solved for by conjugate gradients, and :math:`|\nabla(w + d)| \le |g + H d|` plus rounding
 plus what the expansion misses, at most :math:`\frac{1}{2}\, third\, A R^3 |d|^2`, is proved without a second
 evaluation; where that is not enough, w + d is the next point, as a pair.
 
@@ -160,33 +160,45 @@ class _Objective:
         """Outputs and coefficients of each."""
         return self.linear.shape[1:]
 
+    @property
+    def linear_norm(self) -> float:
+        """The length of b."""
+        return float(np.linalg.norm(self.linear[0]))
+
     def gradient(self, w: FloatArray) -> FloatArray:
-        """Return the gradient in float64: what steps follow."""
-        return np.asarray((self.sums.gradient(w.reshape(self.shape)) + self.linear[0]).ravel() + self.l2 * w)
+        """Return the gradient, added up in pairs and rounded once."""
+        loss = self.sums.gradient(w.reshape(self.shape)).reshape(2, -1)
+        return self._with_penalty(loss, w)
 
     def accurate_gradient(self, w: FloatArray, rest: FloatArray) -> FloatArray:
         """Return the gradient rounded from pairs: a relative error of 2**-52 on top of the stated bound."""
-        total = self.sums.accurate_gradient(w.reshape(self.shape), rest.reshape(self.shape)).reshape(2, -1)
+        loss = self.sums.accurate_gradient(w.reshape(self.shape), rest.reshape(self.shape)).reshape(2, -1)
+        loss = add_pairs(loss, np.stack([self.l2 * rest, np.zeros_like(w)]))
+        return self._with_penalty(loss, w)
+
+    def _with_penalty(self, loss: FloatArray, w: FloatArray) -> FloatArray:
+        """Return the loss's gradient, in pairs, plus the linear term and ``l2 * w``, rounded once."""
         product = self.l2 * w
-        penalty = np.stack([product, product_rest(self.l2, w, product)])
-        for term in (np.stack([self.l2 * rest, np.zeros_like(w)]), self.linear.reshape(2, -1), penalty):
-            total = add_pairs(total, term)
+        total = add_pairs(loss, self.linear.reshape(2, -1))
+        total = add_pairs(total, np.stack([product, product_rest(self.l2, w, product)]))
         return np.asarray(total.sum(axis=0))
 
     def product(self, w: FloatArray, v: FloatArray) -> FloatArray:
         found = self.sums.product(w.reshape(self.shape), v.reshape(self.shape)).ravel()
         return np.asarray(found + self.l2 * v)
 
+    def gradient_error(self, norm: float) -> float:
+        return self.sums.errors.gradient(norm) + 2.0**-96 * (self.l2 * norm + self.linear_norm)
+
     def float64_limit(self, norm: float) -> float:
         """Return a gradient norm below which float64 points and gradients need not get."""
-        sums = self.sums
-        steepest = self.l2 + sums.loss.curvature * sums.total * sums.row_bound**2
-        return 8.0 * UNIT * steepest * norm + 2.0**-40 * sums.loss.reach_2 * sums.total * sums.row_bound
+        steepest = self.l2 + self.sums.loss.curvature * self.sums.total * self.sums.row_bound**2
+        return self.gradient_error(norm) + 8.0 * UNIT * steepest * norm
 
     def accurate_gradient_error(self, norm: float) -> float:
         size = self.sums.loss.reach_2 * self.sums.total * self.sums.row_bound
         return self.sums.errors.accurate_gradient(norm) + 2.0**-96 * (
-            size + self.l2 * norm + float(np.linalg.norm(self.linear[0]))
+            size + self.l2 * norm + self.linear_norm
         )
 
     def product_error(self, norm: float) -> float:
@@ -329,6 +341,11 @@ def _bfgs_direction(
 
 def _proved(objective: _Objective, w: FloatArray, solve: Solve, bound: float) -> Minimum:
     """Return a point near w with a proof that the gradient there is at most ``bound``."""
+    error = objective.gradient_error(float(np.linalg.norm(w)) * (1.0 + 1e-12))
+    if error < bound:
+        found = norm_up(objective.gradient(w)) + error
+        if found <= bound:
+            return Minimum(read_only(w), read_only(np.zeros_like(w)), found)
     rest = np.zeros_like(w)
     for _ in range(_MAX_CORRECTIONS):
         norm = float(np.linalg.norm(w)) * (1.0 + 1e-12)

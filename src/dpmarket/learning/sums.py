@@ -24,7 +24,7 @@ from typing import Protocol
 import numpy as np
 
 from dpmarket.arrays import FloatArray, read_only_view
-from dpmarket.learning.rounding import CHUNK, gamma, sum_pairs
+from dpmarket.learning.rounding import CHUNK, UNIT, gamma, sum_pairs
 from dpmarket.learning.rows import Block, Rows, block_height
 from dpmarket.privacy.loss import Loss, SigmoidLoss
 
@@ -35,8 +35,8 @@ class Sums(Protocol):
     """Weighted sums over records, at coefficients of shape (outputs, n), the constant's last.
 
     Formal guarantees: ``errors`` bounds, in the Euclidean norm over all coefficients, what rounding does to
-    accurate gradients and products at coefficients of a given norm. The accurate gradient is a function of
-    the records, their weights and the coefficients: threads do not matter.
+    each sum at coefficients of a given norm. The accurate gradient is a function of the records, their
+    weights and the coefficients: threads do not matter.
     """
 
     @property
@@ -60,10 +60,10 @@ class Sums(Protocol):
         """R: no row with its constant has a larger Euclidean norm."""
 
     def gradient(self, w: FloatArray) -> FloatArray:
-        """Return the gradient to rounding, shape (outputs, n)."""
+        """Return the gradient as pairs of floats, shape (2, outputs, n)."""
 
     def accurate_gradient(self, w: FloatArray, rest: FloatArray) -> FloatArray:
-        """Return the gradient at ``w + rest`` as pairs of floats, shape (2, outputs, n)."""
+        """Return the gradient at ``w + rest``, in pairs of floats throughout."""
 
     def product(self, w: FloatArray, v: FloatArray) -> FloatArray:
         """Return the Hessian at ``w`` times ``v``."""
@@ -116,6 +116,12 @@ class Errors:
         """Rows whose sum is taken in float64, in any order."""
         return min(self.count, block_height(self.n_coefficients - 1))
 
+    def gradient(self, norm: float) -> float:
+        """Bound the error of ``gradient`` at a point of this norm."""
+        outputs = self._steepness * self._inner(norm) * gamma(self.n_coefficients + 10)
+        rest = (self.loss.outputs + 20.0) * UNIT + gamma(self._block + 8) + self._chunks
+        return self.total * self.row_bound * self._constants[1] * (outputs + rest)
+
     def accurate_gradient(self, norm: float) -> float:
         """Bound the error of ``accurate_gradient`` at a pair of this norm."""
         each = 2.0 * gamma(self.n_coefficients + 8) ** 2 + (2.0**-98 if self.loss.outputs == 1 else 2.0**-96)
@@ -145,7 +151,7 @@ class LocalSums:
     --------
     >>> from dpmarket.privacy import logistic_loss
     >>> rows = Rows(np.array([[1.0], [-0.5]]), np.array([1.0, 0.0]), np.array([0.5, 0.5]), constant=None)
-    >>> LocalSums(rows, logistic_loss(), row_bound=1.0).gradient(np.zeros((1, 1))).tolist()
+    >>> LocalSums(rows, logistic_loss(), row_bound=1.0).gradient(np.zeros((1, 1))).sum(axis=0).tolist()
     [[-0.375]]
     """
 
@@ -169,12 +175,12 @@ class LocalSums:
         return self.rows.total_weight()
 
     def gradient(self, w: FloatArray) -> FloatArray:
-        """Return the gradient to rounding."""
+        """Return the gradient as pairs of floats."""
 
         def part(block: Block) -> FloatArray:
             return self._sum(block, self.loss.derivatives(self._outputs(block, w), block.labels))
 
-        return np.asarray(np.sum(self._over_blocks(part, w.size), axis=0))
+        return self._over_blocks(part, w.size)
 
     def accurate_gradient(self, w: FloatArray, rest: FloatArray) -> FloatArray:
         """Return the gradient at ``w + rest``, in pairs of floats throughout."""
@@ -190,7 +196,7 @@ class LocalSums:
                 labels = read_only_view(np.clip(labels, *self.loss.labels))
             return kernels.accurate_gradient(block.x, points[0], points[1], family, labels, *block[2:])
 
-        return self._times_constant(sum_pairs(self._over_blocks(part, w.size)))
+        return self._times_constant(self._over_blocks(part, w.size))
 
     def product(self, w: FloatArray, v: FloatArray) -> FloatArray:
         """Return the Hessian at ``w`` times ``v``."""
@@ -200,7 +206,7 @@ class LocalSums:
             moves = self._outputs(block, v)
             return self._sum(block, diagonal * moves - vector * (vector * moves).sum(axis=1)[:, None])
 
-        return np.asarray(np.sum(self._over_blocks(part, w.size), axis=0))
+        return np.asarray(self._over_blocks(part, w.size).sum(axis=0))
 
     def hessian(self, w: FloatArray) -> FloatArray:
         """Return the lower triangle of the Hessian."""
@@ -233,17 +239,17 @@ class LocalSums:
         """The rounding bounds of these sums."""
         return Errors(self.loss, self.count, self.n_coefficients, self.total, self.row_bound)
 
-    def _over_blocks(self, part: Callable[[Block], FloatArray], size: int) -> list[FloatArray]:
-        """Return what each block adds, in the order of blocks, whatever the number of threads."""
-        count = 1
-        if len(self.rows) * size >= _MANY_ELEMENTS:
-            from dpmarket.learning import kernels  # takes 100 MB, and small sets of records do without
+    def _over_blocks(self, part: Callable[[Block], FloatArray], size: int) -> FloatArray:
+        """Return the sum of pairs over all blocks, in their order, whatever the number of threads."""
+        if len(self.rows) * size < _MANY_ELEMENTS:
+            return sum_pairs(map(part, self.rows.blocks()))
+        from dpmarket.learning import kernels  # takes 100 MB, and small sets of records do without
 
-            count = kernels.thread_count()
+        count = kernels.thread_count()
         if count == 1:
-            return list(map(part, self.rows.blocks()))
+            return sum_pairs(map(part, self.rows.blocks()))
         with ThreadPoolExecutor(count) as pool:
-            return list(pool.map(lambda start: part(self.rows.block(start)), self.rows.starts))
+            return sum_pairs(pool.map(lambda start: part(self.rows.block(start)), self.rows.starts))
 
     def _outputs(self, block: Block, w: FloatArray) -> FloatArray:
         found = (w[:, : block.x.shape[1]] @ block.x.T).T
@@ -254,14 +260,14 @@ class LocalSums:
         return np.asarray(found)
 
     def _sum(self, block: Block, factors: FloatArray) -> FloatArray:
-        """Return ``sum weight * factor * row`` over a block, shape (outputs, n)."""
+        """Return ``sum weight * factor * row`` over a block as pairs, shape (2, outputs, n)."""
         factors = factors * block.weights[:, None]
-        found = np.empty((factors.shape[1], self.n_coefficients))
+        found = np.zeros((2, factors.shape[1], self.n_coefficients))
         if self.rows.constant is not None:
-            found[:, -1] = factors.sum(axis=0) * self.rows.constant
+            found[0, :, -1] = factors.sum(axis=0) * self.rows.constant
         if block.scales.size:
             factors *= block.scales[:, None]
-        found[:, : block.x.shape[1]] = factors.T @ block.x
+        found[0, :, : block.x.shape[1]] = factors.T @ block.x
         return found
 
     def _times_constant(self, coefficients: FloatArray) -> FloatArray:
