@@ -398,7 +398,7 @@ def errors_of(rules: Rules, epsilons: FloatArray) -> tuple[float, float]:
     terms = terms_of(rules)
     shares = terms.epsilon_cost.share(epsilons)
     total = float(shares.sum())
-    return terms.objective.errors(float(shares @ shares) / max(total, 1e-300) ** 2, total)
+    return terms.objective.errors(float(shares @ shares) / max(total, 1e-150) ** 2, total)
 
 
 def budget_words(rules: Rules) -> str:
