@@ -52,8 +52,10 @@ def test_json_that_asks_for_too_much_is_refused(tmp_path, data):
 @pytest.mark.parametrize("data", hostile.TOML.values(), ids=hostile.TOML)
 def test_toml_that_asks_for_too_much_is_refused(tmp_path, data):
     (tmp_path / "rules.toml").write_bytes(data)
+    started = time.process_time()
     with pytest.raises(FileProblem, match=r"rules\.toml") as found:
         read_toml(tmp_path / "rules.toml")
+    assert time.process_time() - started < 2.0
     assert len(str(found.value)) < 300
     with pytest.raises(FileProblem):
         read_rules(tmp_path / "rules.toml")
@@ -76,6 +78,13 @@ def test_strings_comments_and_numbers_with_many_dots_are_no_long_keys():
     assert found["e"] == [1.5] * 500
     assert found["f"] == {"x.y.z": {"g": 2.5}}
     assert found["c"].count(".") == found["d"].count(".") == 100
+
+
+@pytest.mark.parametrize("text", ['"' + '\\"' * 100_000 + '"', '"a\\"' * 50_000, "'\\\"" * 60_000])
+def test_texts_of_many_quotes_are_looked_through_once(text):
+    started = time.process_time()
+    refusal_of(InvalidInput, parse_toml, f"a = {text}".encode())
+    assert time.process_time() - started < 2.0
 
 
 def test_json_as_deep_and_long_as_honest_files_is_read():
@@ -163,6 +172,12 @@ def test_nothing_and_lists_and_missing_values_are_sized_without_a_complaint():
         buffer = io.BytesIO()
         pl.DataFrame(columns).write_parquet(buffer)
         assert parquet_size(buffer.getvalue()).rows == len(columns["a"])
+
+
+def test_lists_within_lists_without_end_are_no_parquet():
+    footer = b"\x19" * 100_000  # field 1 is a list of one list of one list ...
+    with pytest.raises(InvalidInput, match="damaged"):
+        parquet_size(b"PAR1" + footer + len(footer).to_bytes(4, "little") + b"PAR1")
 
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -23,6 +23,7 @@ TOML = {
     "nested tables": b"a = " + b"{a = " * 40_000,
     "a key of 50,000 parts": b".".join([b"a"] * 50_000) + b" = 1",
     "a quoted key of 30,000 parts": b".".join([b'"a"'] * 30_000) + b" = 1",
+    "a key of 50,000 parts with quotes in them": b".".join([b'"\\""'] * 50_000) + b" = 1",
     "a header of 50,000 parts": b"[" + b".".join([b"a"] * 50_000) + b"]\nb = 1",
     "a number of 100,000 digits": b"a = " + b"1" * 100_000,
     "a number of 200,000 hexadecimal digits": b"a = 0x" + b"f" * 200_000,

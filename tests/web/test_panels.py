@@ -287,5 +287,6 @@ def test_a_form_takes_the_tables_of_a_rules_file_and_shows_them_again(shop):
     assert again.status == 200
     after = shop.members["buyer"].get(f"/campaigns/{made}/rules")
     assert {name: after[name] for name in PANEL} == {name: shown[name] for name in PANEL}
-    for wrong in ("[objective]\nbudget = 1", "[panel", "[panel]\ncomplete = 'x'"):
+    odd = ("panel = " + "[" * 10_000, ".".join(["panel"] * 10_000) + " = 1")
+    for wrong in ("[objective]\nbudget = 1", "[panel", "[panel]\ncomplete = 'x'", *odd):
         assert buyer.press(page, f"/m/campaigns/{made}/edit", act="draft", tables=wrong).status == 422

@@ -64,11 +64,26 @@ class Job:
     attempts: int  # how often it was begun, this time included
 
 
+def has_due_job(market: Market, lane: str, kinds: Sequence[str], now: datetime) -> bool:
+    """Whether a job of a lane and of some kinds is due; only jobs that have not ended are looked at."""
+    due = sa.and_(_due((lane,), time_text(now)), _job.kind.in_(kinds))
+    with market.look() as c:
+        return c.execute(sa.select(_job.id).where(due).limit(1)).first() is not None
+
+
+def _is_dead(at: str) -> Any:
+    return sa.and_(_job.state == "running", _job.lease_until <= at)
+
+
+def _due(lanes: Sequence[str], at: str) -> Any:
+    is_due = sa.or_(sa.and_(_job.state == "waiting", _job.due_at <= at), _is_dead(at))
+    return sa.and_(is_due, _job.lane.in_(lanes))
+
+
 def claim_job(market: Market, lanes: Sequence[str], kinds: Sequence[str], now: datetime) -> Job | None:
     """Take the job of some lanes and kinds that is due longest; None if there is none."""
     at, claim, until = time_text(now), secrets.token_hex(16), time_text(now + market.terms.job)
-    is_dead = sa.and_(_job.state == "running", _job.lease_until <= at)
-    due = sa.and_(sa.or_(sa.and_(_job.state == "waiting", _job.due_at <= at), is_dead), _job.lane.in_(lanes))
+    due, is_dead = _due(lanes, at), _is_dead(at)
     with market.look() as c:  # most of the time there is none, and nobody is kept from writing
         if c.execute(sa.select(_job.id).where(due).limit(1)).first() is None:
             return None

@@ -76,7 +76,7 @@ def invite(
                 made[name] = Invitation(name, identity, None if by_mail else new_link(tx, identity))
                 if by_mail:
                     tx.job("invitation", identity, tx.now, lane="mail")
-    return [made[name] for name in ids if name in made]
+    return [made[name] for name in dict.fromkeys(ids) if name in made]
 
 
 def enter_seller(

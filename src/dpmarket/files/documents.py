@@ -23,7 +23,8 @@ _DEPTH = 64
 _CONTAINERS = 1_000_000
 _DIGITS = 300
 # Keys of many parts take quadratic time; Python bounds the digits of decimal numbers only.
-_PART = r"""(?<![\w-])(?:[\w-]++|"[^"\n]*"|'[^'\n]*')[ \t]*\.[ \t]*"""
+# Nothing begins after a backslash: from every quote within a text the rest of it would be searched.
+_PART = r"""(?<![\w\\-])(?:[\w-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*')[ \t]*\.[ \t]*"""
 _MONSTERS = {
     re.compile(rf"(?:{_PART}){{16}}", re.ASCII): "a key of more than 16 parts",
     re.compile(rf"\b0[xob]\w{{{_DIGITS}}}", re.ASCII): f"a number of more than {_DIGITS} digits",

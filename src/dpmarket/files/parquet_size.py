@@ -150,8 +150,6 @@ class _Reader:
 
     def struct(self, depth: int = 0) -> dict[int, Any]:
         """Return the fields of a structure by their numbers."""
-        if depth > _DEPTH:
-            raise ValueError
         found: dict[int, Any] = {}
         number = 0
         while head := self._byte():
@@ -161,6 +159,8 @@ class _Reader:
         return found
 
     def _value(self, kind: int, depth: int) -> Any:
+        if depth > _DEPTH:
+            raise ValueError
         if kind in (1, 2, 3):  # truths of lists, and bytes
             return self._byte()
         if kind in (4, 5, 6):

@@ -21,14 +21,13 @@ from dpmarket.campaign import hooks
 from dpmarket.campaign.acts import WORKER
 from dpmarket.campaign.certificate import certify_live, decide_of, document_of, enter_report, reported_costs
 from dpmarket.campaign.database import Market
-from dpmarket.campaign.jobs import FORECAST, Job
+from dpmarket.campaign.jobs import FORECAST, Job, has_due_job
 from dpmarket.campaign.mail import enter_mails, handlers
 from dpmarket.campaign.opening import rules_of
 from dpmarket.campaign.release import release_for
 from dpmarket.campaign.rules.encoding import decode_records
 from dpmarket.campaign.training import RecordSource, Release, SealedRecords
 from dpmarket.campaign.transaction import Campaign, campaign_of
-from dpmarket.campaign.views import job_counts
 from dpmarket.campaign.worker import Methods, forget, tidy, work
 from dpmarket.certificates import Certificate, sign
 from dpmarket.errors import DpmarketError, Infeasible, InvalidInput, NotCertifiable, NotConverged
@@ -41,7 +40,6 @@ from dpmarket.web.webhooks import send_hooks
 _PAUSE = 1.0  # seconds between a worker's rounds
 _NOW_PAUSE = 0.1
 _WORK, _LONG = ("certify",), ("report", "forecast")  # nobody's certificate waits for the second
-_OPEN = ("waiting", "running")  # of jobs, the second perhaps by a worker that died
 _LONG_SECONDS = 20.0
 _HOUR, _MAILS = 3600.0, 20.0
 WORKER_SECONDS = 60.0
@@ -133,16 +131,14 @@ def _asked_to_stop(beside: int | None) -> Callable[[], bool]:
 
 
 def _keep_long(market: Market, settings: Settings, stopped: Callable[[], bool]) -> None:
-    """Have a process for reports and forecasts while some wait: a worker has no need of figures."""
+    """Have a process for reports and forecasts while some are due: a worker has no need of figures."""
     child: SpawnProcess | None = None
 
     def start_if_needed() -> None:
         nonlocal child
         if child is not None and child.is_alive():
             return
-        with market.look() as c:
-            waiting = [kind for kind, state in job_counts(c) if kind in _LONG and state in _OPEN]
-        if waiting:
+        if has_due_job(market, "work", _LONG, market.clock()):
             child = get_context("spawn").Process(target=_run_long, args=(settings, os.getpid()))
             child.start()
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import tomllib
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +17,8 @@ from pydantic import BaseModel
 
 from dpmarket.campaign.rules.rules_file import Costs, Label, Money, Objective, Sellers, Training
 from dpmarket.campaign.rules.template import toml_lines
-from dpmarket.errors import FileProblem
+from dpmarket.errors import FileProblem, InvalidInput
+from dpmarket.files import parse_json, parse_toml
 from dpmarket.web.pages.forms import Form, number_in
 from dpmarket.web.pages.purchase import NUMBERS
 from dpmarket.web.pages.texts import FALLBACK, languages
@@ -107,7 +107,7 @@ def rules_data(form: Form) -> dict[str, Any]:
             data.setdefault(table, {})[name] = value_in(key.kind, text)
     if form.text("costs.distribution").startswith("{"):  # a fitted one, copied from another draft
         with contextlib.suppress(ValueError):
-            data["costs"]["distribution"] = json.loads(form.text("costs.distribution"))
+            data["costs"]["distribution"] = parse_json(form.text("costs.distribution"))
     asked: dict[str, str] = {}  # columns, by the place of their question's wording
     if wants_numbers:
         data["statistics"] = {name: _question(form, place) for place, name in _names(form).items()}
@@ -125,8 +125,8 @@ def rules_data(form: Form) -> dict[str, Any]:
 def _tables_in(text: str) -> dict[str, Any]:
     """Return tables that are typed as a rules file has them: groups, screening, panel."""
     try:
-        found = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as problem:
+        found = parse_toml(text.encode())
+    except InvalidInput as problem:
         raise FileProblem("cannot read the tables.", [f"tables: {problem}"]) from None
     wrong = sorted(set(found) - set(TYPED_TABLES))
     if wrong:
