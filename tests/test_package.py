@@ -52,7 +52,7 @@ LOADS_NOT = {
     "import dpmarket; dpmarket.verify(b'')": ("scipy", "polars", "numba", "sklearn", "dpmarket.errors"),
     "from dpmarket.mechanisms import *": ("sklearn", "scipy.stats", "matplotlib"),
     "import dpmarket.campaign": HEAVY,
-    "import dpmarket as d; d.PrivateLinearRegression(0, 1, epsilon=1.0).fit([[0.5], [-0.5]] * 9, [0, 1] * 9)": (
+    "import dpmarket as d; d.PrivateLinearRegression(0, 1, epsilon=1.0).fit([[0.5], [-0.5]], [0, 1])": (
         "numba",  # the first fit waits for no compiler
     ),
 }
