@@ -247,6 +247,17 @@ def test_model_and_hessian_together_cost_no_more_than_the_epsilon(delta):
         model.fit(x, y, epsilons=epsilons, account=account, intervals=0.4)
 
 
+@pytest.mark.parametrize("delta", [None, 1e-5])
+def test_records_without_an_epsilon_have_no_influence_on_the_hessian(delta):
+    x, y = records()
+    epsilons = np.where(np.arange(400) < 20, 0.0, 30.0)
+    other = x.copy()
+    other[:20] = 0.7
+    model = PrivateLogisticRegression((0, 1), delta=delta, noise_source=SeededNoise(1))
+    cells = [model.fit(rows, y, epsilons=epsilons, intervals=0.4).hessian_.cells for rows in (x, other)]
+    assert cells[0] == cells[1]
+
+
 # --- refusals ---------------------------------------------------------------------------------------
 
 

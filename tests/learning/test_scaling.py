@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from scipy.sparse import csr_matrix
+from scipy.sparse import csr_array, csr_matrix
 
 from dpmarket.errors import InvalidInput
 from dpmarket.learning import PublicScaler, Rows
@@ -67,6 +67,20 @@ def test_by_how_much_a_row_is_clipped_follows_from_that_row_alone():
             together = clipping_scales(as_rows(x), norm)
             for first in (1, 2, 200, 400):
                 assert (clipping_scales(as_rows(x[first:]), norm) == together[first:]).all()
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.int8, np.bool_])
+def test_a_row_with_two_entries_in_one_place_is_the_same_however_many_entries_others_have(kind):
+    """Small matrices are made dense by scipy, which adds in the matrix's own type, large ones by a loop."""
+    entries = np.array([0.1, 0.2, 0.3] if kind is np.float32 else [100, 100, 100]).astype(kind)
+    found = []
+    for others in (1, 40):
+        zeros = np.zeros(8_000 * others, dtype=kind)
+        places = np.concatenate([[0, 0, 0], np.tile(np.arange(8_000), others)])
+        pointers = np.append(0, 3 + 8_000 * np.arange(others + 1))
+        x = csr_array((np.append(entries, zeros), places, pointers), shape=(1 + others, 8_000))
+        found.append(as_rows(x).block(0).x[0, 0])
+    assert found[0] == found[1] == entries.astype(float).sum()
 
 
 def test_long_rows_without_weight_do_not_matter():

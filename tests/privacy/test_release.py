@@ -175,6 +175,14 @@ def test_charges_are_rounded_up_and_by_almost_nothing(name, weight, rate, l2):
     assert float(charge) <= float(exact) * (1.0 + 1e-12)
 
 
+def test_no_weight_above_0_is_free_not_even_where_products_leave_the_range_of_floats():
+    release = Release(logistic_loss(), EUCLIDEAN, 1e45)
+    weights = np.array([0.0, 5e-324, 1e-290, 1.0])
+    charged = release.epsilons(weights, 1e40)
+    assert charged[0] == 0.0
+    assert (charged >= weights * 1e40).all()  # what the noise alone costs
+
+
 @pytest.mark.parametrize("name", LOSSES)
 @pytest.mark.parametrize("rows", [1, 4])
 @pytest.mark.parametrize(("people", "least"), [(1, -6.0), (7, -6.0), (3_000, -6.0), (3_000, -60.0)])

@@ -32,8 +32,6 @@ from dpmarket.audit.neighbours import N_FEATURES, Neighbours
 
 Score = Callable[[FloatArray], FloatArray]
 """From outputs, shape (samples, coefficients), to one number for each: high for the first data set."""
-Expected = Callable[[FloatArray, FloatArray], FloatArray]
-"""From right guesses and guesses made to the share of right ones that further models will show."""
 
 _TAIL = np.linspace(0.0005, 0.02, 40)  # shares of the outputs to guess about, at either end
 _ANY = np.concatenate([_TAIL[:10:3], np.linspace(0.01, 0.99, 50)])

@@ -349,7 +349,7 @@ def _plain(value: Any) -> Any:
 def _jsonable(value: Any) -> Any:
     if isinstance(value, datetime.date):
         return value.isoformat()
-    return list(value) if isinstance(value, tuple) else value
+    return list(value) if isinstance(value, tuple) else _plain(value)
 
 
 def row_scale(columns: Mapping[str, Column], radius: float) -> tuple[NoiseNorm, float]:

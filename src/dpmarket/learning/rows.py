@@ -131,7 +131,8 @@ def _dense(features: Any, chosen: slice | IntArray) -> Any:
         # scipy's own slices copy, which takes longer than all that follows.
         parts = (features.data, features.indices, features.indptr)
         return kernels.dense_rows(*parts, chosen.start, chosen.stop, features.shape[1])
-    return features[chosen].toarray()
+    # As floats first: entries of one place must add up alike on both ways.
+    return features[chosen].astype(np.float64, copy=False).toarray()
 
 
 def rounding_scales(rows: Rows, norm: NoiseNorm | None = None) -> FloatArray:

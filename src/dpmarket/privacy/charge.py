@@ -90,7 +90,7 @@ class Accounting:
             block = slice(first, first + _BLOCK)
             c = weights[block] * target
             if float(c.min()) < _SMALLEST:
-                c = np.where(c > 0.0, np.maximum(c, _SMALLEST), 0.0)
+                c = np.where(weights[block] > 0.0, np.maximum(c, _SMALLEST), 0.0)  # products may underflow
             found = [_charges(c, lam, terms) for terms in self.bounds]
             out[block] = found[0] if len(found) == 1 else np.min(found, axis=0)
         return out

@@ -88,8 +88,8 @@ class Release:
     Guaranteed:
 
     * :meth:`epsilons` bounds the log density ratio of the exact output between neighbours, in exact
-      arithmetic on the given floats, and is above its formula by less than 1e-13, relatively (1e-11 for
-      charges above 1,000).
+      arithmetic on the given floats, and is above its formula by less than 1e-13, relatively, for charges
+      below a billion.
     * ``epsilons(*weights(budgets)) <= budgets`` as computed, and at least ``1 - 1e-9`` times it.
     * A value; a function of public quantities only.
 
