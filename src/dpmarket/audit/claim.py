@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import mpmath  # type: ignore[import-untyped]
+import lazy_loader  # type: ignore[import-untyped]
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -25,6 +25,8 @@ from dpmarket.errors import InvalidInput
 from dpmarket.privacy.descent import Descent
 from dpmarket.privacy.grid import ReleasePlan
 from dpmarket.privacy.release import Release
+
+mpmath = lazy_loader.load("mpmath")  # audits compute with it; a worker that reads a model does not
 
 _DIGITS = 40
 _HALVINGS = 60
