@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import json
 import os
 import signal
@@ -181,7 +183,17 @@ def _work(market: Market, methods: Methods, lane: str, kinds: tuple[str, ...] | 
     done = work(market, methods, (lane,), kinds)
     for job in done:
         log_event("job", kind=job.kind, attempts=job.attempts)
+    if done:
+        _give_back()
     return len(done)
+
+
+def _give_back() -> None:
+    """Give memory back to the system: after a training a worker may wait for hours."""
+    gc.collect()
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # of glibc
+    if trim is not None:
+        trim(0)
 
 
 def _days(number: float | None) -> timedelta | None:
