@@ -26,7 +26,6 @@ from outside.goods import GOODS, sellers
 from outside.processes import Done
 
 SELLERS = int(os.environ.get("SELLERS", "100"))
-REQUESTS = int(os.environ.get("REQUESTS", "20000"))
 CALLERS = (1, 4, 16)
 ACTS = ("empty route", "me", "consent", "menu", "quote", "acceptance", "record")
 GOOD = GOODS["two classes"]
@@ -89,21 +88,6 @@ def callers_at_once():
             rows.append([str(number), f"{rate:.1f}", f"{statistics.median(found):.2f} s"])
     title = "Sellers who go the whole way, by callers at once"
     yield Table(title, ["callers", "sellers a second", "median"], rows)
-
-
-def memory():
-    with tempfile.TemporaryDirectory() as folder, running_service(folder) as service:
-        ((caller, _, _),) = opened(service, 1)
-        sizes = []
-        for k in range(REQUESTS):
-            caller.get("/me")
-            if k in (REQUESTS // 10, REQUESTS - 1):
-                sizes.append(resident(service._serving.pid))
-    yield Table(
-        f"Memory of the web process over {REQUESTS:,} requests",
-        ["after a tenth of them", "after all", "ratio"],
-        [[f"{sizes[0]:.0f} MB", f"{sizes[1]:.0f} MB", at_most(1.05, sizes[1] / sizes[0])]],
-    )
 
 
 class Command:
@@ -219,4 +203,4 @@ def resident(pid):
 
 
 if __name__ == "__main__":
-    measure(__file__, start_and_memory, acts, callers_at_once, memory)
+    measure(__file__, start_and_memory, acts, callers_at_once)

@@ -67,10 +67,11 @@ def test_tables_are_those_that_their_scripts_write_now():
 
 
 def test_the_documentation_stays_short():
-    """The appendix, which the search leaves out, holds tables that scripts write."""
+    """Words of tables count, their bars do not. Search leaves out pages of tables that scripts write."""
     texts = [path.read_text(encoding="utf-8") for path in (ROOT / "docs").rglob("*.md")]
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert sum(len(text.split()) for text in (readme, *texts)) <= 40_000
+    words = [word for text in (readme, *texts) for word in text.split() if re.search(r"\w", word)]
+    assert len(words) <= 40_000
     assert sum(text.startswith("---\nnosearch: true") for text in texts) == 3
     assert len(readme.splitlines()) <= 120
     newest = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").partition("\n## 0.2.0 ")[0]
