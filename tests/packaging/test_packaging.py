@@ -70,7 +70,7 @@ def test_wheel_and_sdist_hold_all_sources_and_no_junk(built):
     assert {f"src/{name}" for name in kept} <= names
     tops = {name.partition("/")[0] for name in names}
     assert tops == {
-        "src", "tests", "benchmarks", "deploy", "docs", "examples", "Makefile", "constraints.txt",
+        "src", "tests", "benchmarks", "deploy", "docs", "examples", "paper", "Makefile", "constraints.txt",
         "CHANGELOG.md", "CONTRIBUTING.md", "CITATION.cff", "LICENSE", "PKG-INFO", "pyproject.toml",
         "README.md", ".gitignore",
     }  # fmt: skip
