@@ -53,14 +53,15 @@ def copy_of(place, template, folder, server=None):
 def half_price(reports):
     """An offline mechanism: the schedule applied to every report."""
     epsilons, payments = SCHEDULE.quote(reports.costs)
-    return quoting.Decision(epsilons, payments, {"schedule": SCHEDULE.to_dict()})
+    amounts = quoting.minor_amounts(epsilons, payments, 100)
+    return quoting.Decision(epsilons, amounts, {"schedule": SCHEDULE.to_dict()})
 
 
-def release(records, sellers_, before_noise):
+def release(records, epsilons, before_noise):
     """Draw no noise: the document is the sum of the records, and everybody spends half of the promise."""
     before_noise()
     document = struct.pack("<d", float(sum(records)))
-    return training.Result(document, 0.5 * sellers_.epsilons, np.full(len(sellers_.epsilons), 0.1))
+    return training.Result(document, 0.5 * epsilons, np.full(epsilons.size, 0.1))
 
 
 def import_reports(market, caller, campaign, table, decide):

@@ -193,7 +193,7 @@ def test_clearing_that_finds_nothing_to_buy_never_hangs(market, clock, problem):
 
     def decide(frozen):
         if problem == "nothing":
-            return quoting.Decision(np.zeros(1), np.zeros(1), {})
+            return quoting.Decision(np.zeros(1), np.zeros(1, dtype=np.int64), {})
         raise problem("no")
 
     clock.now = CLOSES
@@ -335,7 +335,7 @@ def test_a_training_that_is_refused_before_noise_returns_everything(live):
 def test_a_training_that_fails_after_noise_spends_the_promise_and_pays(live):
     me = live.deliver("a")
 
-    def broken(records, sellers_, before_noise):
+    def broken(records, epsilons, before_noise):
         before_noise()
         raise Infeasible("after noise")
 
@@ -349,9 +349,9 @@ def test_a_training_that_fails_after_noise_spends_the_promise_and_pays(live):
 def test_a_release_that_spends_more_than_was_promised_counts_as_failed(live):
     live.deliver("a")
 
-    def greedy(records, sellers_, before_noise):
+    def greedy(records, epsilons, before_noise):
         before_noise()
-        return training.Result(b"", 1.01 * sellers_.epsilons, sellers_.epsilons)
+        return training.Result(b"", 1.01 * epsilons, epsilons)
 
     refused("invalid", live.train, greedy)
     assert live.campaign_state() == "failed"
@@ -362,11 +362,11 @@ def test_noise_is_drawn_after_the_line_is_shipped_and_the_key_destroyed(live):
     live.deliver("a")
     seen = []
 
-    def look(records, sellers_, before_noise):
+    def look(records, epsilons, before_noise):
         before_noise()
         there = has_key(live.market.keys, str(live.campaign), key_of(live))
         seen.append((live.market.log.last().content["kind"], there))
-        return release(records, sellers_, before_noise)
+        return release(records, epsilons, before_noise)
 
     live.train(look)
     assert seen == [("spend", False)]

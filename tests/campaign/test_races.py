@@ -75,7 +75,7 @@ def test_withdraw_against_debit(live, second, time):
     live.close()
     debit = lambda: second.run(training.debit, WORKER, live.campaign, "a" * 32)  # noqa: E731
     left, sold = together(by(live.market, me, sellers.withdraw), debit)
-    assert (me in sold.participations) == isinstance(left, DpmarketError)
+    assert (me in sold.get_column("id")) == isinstance(left, DpmarketError)
     balanced(live.market)
 
 

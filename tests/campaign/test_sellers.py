@@ -33,7 +33,7 @@ def test_a_sealed_record_in_the_place_of_another_does_not_open(live):
     source = training.SealedRecords(live.market, live.campaign, decoded)
     with live.market.look() as c:
         found = training.sellers_of(c, training.campaign_of(c, live.campaign))
-    values = dict(zip(found.participations, source.read(found), strict=True))
+    values = dict(zip(found.get_column("id"), source.read(found), strict=True))
     assert values == {one: 3.0, other: 0.0}
 
 

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import polars as pl
 import sqlalchemy as sa
 
@@ -28,7 +27,7 @@ from dpmarket.campaign.place import Place, Source, campaign_named, place_of, ref
 from dpmarket.campaign.release import release_for
 from dpmarket.campaign.rules.released import ModelFile, Released, released_from_bytes
 from dpmarket.campaign.rules.rules_file import Rules
-from dpmarket.campaign.training import RecordSource, Release, Sellers, released, train
+from dpmarket.campaign.training import RecordSource, Release, released, sellers_by, train
 from dpmarket.campaign.transaction import Campaign, campaign_of
 from dpmarket.certificates import Certificate
 from dpmarket.errors import FileProblem, MarketRefusal
@@ -294,9 +293,6 @@ def _checked(place: Place, file: Source) -> str:
             if found is not None and known:
                 key, quoted = market.key, set(known)
                 selling = list(_people(market, found, "accepted"))
-    number = len(selling)
-    owners = Sellers([0] * number, selling, [None] * number, np.ones(number), [1] * number, [""] * number)
     source = FileRecords(place.rules, file, key, quoted)
-    records = source.read(owners)
-    clipped = sum(source.clipped.values())
-    return f"{records.owners.size:,} rows of {number:,} sellers; {clipped:,} values outside their bounds"
+    rows, clipped = source.read(sellers_by(selling)).owners.size, sum(source.clipped.values())
+    return f"{rows:,} rows of {len(selling):,} sellers; {clipped:,} values outside their bounds"

@@ -60,7 +60,7 @@ from dpmarket.campaign.rules.decision import (
 )
 from dpmarket.campaign.rules.pricing import OFFLINE, online_schedules, terms_of
 from dpmarket.campaign.rules.rules_file import Rules
-from dpmarket.campaign.training import Sellers
+from dpmarket.campaign.training import sellers_by
 from dpmarket.campaign.transaction import campaign_of
 from dpmarket.errors import FileProblem, Infeasible, MarketRefusal
 from dpmarket.files import numbers_of, read_table, refuse_existing, refuse_unwritable
@@ -227,10 +227,8 @@ def within(quotes: Sequence[Written], room: int, largest: int) -> list[Written]:
 
 def records_in(path: Path, people: list[str], rules: Rules) -> Records:
     """Return the rows of these people, as a file campaign reads them."""
-    key, number = bytes(32), len(people)
-    nothing: list[Any] = [None] * number
-    own = Sellers([0] * number, person_digests(key, people), nothing, np.ones(number), nothing, nothing)
-    return FileRecords(rules, path, key, None).read(own)
+    key = bytes(32)
+    return FileRecords(rules, path, key, None).read(sellers_by(person_digests(key, people)))
 
 
 def encoded(records: Records, epsilons: FloatArray, encoder: Any, names: list[str]) -> tuple[Any, ...]:
@@ -372,8 +370,7 @@ def _priced(
     ids = pl.concat([own for own, _ in reports]).to_list()
     decision = decide_for(rules, binding)(Reports([], costs, [ESCROW] * people, ids))
     ends = np.cumsum([own.size for _, own in reports])[:-1]
-    amounts = decision.whole(rules.money.minor_units)
-    decided = list(zip(np.split(decision.epsilons, ends), np.split(amounts, ends), strict=True))
+    decided = list(zip(np.split(decision.epsilons, ends), np.split(decision.payments, ends), strict=True))
 
     def write(path: Path, decided: tuple[FloatArray, IntArray], target: str) -> Written:
         return write_quotes(ids_in(path, **same), *decided, target, rules)

@@ -13,7 +13,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
 import sqlalchemy as sa
 
@@ -302,9 +301,8 @@ class _Task:
         if self.reports.groups is not None:
             pools = [money.pool_of(name) for name in self.reports.groups]
         decision = decide_for(self.rules)(Reports([], costs, pools, ids))
-        epsilons = np.asarray(decision.epsilons, dtype=float)
-        payments = decision.whole(self.rules.money.minor_units)
-        known = pl.DataFrame({"id": ids, "epsilon": epsilons, "payment": payments, "state": "accepted"})
+        quotes = {"epsilon": decision.epsilons, "payment": decision.payments}
+        known = pl.DataFrame({"id": ids, **quotes, "state": "accepted"})
         return self.result(*self.sheets(known), None, is_new=True)
 
     def enter(self, market: Market, campaign: Campaign, preview: Preview | None) -> Quoting:

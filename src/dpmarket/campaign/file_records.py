@@ -40,10 +40,6 @@ class FileRecords:
         self._rules, self._source, self._key, self._quoted = rules, source, key, quoted
         self.clipped: Mapping[str, int] = {}
 
-    def people(self) -> set[bytes] | None:
-        """Return None: nothing of the file is read before the debit."""
-        return None
-
     def read(self, sellers: Sellers) -> Records:
         """Return the rows of these sellers, or refuse the file with all that is wrong with it."""
         column, fields = self._rules.sellers.id_column, fields_of(self._rules)
@@ -52,7 +48,7 @@ class FileRecords:
         ids, problems = normal_ids(table, column)
         problems += repeated_ids(ids, column, self._rules.sellers.rows_per_person)
         digests = digests_of(self._key, ids)
-        order = {digest: place for place, digest in enumerate(sellers.digests)}
+        order = {digest: place for place, digest in enumerate(sellers.get_column("digest"))}
         owners = np.array([order.get(digest, -1) for digest in digests], dtype=np.int64)
         quoted = set(digests) if self._quoted is None else self._quoted
         strangers = np.array([bool(one) and one not in quoted for one in digests], dtype=bool)

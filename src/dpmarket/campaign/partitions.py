@@ -14,12 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import polars as pl
 import pydantic
 import sqlalchemy as sa
 
-from dpmarket.arrays import FloatArray
 from dpmarket.campaign import money, people, schema
 from dpmarket.campaign.acts import Caller, act
 from dpmarket.campaign.database import UNLIMITED, Market
@@ -166,16 +164,11 @@ def enter_quotes_files(
     tx.event(campaign, "imported")
 
 
-def enter_spending(
-    tx: Tx, found: Campaign, names: Sequence[str | None], used: FloatArray, weights: FloatArray
-) -> None:
+def enter_spending(tx: Tx, found: Campaign, table: pl.DataFrame) -> None:
     """Write what a release spent on everybody beside the quotes, and enter the file."""
     first = files_of(tx.c, found.id)[0]
     path = Path(first.path).parent / "spending" / f"{found.id}.parquet"
     path.parent.mkdir(exist_ok=True)
-    table = pl.DataFrame(
-        {"name": pl.Series(names, dtype=pl.String), "used": used, "weight": np.asarray(weights)}
-    )
     table.write_parquet(path)
     _put(tx, found.id, SPENDING, [QuotesFile(str(path), table.height, 0, sha256_of(path))])
 

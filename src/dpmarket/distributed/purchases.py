@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from operator import attrgetter
 from typing import Any
 
@@ -81,10 +80,6 @@ class FarFiles:
         self.clipped: dict[str, int] = {}
         self.columns: dict[str, PartedColumn] = {}
 
-    def people(self) -> set[bytes] | None:
-        """Return None: nothing of the files is read before the debit."""
-        return None
-
     def destroy(self) -> None:
         """Do nothing: the files' owner has the records anyway."""
 
@@ -102,7 +97,7 @@ class FarFiles:
             raise FileProblem(
                 "some people have rows in two files: 'dpmarket repartition' puts them into one."
             )
-        places = dict(zip(sellers.names, range(len(sellers.names)), strict=True))
+        places = {name: place for place, name in enumerate(sellers.get_column("name"))}
         own = [[one for one in part.to_list() if one in places] for part in listed]
         self._order = np.array([places[one] for part in own for one in part], dtype=np.int64)
         if self._order.size < len(places):
@@ -127,9 +122,8 @@ class FarFiles:
         """Return the release of these rules, which takes epsilons in the order of the files' people."""
         release = release_for(self._rules)
 
-        def ordered(records: FarFiles, sellers: Sellers, before_noise: Callable[[], None]) -> Result:
-            own = replace(sellers, epsilons=sellers.epsilons[records._order])
-            result = release(records, own, before_noise)
+        def ordered(records: FarFiles, epsilons: FloatArray, before_noise: Callable[[], None]) -> Result:
+            result = release(records, epsilons[records._order], before_noise)
             back = np.argsort(records._order)
             return Result(result.document, result.epsilons[back], result.weights[back])
 
