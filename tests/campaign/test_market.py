@@ -215,7 +215,7 @@ def test_everybody_is_decided_about_again_if_a_seller_withdraws_while_a_campaign
     def decide(frozen):
         if not decided:
             live.act(sellers.withdraw, who[0])
-        decided.append(len(frozen.people))
+        decided.append(len(frozen.names))
         return half_price(frozen)
 
     clock.now = CLOSES

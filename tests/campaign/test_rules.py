@@ -163,7 +163,7 @@ def test_whole_labels_are_not_matched_by_other_numbers():
 def reports(number, seed=0):
     rng = np.random.default_rng(seed)
     ids = [f"seller {k}" for k in range(number)]
-    return Reports([name.encode() for name in ids], rng.uniform(1, 5, number), ["escrow"] * number, ids)
+    return Reports(ids, rng.uniform(1, 5, number), ["escrow"] * number)
 
 
 @pytest.mark.parametrize("number", [1, 10, 49, 50])

@@ -368,7 +368,7 @@ def _priced(
     reports = parts.get(reports_in, **same)
     costs = np.concatenate([own for _, own in reports])
     ids = pl.concat([own for own, _ in reports]).to_list()
-    decision = decide_for(rules, binding)(Reports([], costs, [ESCROW] * people, ids))
+    decision = decide_for(rules, binding)(Reports(ids, costs, [ESCROW] * people))
     ends = np.cumsum([own.size for _, own in reports])[:-1]
     decided = list(zip(np.split(decision.epsilons, ends), np.split(decision.payments, ends), strict=True))
 

@@ -300,7 +300,7 @@ class _Task:
         pools = [money.ESCROW] * len(ids)
         if self.reports.groups is not None:
             pools = [money.pool_of(name) for name in self.reports.groups]
-        decision = decide_for(self.rules)(Reports([], costs, pools, ids))
+        decision = decide_for(self.rules)(Reports(ids, costs, pools))
         quotes = {"epsilon": decision.epsilons, "payment": decision.payments}
         known = pl.DataFrame({"id": ids, **quotes, "state": "accepted"})
         return self.result(*self.sheets(known), None, is_new=True)

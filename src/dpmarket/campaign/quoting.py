@@ -53,15 +53,9 @@ _LEFT = -1
 class Reports:
     """Frozen reports, in an order that says nothing: by the keyed digests of ids."""
 
-    people: list[bytes]
+    names: list[str]  # under which certificates know them: of files the ids, else the digests
     costs: FloatArray  # in money per unit of epsilon
     pools: list[str]  # the account of escrow that each would be paid from: the group
-    ids: list[str] | None = None
-
-    @property
-    def names(self) -> list[str]:
-        """The names under which certificates know them: of files the ids, else the digests."""
-        return [one.hex() for one in self.people] if self.ids is None else self.ids
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,7 +166,7 @@ def clear_campaign(market: Market, campaign: int, decide: Decide) -> str:
     opened = [opener.open(one.body, "cost", str(campaign), str(one.id)) or b"" for one in rows]
     kept = [row for row, content in zip(rows, opened, strict=True) if len(content) == 8]
     costs = np.array([struct.unpack("<d", content)[0] for content in opened if len(content) == 8])
-    reports = Reports([row.digest for row in kept], costs, [row.pool for row in kept])
+    reports = Reports([row.digest.hex() for row in kept], costs, [row.pool for row in kept])
     try:
         if not kept:
             raise Infeasible("no report can be opened.")
@@ -289,9 +283,8 @@ def preview_reports(market: Market, campaign: int, reports: pl.DataFrame, decide
     minimum = sellers_rules(found).minimum
     enough = found.mechanism != "offline" or room.height >= minimum
     require(enough, "few", f"{room.height} people reported, and the rules ask for {minimum}.")
-    columns = (room.get_column(name).to_list() for name in ("pool", "name"))
-    costs = room.get_column("cost").to_numpy()
-    frozen = Reports(room.get_column("digest").to_list(), costs, *columns)
+    names, pools = (room.get_column(name).to_list() for name in ("name", "pool"))
+    frozen = Reports(names, room.get_column("cost").to_numpy(), pools)
     decision = decide(frozen) if room.height else Decision(np.zeros(0), np.zeros(0, dtype=np.int64), {})
     _refuse_beyond(found, decision.epsilons)
     quotes = room.select("row", "digest", "name", "pool", reason=pl.lit(None, dtype=pl.String)).with_columns(
