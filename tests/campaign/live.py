@@ -66,9 +66,7 @@ def release(records, epsilons, before_noise):
 
 def import_reports(market, caller, campaign, table, decide):
     """Quote everybody in a table of reports, and enter that they accept; return everybody's quotes."""
-    new = quoting.preview_reports(market, campaign, table, decide)
-    if new is not None:
-        market.run(quoting.enter_quotes, caller, campaign, new.quotes, new.offer, new.reports)
+    market.run(quoting.import_reports, caller, campaign, table, decide)
     with market.look() as c:
         return quoting.quotes_of(c, campaign)
 

@@ -237,7 +237,9 @@ class Machine(RuleBasedStateMachine):
         if far == "commit":
             with self.market.look() as c:
                 own = schema.participation.c
-                rows = c.execute(sa.select(own.state).where(own.id.in_(sold.get_column("id").to_list()))).scalars()
+                rows = c.execute(
+                    sa.select(own.state).where(own.id.in_(sold.get_column("id").to_list()))
+                ).scalars()
                 assert set(rows) == {"spent"}
         if far == "debit":  # its name is used up
             with self.market.writing() as c:

@@ -60,11 +60,11 @@ def binding_of(key: bytes, found: Campaign) -> Binding:
     return Binding(certificates.rules_digest(rules_text(key, found)), nonce_of(key, found.id))
 
 
-def decide_of(market: Market, found: Campaign) -> Decide:
+def decide_of(key: bytes, found: Campaign) -> Decide:
     """Return the mechanism of a campaign: online, the price schedule that was frozen when it opened."""
     if found.mechanism != OFFLINE and found.offer is not None:
         return by_schedules(schedules_from(found.offer), found.minor_units)
-    return decide_for(rules_of(found), binding_of(market.key, found))
+    return decide_for(rules_of(found), binding_of(key, found))
 
 
 def certify_campaign(market: Market, campaign: int) -> Certificate:

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.campaign.acts import OWNER
 from dpmarket.campaign.certificate import binding_of
-from dpmarket.campaign.file_quotes import EXCLUDED, FULL, Quoting, opened, refuse_first
+from dpmarket.campaign.file_quotes import EXCLUDED, FULL, Quoting, open_campaign, refuse_first
 from dpmarket.campaign.file_records import FileRecords
 from dpmarket.campaign.file_reports import excluded_ids, normal_ids, read_reports
 from dpmarket.campaign.log import canonical
@@ -277,8 +277,7 @@ def _quoted(
         refuse()
     with place.open(make=True) as market:
         refuse_limit(is_there=has_limits(market))
-        campaign = opened(market, rules, refuse, channel=CHANNEL)
-        assert campaign is not None
+        campaign = market.transact(lambda tx: open_campaign(tx, rules, refuse, CHANNEL))
         content = "".join(one.sha256 for one in seen).encode()
         digest = hashlib.blake2b(content, key=market.key, digest_size=32).hexdigest()
         with market.look() as c:

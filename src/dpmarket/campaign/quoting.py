@@ -70,6 +70,9 @@ class Decision:
 DecisionAsIs = Annotated[Decision, pydantic.SkipValidation]
 Decide = Callable[[Reports], Decision]
 """A mechanism: a function of frozen reports."""
+DecideAsIs = Annotated[Decide, pydantic.SkipValidation]
+_QUOTES: dict[str, Any] = {"id": pl.String, "epsilon": pl.Float64, "payment": pl.Int64, "state": pl.String}
+_ENTERED = ("state", "reason", "pool", "epsilon", "payment")
 
 
 @dataclass(frozen=True)
@@ -248,37 +251,27 @@ def _debt(tx: Tx, found: Campaign) -> int:
     return -(-missing // width) * width
 
 
-@dataclass(frozen=True, eq=False)
-class Preview:
-    """What quoting a file would enter."""
-
-    # digest, name, pool, epsilon, payment; or a reason: limit (of a lifetime), withdrawn
-    quotes: pl.DataFrame
-    offer: str  # public facts about the decision
-    reports: str  # the digest of the reports
-    full: int = 0  # how many more people could not be quoted, because escrow has no room for them
-
-
-def preview_reports(market: Market, campaign: int, reports: pl.DataFrame, decide: Decide) -> Preview | None:
-    """Return what quoting a file would enter, and enter nothing; None: everybody is quoted already.
+@act("operator")
+def import_reports(
+    tx: Tx, caller: Caller, campaign: int, reports: pl.DataFrame, decide: DecideAsIs
+) -> pl.DataFrame:
+    """Quote everybody in a file of reports who has no quote yet, and enter that they accept.
 
     Reports have the columns ``id``, ``cost`` and, for groups, ``group``. Offline the same reports give the
-    same quotes again, and others are refused: a campaign is one purchase. Online, people without a quote are
-    quoted.
+    same quotes again, and others are refused: a campaign is one purchase. Return new people as
+    :func:`quotes_of` does, without those for whom escrow has no room.
     """
-    with market.look() as c:
-        found = campaign_of(c, campaign)
-        table, digest = _frozen(market.key, reports)
-        if found.mechanism == "offline" and found.reports_digest is not None:
-            sentence = "This campaign was quoted for other reports: begin another campaign for these."
-            require(found.reports_digest == digest, "state", sentence)
-            return None
-        table = table.join(_standings(c, found), on="digest", how="left", maintain_order="left")
-        room_of = money.room_by_pool(c, campaign)
+    found = lock_campaign(tx, campaign)
+    table, digest = _frozen(tx.market_key, reports)
+    if found.mechanism == "offline" and found.reports_digest is not None:
+        sentence = "This campaign was quoted for other reports: begin another campaign for these."
+        require(found.reports_digest == digest, "state", sentence)
+    table = table.join(_standings(tx.c, found), on="digest", how="left", maintain_order="left")
     new = table.filter(pl.col("known").is_null())
     if new.height == 0:
-        return None
-    _refuse_closed(found)
+        return pl.DataFrame(schema=_QUOTES)
+    is_open = found.state == "open" and found.channel == "file"
+    require(is_open, "state", "Reports come from files while the campaign is open.")
     room = new.filter(pl.col("room").fill_null(1) == 1)
     minimum = sellers_rules(found).minimum
     enough = found.mechanism != "offline" or room.height >= minimum
@@ -287,21 +280,43 @@ def preview_reports(market: Market, campaign: int, reports: pl.DataFrame, decide
     frozen = Reports(names, room.get_column("cost").to_numpy(), pools)
     decision = decide(frozen) if room.height else Decision(np.zeros(0), np.zeros(0, dtype=np.int64), {})
     _refuse_beyond(found, decision.epsilons)
-    quotes = room.select("row", "digest", "name", "pool", reason=pl.lit(None, dtype=pl.String)).with_columns(
-        epsilon=pl.Series(np.asarray(decision.epsilons, dtype=float)),
-        payment=pl.Series(decision.payments),
-    )
+    quotes = room.with_columns(epsilon=pl.Series(decision.epsilons), payment=pl.Series(decision.payments))
     if found.mechanism != "offline" and not found.self_funded:
-        quotes = _with_room(quotes.sort("row"), room_of, int(found.largest or 0))
-    why = pl.when(pl.col("room") == _LEFT).then(pl.lit("withdrawn")).otherwise(pl.lit("limit"))
-    excluded = new.filter(pl.col("room") <= 0).select("digest", "name", "pool", reason=why)
-    entered = pl.concat([quotes.drop("row"), excluded], how="diagonal").sort("digest")
-    return Preview(entered, canonical(decision.offer), digest, room.height - quotes.height)
+        quotes = _with_room(quotes.sort("row"), money.room_by_pool(tx.c, campaign), int(found.largest or 0))
+    state = pl.when(pl.col("payment") > 0).then(pl.lit("accepted")).otherwise(pl.lit("priced_out"))
+    withdrew = pl.when(pl.col("room") == _LEFT)
+    left = new.filter(pl.col("room") <= 0).with_columns(
+        state=withdrew.then(pl.lit("withdrawn")).otherwise(pl.lit("excluded")),
+        reason=withdrew.then(None).otherwise(pl.lit("limit")),
+    )
+    both = pl.concat([quotes.with_columns(state=state), left], how="diagonal").sort("digest")
+    _enter_quotes(tx, found, both.select("digest", "name", *_ENTERED))
+    facts: dict[str, Any] = {"reports_digest": digest}
+    if found.mechanism == "offline":
+        offer = canonical(decision.offer)
+        facts |= {"state": "offered", "offer": offer, "offer_digest": digest_of(offer), "cleared_at": tx.now}
+    step(tx, campaign, ("open",), **facts)
+    tx.event(campaign, "imported")
+    return both.rename({"name": "id"}).select(list(_QUOTES))
 
 
-def _refuse_closed(found: Campaign) -> None:
-    is_open = found.state == "open" and found.channel == "file"
-    require(is_open, "state", "Reports come from files while the campaign is open.")
+def _enter_quotes(tx: Tx, found: Campaign, quotes: pl.DataFrame) -> None:
+    """Enter participations, and hold the payments and limits of those who accept."""
+    staged = stage(tx, "staged_people", "digest", quotes)
+    people.enter_people(tx, staged)
+    last = tx.c.scalar(sa.select(sa.func.max(_own.id))) or 0
+    sold = staged.c.state == "accepted"
+    held = {
+        "money_held": sa.case((sold, staged.c.payment), else_=0),
+        "epsilon_held": sa.case((sold, found.ceiling), else_=0),
+    }
+    enter_staged(tx, found, staged, {name: staged.c[name] for name in _ENTERED} | held)
+    added = sa.and_(of(found.id, "accepted"), _own.id > last)
+    if found.self_funded:
+        for pool, amount, _ in money.sums_by_pool(tx.c, added, _own.money_held):
+            money.enter_funds(tx, found.id, pool, amount)
+    is_held = hold_all(tx, found, added)
+    require(is_held, "funds", "Escrow has less than these quotes come to; fund the campaign.")
 
 
 def _with_room(quotes: pl.DataFrame, room: dict[str, tuple[int, int | None]], largest: int) -> pl.DataFrame:
@@ -376,53 +391,11 @@ def _withdrawn_by_name(c: sa.Connection, found: Campaign) -> set[bytes]:
     return left
 
 
-@act("operator")
-def enter_quotes(
-    tx: Tx, caller: Caller, campaign: int, quotes: pl.DataFrame, offer: str, reports: str
-) -> None:
-    """Enter the parts of a :class:`Preview`: quotes for a file of reports, accepted by everybody in it."""
-    found = lock_campaign(tx, campaign)
-    _refuse_closed(found)
-    staged = stage(tx, "staged_people", "digest", quotes)
-    people.enter_people(tx, staged)
-    last = tx.c.scalar(sa.select(sa.func.max(_own.id))) or 0
-    by_digest = _person.digest == staged.c.digest
-    full = sa.and_(staged.c.epsilon.is_not(None), sa.not_(people.has_room(found.ceiling, found.delta)))
-    lost = sa.select(sa.func.count()).select_from(staged).join(schema.person, by_digest).where(full)
-    taken = "Another campaign took the room in somebody's limits meanwhile; try again."
-    require(tx.c.scalar(lost) == 0, "state", taken)
-    excluded = staged.c.epsilon.is_(None)
-    bought = sa.and_(sa.not_(excluded), staged.c.payment > 0)
-    left = (staged.c.reason == "withdrawn", "withdrawn")
-    values = {
-        "state": sa.case(left, (excluded, "excluded"), (bought, "accepted"), else_="priced_out"),
-        "reason": sa.case((excluded, "limit"), else_=None),
-        "pool": staged.c.pool,
-        "epsilon": staged.c.epsilon,
-        "payment": staged.c.payment,
-        "money_held": sa.case((bought, staged.c.payment), else_=0),
-        "epsilon_held": sa.case((bought, found.ceiling), else_=0),
-    }
-    enter_staged(tx, found, staged, values)
-    added = sa.and_(of(campaign, "accepted"), _own.id > last)
-    if found.self_funded:
-        for pool, amount, _ in money.sums_by_pool(tx.c, added, _own.money_held):
-            money.enter_funds(tx, campaign, pool, amount)
-    is_held = hold_all(tx, found, added)
-    require(is_held, "funds", "Escrow has less than these quotes come to; fund the campaign.")
-    facts: dict[str, Any] = {"reports_digest": reports}
-    if found.mechanism == "offline":
-        facts |= {"state": "offered", "offer": offer, "offer_digest": digest_of(offer), "cleared_at": tx.now}
-    step(tx, campaign, ("open",), **facts)
-    tx.event(campaign, "imported")
-
-
 def quotes_of(c: sa.Connection, campaign: int) -> pl.DataFrame:
     """Return a file campaign's quotes: id, epsilon, payment in minor units, and the participation's state."""
     columns = (_person.name, _own.epsilon, _own.payment, _own.state)
     query = sa.select(*columns).join(schema.person, _person.id == _own.person)
-    mine = query.where(_own.campaign == campaign).order_by(_person.digest)
-    return frame(c, mine, id=pl.String, epsilon=pl.Float64, payment=pl.Int64, state=pl.String)
+    return frame(c, query.where(_own.campaign == campaign).order_by(_person.digest), **_QUOTES)
 
 
 def decided_of(c: sa.Connection, campaign: int) -> pl.DataFrame:

@@ -228,7 +228,7 @@ def methods_of(settings: Settings) -> Methods:
         settings.refuse_unlisted(rules.training.model)
         return release_for(rules)
 
-    return Methods(decide_of, _records, release, others)
+    return Methods(lambda market, found: decide_of(market.key, found), _records, release, others)
 
 
 def _records(market: Market, found: Campaign) -> RecordSource:
