@@ -105,26 +105,14 @@ def _people(market: Market, found: Campaign, *states: str) -> dict[bytes, str]:
 
 @dataclass(frozen=True)
 class Training:
-    """What training came to.
-
-    Attributes
-    ----------
-    released, is_new
-        The model or the statistics, and whether it was trained now, or long ago and handed out again.
-    total_epsilon, withdrawn
-        The epsilons of the people it was trained on, together, and how many others had withdrawn before.
-    clipped
-        How many values of each column lay outside of what is declared: for the data holder's eyes only.
-    raised_l2
-        The penalty to which the rules' was raised because fewer people sell; None if it was not.
-    """
+    """What training came to."""
 
     released: Released
-    is_new: bool
-    total_epsilon: float
-    withdrawn: int
-    clipped: dict[str, int]
-    raised_l2: float | None
+    is_new: bool  # trained now, not handed out again
+    total_epsilon: float  # of the people it was trained on
+    withdrawn: int  # others, before
+    clipped: dict[str, int]  # values of each column outside of what is declared: for the data holder alone
+    raised_l2: float | None  # the penalty to which the rules' was raised because fewer people sell
 
 
 def train_file(

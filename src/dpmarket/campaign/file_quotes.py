@@ -42,39 +42,21 @@ _own = schema.participation.c
 
 @dataclass(frozen=True, eq=False)
 class Quoting:
-    """What quoting a file, or many files, came to. Confidential.
-
-    Attributes
-    ----------
-    rules, state
-        Of the campaign; a dry run of one that does not exist yet has no state.
-    is_new
-        False if everybody had been quoted before.
-    sellers, bought_from, total_epsilon, total_payment
-        Of everybody together, the payment in minor units.
-    left_out, not_quoted
-        How many people were not quoted, by reason, and the file that lists them, if there are any.
-    below, above
-        How many costs lie below and above the distribution.
-    files
-        How many files of quotes there are.
-    epsilons, amounts
-        Quotes of people in one file, payments in minor units.
-    """
+    """What quoting a file, or many files, came to. Confidential; payments in minor units."""
 
     rules: Rules
-    state: str | None
-    is_new: bool
+    state: str  # of the campaign
+    is_new: bool  # False if everybody had been quoted before
     sellers: int
     bought_from: int
     total_epsilon: float
     total_payment: int
-    left_out: dict[str, int]
-    below: int
+    left_out: dict[str, int]  # how many people were not quoted, by reason
+    below: int  # the distribution lie so many costs
     above: int
     files: int = 1
-    not_quoted: str | None = None
-    epsilons: FloatArray | None = None
+    not_quoted: str | None = None  # the file that lists people who were not quoted
+    epsilons: FloatArray | None = None  # of one file
     amounts: IntArray | None = None
 
 
