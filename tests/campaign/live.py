@@ -13,6 +13,7 @@ from dpmarket.campaign.acts import OWNER, WORKER, Caller
 from dpmarket.campaign.checks import books
 from dpmarket.campaign.consent import consent_page
 from dpmarket.campaign.database import is_address, open_market
+from dpmarket.campaign.partitions import people_of
 from dpmarket.campaign.transaction import campaign_of
 from dpmarket.campaign.views import show_limits, show_participation
 from dpmarket.mechanisms.price_schedule import PriceSchedule
@@ -68,7 +69,7 @@ def import_reports(market, caller, campaign, table, decide):
     """Quote everybody in a table of reports, and enter that they accept; return everybody's quotes."""
     market.run(quoting.import_reports, caller, campaign, table, decide)
     with market.look() as c:
-        return quoting.quotes_of(c, campaign)
+        return quoting.quotes_in(people_of(c, campaign_of(c, campaign)))
 
 
 def state_of(market, campaign):

@@ -22,7 +22,7 @@ from dpmarket.campaign.file_quotes import few, quote_file
 from dpmarket.campaign.file_records import FileRecords, digests_of
 from dpmarket.campaign.file_reports import normal_ids, people_in_file
 from dpmarket.campaign.money import count, of
-from dpmarket.campaign.partitions import CHANNEL, filed_people, people_in, refuse_channel, rest_of
+from dpmarket.campaign.partitions import CHANNEL, people_in, people_of, refuse_channel, rest_of
 from dpmarket.campaign.place import Place, Source, campaign_named, place_of, refuse_changed
 from dpmarket.campaign.release import release_for
 from dpmarket.campaign.rules.released import ModelFile, Released, released_from_bytes
@@ -91,16 +91,10 @@ def _text(seller: str) -> str:
 
 def _people(market: Market, found: Campaign, *states: str) -> dict[bytes, str]:
     """Return the digests and names of everybody in a campaign, or in some states of it."""
-    chosen = of(found.id, *states) if states else _own.campaign == found.id
-    query = sa.select(_person.digest, _person.name).join(schema.participation, _own.person == _person.id)
     with market.look() as c:
-        rows = c.execute(query.where(chosen).order_by(_person.digest)).all()
-        filed = filed_people(c, found.id)
-    known = {bytes(digest): str(name) for digest, name in rows}
-    if filed is not None:
-        wanted = filed.filter(pl.col("state").is_in(states)) if states else filed
-        known |= dict(wanted.select("digest", "name").iter_rows())
-    return known
+        table = people_of(c, found)
+    chosen = table.filter(pl.col("state").is_in(states)) if states else table
+    return dict(chosen.select("digest", "name").iter_rows())
 
 
 @dataclass(frozen=True)

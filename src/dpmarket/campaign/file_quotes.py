@@ -24,9 +24,10 @@ from dpmarket.campaign.certificate import decide_of, rules_text
 from dpmarket.campaign.file_reports import ReportsFile, read_reports
 from dpmarket.campaign.money import count
 from dpmarket.campaign.opening import draft_of, opening_of
+from dpmarket.campaign.partitions import people_of
 from dpmarket.campaign.payouts import in_money
 from dpmarket.campaign.place import Place, Source, campaign_named, changed_rules, place_of, refuse_changed
-from dpmarket.campaign.quoting import import_reports, quotes_of
+from dpmarket.campaign.quoting import import_reports, quotes_in
 from dpmarket.campaign.rules.decision import budget_in_minor_units, refuse_too_many
 from dpmarket.campaign.rules.pricing import OFFLINE, terms_of
 from dpmarket.campaign.rules.rules_file import Rules
@@ -220,7 +221,7 @@ class _Task:
         """Enter quotes, and have their files written when that is done; return what it came to."""
         with tx.c.begin_nested() as savepoint:
             campaign = open_campaign(tx, self.rules, first)
-            known = quotes_of(tx.c, campaign.id)
+            known = quotes_in(people_of(tx.c, campaign))
             table, decide = self.reports.table.drop("written"), decide_of(tx.market_key, campaign)
             new = import_reports(tx, OWNER, campaign.id, table, decide)
             quoted = sa.and_(_own.campaign == campaign.id, _own.epsilon.is_not(None))

@@ -28,7 +28,7 @@ from dpmarket.campaign.database import Market
 from dpmarket.campaign.line import refuse_unless_open
 from dpmarket.campaign.log import canonical, digest_of
 from dpmarket.campaign.money import count, end_all, enter_staged, forget_sealed, hold_all, leave, of
-from dpmarket.campaign.partitions import filed_people
+from dpmarket.campaign.partitions import people_of
 from dpmarket.campaign.seal import opener_of, seal
 from dpmarket.campaign.sellers import put_sealed
 from dpmarket.campaign.staging import frame, stage
@@ -71,7 +71,6 @@ DecisionAsIs = Annotated[Decision, pydantic.SkipValidation]
 Decide = Callable[[Reports], Decision]
 """A mechanism: a function of frozen reports."""
 DecideAsIs = Annotated[Decide, pydantic.SkipValidation]
-_QUOTES: dict[str, Any] = {"id": pl.String, "epsilon": pl.Float64, "payment": pl.Int64, "state": pl.String}
 _ENTERED = ("state", "reason", "pool", "epsilon", "payment")
 
 
@@ -258,8 +257,8 @@ def import_reports(
     """Quote everybody in a file of reports who has no quote yet, and enter that they accept.
 
     Reports have the columns ``id``, ``cost`` and, for groups, ``group``. Offline the same reports give the
-    same quotes again, and others are refused: a campaign is one purchase. Return new people as
-    :func:`quotes_of` does, without those for whom escrow has no room.
+    same quotes again, and others are refused: a campaign is one purchase. Return new people:
+    id, epsilon, payment in minor units and state, without those for whom escrow has no room.
     """
     found = lock_campaign(tx, campaign)
     table, digest = _frozen(tx.market_key, reports)
@@ -269,7 +268,7 @@ def import_reports(
     table = table.join(_standings(tx.c, found), on="digest", how="left", maintain_order="left")
     new = table.filter(pl.col("known").is_null())
     if new.height == 0:
-        return pl.DataFrame(schema=_QUOTES)
+        return quotes_in(people_of(tx.c, found).clear())
     is_open = found.state == "open" and found.channel == "file"
     require(is_open, "state", "Reports come from files while the campaign is open.")
     room = new.filter(pl.col("room").fill_null(1) == 1)
@@ -297,7 +296,12 @@ def import_reports(
         facts |= {"state": "offered", "offer": offer, "offer_digest": digest_of(offer), "cleared_at": tx.now}
     step(tx, campaign, ("open",), **facts)
     tx.event(campaign, "imported")
-    return both.rename({"name": "id"}).select(list(_QUOTES))
+    return quotes_in(both)
+
+
+def quotes_in(table: pl.DataFrame) -> pl.DataFrame:
+    """Return the quotes of people of a file campaign, by id."""
+    return table.select("epsilon", "payment", "state", id="name")
 
 
 def _enter_quotes(tx: Tx, found: Campaign, quotes: pl.DataFrame) -> None:
@@ -389,24 +393,3 @@ def _withdrawn_by_name(c: sa.Connection, found: Campaign) -> set[bytes]:
         if body["campaign"]["name"] == found.name and body["campaign"]["channel"] == found.channel == "file":
             left.update(bytes.fromhex(one) for one in body["people"])
     return left
-
-
-def quotes_of(c: sa.Connection, campaign: int) -> pl.DataFrame:
-    """Return a file campaign's quotes: id, epsilon, payment in minor units, and the participation's state."""
-    columns = (_person.name, _own.epsilon, _own.payment, _own.state)
-    query = sa.select(*columns).join(schema.person, _person.id == _own.person)
-    return frame(c, query.where(_own.campaign == campaign).order_by(_person.digest), **_QUOTES)
-
-
-def decided_of(c: sa.Connection, campaign: int) -> pl.DataFrame:
-    """Return everybody who was decided about, by digest: quote, what was used of it, weight, state, time."""
-    kinds = {
-        "name": pl.String, "digest": pl.Binary, "pool": pl.String, "epsilon": pl.Float64, "payment": pl.Int64,
-        "epsilon_used": pl.Float64, "weight": pl.Float64, "state": pl.String, "since": pl.String,
-    }  # fmt: skip
-    columns = (_person[name] if name in ("name", "digest") else _own[name] for name in kinds)
-    query = sa.select(*columns).join(schema.person, _person.id == _own.person).order_by(_person.digest)
-    mine = query.where(_own.campaign == campaign, _own.epsilon.is_not(None))
-    rows = frame(c, mine, **kinds).rename({"epsilon_used": "used"})
-    filed = filed_people(c, campaign)
-    return rows if filed is None else pl.concat([rows, filed.select(rows.columns)]).sort("digest")

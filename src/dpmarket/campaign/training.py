@@ -32,9 +32,9 @@ from dpmarket.campaign.acts import WORKER, Caller, act
 from dpmarket.campaign.campaigns import describe, end_campaign
 from dpmarket.campaign.database import Market
 from dpmarket.campaign.money import end_all, of, pay_all, selling, selling_state, units_of
-from dpmarket.campaign.partitions import CHANNEL, enter_spending, filed_people
+from dpmarket.campaign.partitions import CHANNEL, enter_spending, people_of
 from dpmarket.campaign.seal import destroy_key, opener_of
-from dpmarket.campaign.staging import frame, stage
+from dpmarket.campaign.staging import stage
 from dpmarket.campaign.transaction import Campaign, Tx, body_of, campaign_of, lock_campaign, require, step
 from dpmarket.errors import FileProblem
 
@@ -150,13 +150,8 @@ def released(market: Market, campaign: int) -> bytes | None:
 
 def sellers_of(c: sa.Connection, found: Campaign) -> Sellers:
     """Return the people whose epsilon a campaign would spend now."""
-    filed = filed_people(c, found.id)
-    if filed is not None:
-        selling_now = filed.filter(pl.col("state") == "accepted").with_columns(id=pl.lit(0, pl.Int64))
-        return selling_now.select(list(_SELLERS))
-    columns = (_person.digest, _person.name, _own.epsilon, _own.payment, _own.pool, _own.id)
-    query = sa.select(*columns).join(schema.person, _person.id == _own.person)
-    return frame(c, query.where(selling(found)).order_by(_person.digest), **_SELLERS)
+    state = selling_state(found.channel)
+    return people_of(c, found).filter(pl.col("state") == state).select(list(_SELLERS))
 
 
 @act("worker")

@@ -15,9 +15,8 @@ from dpmarket.campaign.file_campaign import Training, handed_out, raised_l2
 from dpmarket.campaign.file_quotes import Quoting
 from dpmarket.campaign.file_records import absent_rows
 from dpmarket.campaign.file_reports import people_in_file
-from dpmarket.campaign.partitions import CHANNEL
+from dpmarket.campaign.partitions import CHANNEL, people_of
 from dpmarket.campaign.place import Place, Source, place_of
-from dpmarket.campaign.quoting import decided_of
 from dpmarket.campaign.release import release_for
 from dpmarket.campaign.rules.rules_file import Rules
 from dpmarket.campaign.training import Result, Sellers
@@ -60,7 +59,7 @@ def train_files(
     place.refuse_output(output, overwrite=overwrite)
     with place.campaign() as (market, found), connected(where) as client:
         with market.look() as c:
-            quoted = decided_of(c, found.id)
+            quoted = people_of(c, found).drop_nulls("epsilon")
         files = FarFiles(place.rules, Parts(client, list(sources)), set(quoted.get_column("name")))
         made, is_new = handed_out(
             place, market, found, files, files.release(), output,
