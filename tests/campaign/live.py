@@ -84,7 +84,7 @@ def decoded(rows):
 
 METHODS = worker.Methods(
     decide=lambda market, campaign: half_price,
-    records=lambda market, campaign: training.SealedRecords(market, campaign.id, decoded),
+    records=lambda market, campaign: training.sealed_records(market, campaign.id, decoded),
     release=lambda campaign: release,
 )
 
@@ -166,10 +166,10 @@ class Live:
         self.market.clock.now = DELIVER
         self.work(campaigns.close)
 
-    def train(self, fit=release, records=training.SealedRecords):
+    def train(self, fit=release, read=None):
         self.close()
-        source = records(self.market, self.campaign, decoded)
-        return training.train(self.market, self.campaign, source, fit)
+        read = read or training.sealed_records(self.market, self.campaign, decoded)
+        return training.train(self.market, self.campaign, read, fit)
 
 
 def balanced(market):

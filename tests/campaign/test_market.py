@@ -318,12 +318,11 @@ def test_a_file_of_reports_gives_what_acts_one_by_one_give(market, clock, mechan
 def test_a_training_that_is_refused_before_noise_returns_everything(live):
     me = live.deliver("a")
 
-    class Broken(training.SealedRecords):
-        def read(self, sellers_):
-            raise Infeasible("no")
+    def broken(sellers_):
+        raise Infeasible("no")
 
     with pytest.raises(Infeasible):
-        live.train(records=Broken)
+        live.train(read=broken)
     assert (live.campaign_state(), live.state(me)) == ("closed", "delivered")
     balanced(live.market)
     live.work(campaigns.refuse_training)

@@ -99,9 +99,8 @@ def test_two_trainers_release_once(live, second):
         return release(records, sellers_, before_noise)
 
     def train(market):
-        return lambda: training.train(
-            market, live.campaign, training.SealedRecords(market, live.campaign, decoded), count
-        )
+        read = training.sealed_records(market, live.campaign, decoded)
+        return lambda: training.train(market, live.campaign, read, count)
 
     answers = together(train(live.market), train(second))
     assert len(drawn) == 1

@@ -19,15 +19,16 @@ from dpmarket.campaign.acts import OWNER
 from dpmarket.campaign.certificate import certify_campaign
 from dpmarket.campaign.database import Market
 from dpmarket.campaign.file_quotes import few, quote_file
-from dpmarket.campaign.file_records import FileRecords, digests_of
+from dpmarket.campaign.file_records import digests_of, read_records
 from dpmarket.campaign.file_reports import normal_ids, people_in_file
 from dpmarket.campaign.money import count, of
 from dpmarket.campaign.partitions import CHANNEL, people_in, people_of, refuse_channel, rest_of
 from dpmarket.campaign.place import Place, Source, campaign_named, place_of, refuse_changed
 from dpmarket.campaign.release import release_for
+from dpmarket.campaign.rules.columns import Records
 from dpmarket.campaign.rules.released import ModelFile, Released, released_from_bytes
 from dpmarket.campaign.rules.rules_file import Rules
-from dpmarket.campaign.training import RecordSource, Release, released, sellers_by, train
+from dpmarket.campaign.training import Read, Release, Sellers, released, sellers_by, train
 from dpmarket.campaign.transaction import Campaign, campaign_of
 from dpmarket.certificates import Certificate
 from dpmarket.errors import FileProblem, MarketRefusal
@@ -135,23 +136,26 @@ def train_file(
     place = place_of(rules)
     place.refuse_output(output, data, overwrite=overwrite)
     with place.campaign() as (market, found):
-        source = FileRecords(place.rules, data, market.key, set(_people(market, found)))
-        made, is_new = handed_out(
-            place, market, found, source, release_for(place.rules), output,
-            channel="file", overwrite=overwrite, progress=progress,
-        )  # fmt: skip
+        clipped: dict[str, int] = {}
         with market.look() as c:
-            total = sa.select(sa.func.sum(_own.epsilon)).where(of(found.id, "spent"))
-            spent = float(c.execute(total).scalar() or 0.0)
-            withdrawn = count(c, of(found.id, "withdrawn", "lapsed"))
-    return Training(made, is_new, spent, withdrawn, dict(source.clipped), raised_l2(place.rules, made))
+            there = people_of(c, found)
+
+        def read(sellers: Sellers) -> Records:
+            records = read_records(place.rules, data, market.key, set(there["digest"]), sellers)
+            clipped.update(records.clipped)
+            return records
+
+        return hand_out(
+            place, market, found, there, read, release_for(place.rules),
+            output=output, channel="file", clipped=clipped, overwrite=overwrite, progress=progress,
+        )  # fmt: skip
 
 
-def handed_out(
-    place: Place, market: Market, found: Campaign, source: RecordSource, release: Release, output: Source, *,
-    channel: str, overwrite: bool, progress: StageProgress,
-) -> tuple[Released, bool]:  # fmt: skip
-    """Train a campaign of a channel, or hand out what was released before; write it; say if it is new."""
+def hand_out(
+    place: Place, market: Market, found: Campaign, there: pl.DataFrame, read: Read, release: Release, *,
+    output: Source, channel: str, clipped: dict[str, int], overwrite: bool, progress: StageProgress,
+) -> Training:  # fmt: skip
+    """Train a campaign of a channel, or hand out what was released before, and write it."""
     refuse_changed(found, place.rules)
     refuse_channel(found, channel)
     known = released(market, found.id)
@@ -159,13 +163,16 @@ def handed_out(
     if known is None:
         refuse_untrainable(market, found, place.rules)
         progress("Training", 0.2)
-        known = train(market, found.id, source, release, OWNER)
+        known = train(market, found.id, read, release, OWNER)
     write_bytes(output, known, overwrite=overwrite)
     progress("Writing", 1.0)
-    return released_from_bytes(known), is_new
+    bought, left = there.filter(pl.col("payment") > 0), pl.col("state").is_in(["withdrawn", "lapsed"])
+    total, withdrawn = float(bought.filter(~left)["epsilon"].sum()), bought.filter(left).height
+    made = released_from_bytes(known)
+    return Training(made, is_new, total, withdrawn, clipped, _raised_l2(place.rules, made))
 
 
-def raised_l2(rules: Rules, made: Released) -> float | None:
+def _raised_l2(rules: Rules, made: Released) -> float | None:
     """Return the penalty to which the rules' was raised; None if it was not."""
     if not isinstance(made, ModelFile) or rules.training.l2 is None or made.delta:
         return None
@@ -275,6 +282,6 @@ def _checked(place: Place, file: Source) -> str:
             if found is not None and known:
                 key, quoted = market.key, set(known)
                 selling = list(_people(market, found, "accepted"))
-    source = FileRecords(place.rules, file, key, quoted)
-    rows, clipped = source.read(sellers_by(selling)).owners.size, sum(source.clipped.values())
+    records = read_records(place.rules, file, key, quoted, sellers_by(selling))
+    rows, clipped = records.owners.size, sum(records.clipped.values())
     return f"{rows:,} rows of {len(selling):,} sellers; {clipped:,} values outside their bounds"

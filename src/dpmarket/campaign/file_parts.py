@@ -30,7 +30,7 @@ from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.campaign.acts import OWNER
 from dpmarket.campaign.certificate import binding_of
 from dpmarket.campaign.file_quotes import EXCLUDED, FULL, Quoting, open_campaign, refuse_first
-from dpmarket.campaign.file_records import FileRecords
+from dpmarket.campaign.file_records import read_records
 from dpmarket.campaign.file_reports import excluded_ids, normal_ids, read_reports
 from dpmarket.campaign.log import canonical
 from dpmarket.campaign.money import ESCROW, free_by_pool
@@ -228,7 +228,7 @@ def within(quotes: Sequence[Written], room: int, largest: int) -> list[Written]:
 def records_in(path: Path, people: list[str], rules: Rules) -> Records:
     """Return the rows of these people, as a file campaign reads them."""
     key = bytes(32)
-    return FileRecords(rules, path, key, None).read(sellers_by(person_digests(key, people)))
+    return read_records(rules, path, key, None, sellers_by(person_digests(key, people)))
 
 
 def encoded(records: Records, epsilons: FloatArray, encoder: Any, names: list[str]) -> tuple[Any, ...]:

@@ -20,7 +20,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, Protocol, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import polars as pl
 import pydantic
@@ -59,16 +59,8 @@ def sellers_by(digests: list[bytes], names: Any = None, epsilons: Any = 1.0) -> 
     return pl.DataFrame(own, schema=_SELLERS)
 
 
-class RecordSource(Protocol):
-    """Where records come from: sealed rows, a table, or many files."""
-
-    def read(self, sellers: Sellers) -> Any:
-        """Return the records of these sellers, in their order; what cannot be read is a public zero row."""
-        ...
-
-    def destroy(self) -> None:
-        """Destroy what could read the records again, before noise is drawn."""
-        ...
+Read = Callable[[Sellers], Any]
+"""Returns the records of these sellers, in their order; what cannot be read is a public zero row."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,9 +80,7 @@ What it raises before that is refused as if nothing had happened. A second call 
 """
 
 
-def train(
-    market: Market, campaign: int, source: RecordSource, release: Release, caller: Caller = WORKER
-) -> bytes:
+def train(market: Market, campaign: int, read: Read, release: Release, caller: Caller = WORKER) -> bytes:
     """Spend a campaign once, and return its released document; a second call returns the same.
 
     Raises
@@ -115,11 +105,10 @@ def train(
             if not is_committed:
                 market.run(commit, caller, campaign, attempt, sellers)
                 is_committed = True
-                source.destroy()
+                _destroy_key(market, campaign)
 
         try:
-            records = source.read(sellers)
-            result = release(records, sellers.get_column("epsilon").to_numpy(), before_noise)
+            result = release(read(sellers), sellers.get_column("epsilon").to_numpy(), before_noise)
             before_noise()
             market.run(enter_release, caller, campaign, attempt, sellers, result)
         except BaseException as problem:
@@ -277,29 +266,30 @@ def recover(market: Market, campaign: int | None = None) -> list[tuple[int, str]
     return ended
 
 
-class SealedRecords:
-    """Records of a live campaign: sealed rows, and the key that opens them.
+def sealed_records(market: Market, campaign: int, decode: Callable[[list[bytes | None]], Any]) -> Read:
+    """Return what reads records of a live campaign: sealed rows, and the key that opens them.
 
     ``decode`` turns opened rows into records; a row that does not open is None: the public zero row.
     """
 
-    def __init__(self, market: Market, campaign: int, decode: Callable[[list[bytes | None]], Any]) -> None:
-        self._market, self._campaign, self._decode = market, campaign, decode
+    def read(sellers: Sellers) -> Any:
+        mine = sa.select(_sealed.participation, _sealed.body).where(
+            _own.campaign == campaign, _sealed.kind == "record"
+        )
         with market.look() as c:
-            self._public = campaign_of(c, campaign).public_key
+            public = campaign_of(c, campaign).public_key
+            rows = c.execute(mine.join(schema.participation, _own.id == _sealed.participation)).all()
+        bodies, opener = dict(rows), opener_of(market.keys, str(campaign), public)
+        return decode(
+            [opener.open(bodies.get(one, b""), "record", str(campaign), str(one)) for one in sellers["id"]]
+        )
 
-    def read(self, sellers: Sellers) -> Any:
-        """Open and decode the sealed rows of these sellers."""
-        campaign = str(self._campaign)
-        opener, of_record = opener_of(self._market.keys, campaign, self._public), _sealed.kind == "record"
-        query = sa.select(_sealed.participation, _sealed.body).where(of_record)
-        mine = query.join(schema.participation, _own.id == _sealed.participation)
-        with self._market.look() as c:
-            bodies = dict(c.execute(mine.where(_own.campaign == self._campaign)).all())
-        who = sellers.get_column("id").to_list()
-        return self._decode([opener.open(bodies.get(one, b""), "record", campaign, str(one)) for one in who])
+    return read
 
-    def destroy(self) -> None:
-        """Destroy the campaign's private key."""
-        if self._market.keys is not None:
-            destroy_key(self._market.keys, str(self._campaign), self._public)
+
+def _destroy_key(market: Market, campaign: int) -> None:
+    """Destroy a live campaign's private key: nobody reads its records again."""
+    with market.look() as c:
+        public = campaign_of(c, campaign).public_key
+    if market.keys is not None and public is not None:
+        destroy_key(market.keys, str(campaign), public)

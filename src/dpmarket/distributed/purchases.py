@@ -11,7 +11,7 @@ import polars as pl
 
 from dpmarket.arrays import FloatArray
 from dpmarket.campaign import file_parts
-from dpmarket.campaign.file_campaign import Training, handed_out, raised_l2
+from dpmarket.campaign.file_campaign import Training, hand_out
 from dpmarket.campaign.file_quotes import Quoting
 from dpmarket.campaign.file_records import absent_rows
 from dpmarket.campaign.file_reports import people_in_file
@@ -61,26 +61,19 @@ def train_files(
         with market.look() as c:
             quoted = people_of(c, found).drop_nulls("epsilon")
         files = FarFiles(place.rules, Parts(client, list(sources)), set(quoted.get_column("name")))
-        made, is_new = handed_out(
-            place, market, found, files, files.release(), output,
-            channel=CHANNEL, overwrite=overwrite, progress=progress,
+        return hand_out(
+            place, market, found, quoted, files.read, files.release(), output=output, channel=CHANNEL,
+            clipped=files.clipped, overwrite=overwrite, progress=progress,
         )  # fmt: skip
-    bought = quoted.filter(pl.col("payment") > 0)
-    left = bought.get_column("state").is_in(["withdrawn", "lapsed"])
-    total = float(bought.filter(~left).get_column("epsilon").sum())
-    return Training(made, is_new, total, int(left.sum()), files.clipped, raised_l2(place.rules, made))
 
 
 class FarFiles:
-    """A :class:`~dpmarket.campaign.training.RecordSource` of many Parquet files, read by workers."""
+    """Records in many Parquet files, read by workers."""
 
     def __init__(self, rules: Rules, paths: Parts, quoted: set[str]) -> None:
         self._rules, self._paths, self._quoted = rules, paths, quoted
         self.clipped: dict[str, int] = {}
         self.columns: dict[str, PartedColumn] = {}
-
-    def destroy(self) -> None:
-        """Do nothing: the files' owner has the records anyway."""
 
     def read(self, sellers: Sellers) -> FarFiles:
         """Let workers read the rows of these sellers, or refuse the files."""
