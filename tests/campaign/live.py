@@ -53,8 +53,7 @@ def copy_of(place, template, folder, server=None):
 
 def half_price(reports):
     """An offline mechanism: the schedule applied to every report."""
-    epsilons, payments = SCHEDULE.quote(reports.costs)
-    amounts = quoting.minor_amounts(epsilons, payments, 100)
+    epsilons, amounts = quoting.priced(SCHEDULE, reports.costs, 100)
     return quoting.Decision(epsilons, amounts, {"schedule": SCHEDULE.to_dict()})
 
 

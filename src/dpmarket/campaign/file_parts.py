@@ -37,18 +37,17 @@ from dpmarket.campaign.money import ESCROW, free_by_pool
 from dpmarket.campaign.opening import decide_for
 from dpmarket.campaign.partitions import (
     CHANNEL,
+    NO_ACCOUNTS,
     QuotesFile,
     enter_quotes_files,
     files_of,
-    has_limits,
     read_files,
-    refuse_limit,
     sha256_of,
 )
 from dpmarket.campaign.payouts import in_money
 from dpmarket.campaign.people import person_digests
 from dpmarket.campaign.place import Place, Source
-from dpmarket.campaign.quoting import Reports
+from dpmarket.campaign.quoting import Reports, priced
 from dpmarket.campaign.rules.columns import OUTCOME, Records
 from dpmarket.campaign.rules.decision import (
     Binding,
@@ -122,9 +121,8 @@ class Prices:
     def quote(self, costs: FloatArray, parts: IntArray | None = None) -> tuple[FloatArray, IntArray]:
         """Return epsilons by part of the sellers, and payments in minor units that cover everybody's loss."""
         if parts is None:
-            epsilons, payments = self.schedules[0].quote(costs)
-        else:
-            epsilons, payments = quote_each(self.schedules, parts, costs)
+            return priced(self.schedules[0], costs, self.rules.money.minor_units)
+        epsilons, payments = quote_each(self.schedules, parts, costs)
         losses = terms_of(self.rules).epsilon_cost.cost_of_epsilon(epsilons)
         amounts = whole_units(payments, self.rules.money.minor_units, costs, losses)
         return epsilons, np.where(epsilons > 0.0, np.maximum(amounts, 1), 0)
@@ -276,7 +274,6 @@ def _quoted(
     if not place.is_there:
         refuse()
     with place.open(make=True) as market:
-        refuse_limit(is_there=has_limits(market))
         campaign = market.transact(lambda tx: open_campaign(tx, rules, refuse, CHANNEL))
         content = "".join(one.sha256 for one in seen).encode()
         digest = hashlib.blake2b(content, key=market.key, digest_size=32).hexdigest()
@@ -320,7 +317,8 @@ def _quoted(
 
 def refuse_rules(rules: Rules) -> None:
     """Refuse a lifetime limit, and what is done only in one place."""
-    refuse_limit(is_there=rules.sellers.lifetime_epsilon is not None)
+    if rules.sellers.lifetime_epsilon is not None:
+        raise MarketRefusal("limit", NO_ACCOUNTS)
     if rules.groups:
         raise Infeasible("A campaign over many files cannot have groups: leave them out.")
     for key, value in (("intervals", rules.training.intervals), ("model", rules.training.model)):
@@ -369,7 +367,7 @@ def _priced(
     ids = pl.concat([own for own, _ in reports]).to_list()
     decision = decide_for(rules, binding)(Reports(ids, costs, [ESCROW] * people))
     ends = np.cumsum([own.size for _, own in reports])[:-1]
-    decided = list(zip(np.split(decision.epsilons, ends), np.split(decision.payments, ends), strict=True))
+    decided = list(zip(np.split(decision.epsilons, ends), np.split(decision.amounts, ends), strict=True))
 
     def write(path: Path, decided: tuple[FloatArray, IntArray], target: str) -> Written:
         return write_quotes(ids_in(path, **same), *decided, target, rules)

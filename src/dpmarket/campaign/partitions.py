@@ -20,7 +20,7 @@ import sqlalchemy as sa
 
 from dpmarket.campaign import money, people, schema
 from dpmarket.campaign.acts import Caller, act
-from dpmarket.campaign.database import UNLIMITED, Market
+from dpmarket.campaign.database import UNLIMITED
 from dpmarket.campaign.log import digest_of
 from dpmarket.campaign.staging import frame
 from dpmarket.campaign.transaction import Campaign, Tx, lock_campaign, step
@@ -218,27 +218,19 @@ def void_rest(tx: Tx, found: Campaign) -> None:
         money.void(tx, found.id, money.ESCROW, *rest_of(tx.c, found.id))
 
 
-def refuse_limit(*, is_there: bool) -> None:
-    """Refuse a lifetime limit beside a campaign over many files, whose sellers have no accounts."""
-    if is_there:
-        raise MarketRefusal(
-            "limit",
-            "A campaign over many files keeps no lifetime accounts: leave out sellers.lifetime_epsilon, in a "
-            "database in which no campaign has one.",
-        )
-
-
-def has_limits(market: Market) -> bool:
-    """Say whether a campaign of a market named a lifetime limit."""
-    columns = schema.market.c.cap, schema.market.c.delta_cap
-    with market.look() as c:
-        return tuple(c.execute(sa.select(*columns)).one()) != (UNLIMITED, UNLIMITED)
+NO_ACCOUNTS = (
+    "A campaign over many files keeps no lifetime accounts: leave out sellers.lifetime_epsilon, in a "
+    "database in which no campaign has one."
+)
 
 
 def refuse_limits(tx: Tx) -> None:
-    """Refuse a campaign with a lifetime limit in a database with a campaign over many files."""
+    """Refuse lifetime limits beside campaigns over many files, whose sellers have no accounts."""
+    limits = tx.c.execute(sa.select(schema.market.c.cap, schema.market.c.delta_cap)).one()
     of = schema.campaign.c
-    refuse_limit(is_there=tx.c.execute(sa.select(of.id).where(of.channel == CHANNEL)).first() is not None)
+    many = tx.c.scalar(sa.select(of.id).where(of.channel == CHANNEL).limit(1))
+    if many is not None and tuple(limits) != (UNLIMITED, UNLIMITED):
+        raise MarketRefusal("limit", NO_ACCOUNTS)
 
 
 def refuse_channel(found: Campaign, channel: str) -> None:

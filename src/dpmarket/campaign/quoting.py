@@ -42,6 +42,7 @@ from dpmarket.campaign.transaction import (
     step,
 )
 from dpmarket.errors import Infeasible, InvalidInput, NotConverged
+from dpmarket.mechanisms.outcome import whole_units
 from dpmarket.mechanisms.price_schedule import PriceSchedule
 
 _own, _person, _sealed = schema.participation.c, schema.person.c, schema.sealed.c
@@ -63,7 +64,7 @@ class Decision:
     """What a mechanism decided about frozen reports."""
 
     epsilons: FloatArray
-    payments: IntArray  # in minor units, never below a seller's loss
+    amounts: IntArray  # payments in whole minor units, never below a seller's loss
     offer: dict[str, Any]  # public facts about the decision, for the certificate
 
 
@@ -83,10 +84,11 @@ class Quote:
     until: str | None
 
 
-def minor_amounts(epsilons: FloatArray, payments: FloatArray, minor_units: int) -> IntArray:
-    """Return payments in whole minor units, rounded up; at least 1 where epsilon is bought, else 0."""
-    amounts = np.ceil(np.asarray(payments) * minor_units - 1e-6).astype(np.int64)
-    return np.where(np.asarray(epsilons) > 0.0, np.maximum(amounts, 1), 0)
+def priced(schedule: PriceSchedule, costs: FloatArray, minor_units: int) -> tuple[FloatArray, IntArray]:
+    """Return what a schedule quotes: epsilons, and payments in whole minor units, never below the loss."""
+    epsilons, payments = schedule.quote(costs)
+    amounts = whole_units(payments, minor_units, costs, schedule.amount(costs))
+    return epsilons, np.where(epsilons > 0.0, np.maximum(amounts, 1), 0)
 
 
 def schedules_from(offer: str) -> dict[str, PriceSchedule]:
@@ -119,8 +121,8 @@ def choose(tx: Tx, me: Participation, cost: Cost) -> Quote:
     """Report a cost and get its quote; a quote of 0 ends the participation as priced out."""
     refuse_unless_open(tx, me)
     refuse_without_reservation(me, tx.now)
-    epsilons, payments = schedule_of(tx.c, me).quote(np.array([cost]))
-    epsilon, payment = float(epsilons[0]), int(minor_amounts(epsilons, payments, me.minor_units)[0])
+    epsilons, amounts = priced(schedule_of(tx.c, me), np.array([cost]), me.minor_units)
+    epsilon, payment = float(epsilons[0]), int(amounts[0])
     fits = payment <= me.money_held and people.epsilon_units(epsilon) <= me.epsilon_held
     require(fits, "state", "The offer is larger than the campaign's rules allow.")
     if payment == 0:
@@ -205,7 +207,7 @@ def clear(
     found = lock_campaign(tx, campaign)
     if found.state != "clearing":
         return str(found.state)
-    amounts = decision.payments
+    amounts = decision.amounts
     _refuse_beyond(found, decision.epsilons)
     quotes = {"id": pl.Series(who, dtype=pl.Int64), "epsilon": decision.epsilons, "payment": amounts}
     staged = stage(tx, "staged_quotes", "id", pl.DataFrame(quotes))
@@ -279,7 +281,7 @@ def import_reports(
     frozen = Reports(names, room.get_column("cost").to_numpy(), pools)
     decision = decide(frozen) if room.height else Decision(np.zeros(0), np.zeros(0, dtype=np.int64), {})
     _refuse_beyond(found, decision.epsilons)
-    quotes = room.with_columns(epsilon=pl.Series(decision.epsilons), payment=pl.Series(decision.payments))
+    quotes = room.with_columns(epsilon=pl.Series(decision.epsilons), payment=pl.Series(decision.amounts))
     if found.mechanism != "offline" and not found.self_funded:
         quotes = _with_room(quotes.sort("row"), money.room_by_pool(tx.c, campaign), int(found.largest or 0))
     state = pl.when(pl.col("payment") > 0).then(pl.lit("accepted")).otherwise(pl.lit("priced_out"))
