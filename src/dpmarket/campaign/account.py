@@ -25,7 +25,7 @@ from dpmarket.campaign.log import canonical, digest_of
 from dpmarket.campaign.money import enter_staged, hold_all, of, pay_all
 from dpmarket.campaign.people import EPSILON_UNITS, person_digests
 from dpmarket.campaign.staging import stage
-from dpmarket.campaign.training import snapshot
+from dpmarket.campaign.training import sellers_by
 from dpmarket.campaign.transaction import Tx, campaign_of, new_id, require
 from dpmarket.errors import Infeasible, InvalidInput, MarketRefusal
 from dpmarket.privacy.gaussian import gaussian_epsilons
@@ -142,7 +142,7 @@ def enter_charge(tx: Tx, caller: Caller, name: Text, charges: pl.DataFrame, delt
     values |= {"currency": "XXX", "minor_units": 1, "delta": people.delta_units(delta)}
     tx.add(schema.campaign, **values, rules_digest=digest_of(rules))
     found = campaign_of(tx.c, identity)
-    table = snapshot(digests, names, epsilons).sort("digest")
+    table = sellers_by(digests, names, epsilons).drop("id").sort("digest")
     of_units = pl.DataFrame({"digest": pl.Series(digests, dtype=pl.Binary), "units": units})
     staged = stage(tx, "staged_charges", "digest", table.join(of_units, on="digest", maintain_order="left"))
     people.enter_people(tx, staged)

@@ -179,10 +179,9 @@ def open_(tx: Tx, caller: Caller, campaign: int, opening: Opening, confirmed: bo
             tx.job("close", campaign, found.deliver_until)
     tx.event(campaign, "open")
     rules = sellers_rules(found)
-    if rules.lifetime_epsilon is not None:
-        refuse_limits(tx)
     alone = rules.lifetime_epsilon is not None and rules.lifetime_delta is None
     people.lower_caps(tx, rules.lifetime_epsilon, 0.0 if alone else rules.lifetime_delta)
+    refuse_limits(tx)
     cap = people.market_cap(tx)
     sentence = f"Nobody's lifetime limit of {cap / people.EPSILON_UNITS:g} has room for an epsilon of "
     sentence += f"{opening.ceiling:g}: lower objective.max_epsilon."

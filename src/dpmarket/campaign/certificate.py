@@ -24,7 +24,8 @@ from dpmarket.campaign.acts import WORKER, Caller, act
 from dpmarket.campaign.database import Market
 from dpmarket.campaign.jobs import operators_opener
 from dpmarket.campaign.opening import NO_CURRENCY, by_schedules, decide_for, pools_of, rules_of
-from dpmarket.campaign.quoting import Decide, decided_of, schedules_from
+from dpmarket.campaign.partitions import people_of
+from dpmarket.campaign.quoting import Decide, schedules_from
 from dpmarket.campaign.rules.decision import Binding
 from dpmarket.campaign.rules.pricing import OFFLINE, online_schedules
 from dpmarket.campaign.rules.publication import announced_text
@@ -60,11 +61,11 @@ def binding_of(key: bytes, found: Campaign) -> Binding:
     return Binding(certificates.rules_digest(rules_text(key, found)), nonce_of(key, found.id))
 
 
-def decide_of(market: Market, found: Campaign) -> Decide:
+def decide_of(key: bytes, found: Campaign) -> Decide:
     """Return the mechanism of a campaign: online, the price schedule that was frozen when it opened."""
     if found.mechanism != OFFLINE and found.offer is not None:
         return by_schedules(schedules_from(found.offer), found.minor_units)
-    return decide_for(rules_of(found), binding_of(market.key, found))
+    return decide_for(rules_of(found), binding_of(key, found))
 
 
 def certify_campaign(market: Market, campaign: int) -> Certificate:
@@ -108,7 +109,7 @@ def _sellers(
 ) -> tuple[certificates.Sellers, str]:
     """Return a line for everybody who was decided about, and when the first of them was quoted."""
     with market.look() as c:
-        table = decided_of(c, found.id)
+        table = people_of(c, found).drop_nulls("epsilon")
     if table.height == 0:
         raise NotCertifiable("nobody was quoted.")
     is_live, pools = found.channel == "live", pools_of(rules_of(found))

@@ -102,13 +102,16 @@ class Market:
             answer = once(tx, caller.label, key, request, lambda: entry.adapter.dump_json(done(tx, who)))
             return entry.adapter.validate_json(answer)
 
-        for _ in range(_ATTEMPTS):
-            with contextlib.suppress(_MustRepeat):
-                return self.transact(do, mine=caller.participation)
-        raise FileProblem(f"cannot use {self.place}: it is too busy; try again.")
+        return self.transact(do, mine=caller.participation)
 
     def transact(self, do: Callable[[Tx], Any], *, verified: bool = True, mine: int | None = None) -> Any:
         """Call a function in one transaction, verified against the log before and shipped after it."""
+        for _ in range(_ATTEMPTS):
+            with contextlib.suppress(_MustRepeat):
+                return self._transact(do, verified=verified, mine=mine)
+        raise FileProblem(f"cannot use {self.place}: it is too busy; try again.")
+
+    def _transact(self, do: Callable[[Tx], Any], *, verified: bool, mine: int | None) -> Any:
         last = self.log.last() if verified else None
         with self.writing() as c:
             tx = Tx(c, self.clock(), self.terms, self.log, mine)

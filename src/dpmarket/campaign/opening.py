@@ -13,7 +13,7 @@ import numpy as np
 
 from dpmarket.campaign import money
 from dpmarket.campaign.campaigns import Draft, Opening
-from dpmarket.campaign.quoting import Decide, Decision, Reports
+from dpmarket.campaign.quoting import Decide, Decision, Reports, priced
 from dpmarket.campaign.rules import decision, pricing
 from dpmarket.campaign.rules.encoding import record_bytes
 from dpmarket.campaign.rules.network import network_of
@@ -125,7 +125,7 @@ def decide_for(rules: Rules, binding: decision.Binding = decision.UNBOUND) -> De
         costs = np.asarray(reports.costs, dtype=float)
         members = np.array([pools.index(pool) for pool in reports.pools], dtype=np.int64)
         outcome, amounts, public = decision.decide_offline(rules, reports.names, costs, members, binding)
-        return Decision(outcome.epsilons, outcome.payments, public, amounts)
+        return Decision(outcome.epsilons, amounts, public)
 
     return decide
 
@@ -138,15 +138,12 @@ def by_schedules(schedules: Mapping[str, PriceSchedule], minor_units: int) -> De
 
     def decide(reports: Reports) -> Decision:
         costs, pools = np.asarray(reports.costs, dtype=float), np.array(reports.pools, dtype=object)
-        epsilons, payments, losses = np.zeros((3, costs.size))
+        epsilons, amounts = np.zeros(costs.size), np.zeros(costs.size, dtype=np.int64)
         for pool, schedule in schedules.items():
             of = pools == pool
-            epsilons[of], payments[of] = schedule.quote(costs[of])
-            losses[of] = schedule.amount(costs[of])
-        amounts = whole_units(payments, minor_units, costs, losses)
-        amounts = np.where(epsilons > 0.0, np.maximum(amounts, 1), 0)
+            epsilons[of], amounts[of] = priced(schedule, costs[of], minor_units)
         offer = {pool: schedule.to_dict() for pool, schedule in schedules.items()}
-        return Decision(epsilons, payments, offer, amounts)
+        return Decision(epsilons, amounts, offer)
 
     return decide
 

@@ -18,7 +18,7 @@ from dpmarket.campaign.rules import released
 from dpmarket.campaign.rules.columns import OUTCOME, Records, encoder_of, loss_of, norm_of
 from dpmarket.campaign.rules.network import network_of, stated_loss
 from dpmarket.campaign.rules.rules_file import Rules
-from dpmarket.campaign.training import Release, Result, Sellers
+from dpmarket.campaign.training import Release, Result
 from dpmarket.errors import Infeasible, InvalidInput
 from dpmarket.numerics import exact_sum
 from dpmarket.privacy.noise import Bits, NoiseSource, SecureNoise, entropy
@@ -62,9 +62,8 @@ def release_for(rules: Rules) -> Release:
     ``NotConverged`` are raised before ``before_noise`` is called.
     """
 
-    def release(records: AnyRecords, sellers: Sellers, before_noise: Callable[[], None]) -> Result:
-        noise = LastMoment(before_noise)
-        found, spent, weights = released_by(rules, records, sellers.epsilons, noise)
+    def release(records: AnyRecords, epsilons: FloatArray, before_noise: Callable[[], None]) -> Result:
+        found, spent, weights = released_by(rules, records, epsilons, LastMoment(before_noise))
         return Result(found.to_json().encode(), spent, weights)
 
     return release

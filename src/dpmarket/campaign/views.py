@@ -23,7 +23,7 @@ from dpmarket.campaign.database import UNLIMITED
 from dpmarket.campaign.line import place_of
 from dpmarket.campaign.payouts import Payout, missing_payees, owed, payouts_of
 from dpmarket.campaign.people import DELTA_UNITS, EPSILON_UNITS
-from dpmarket.campaign.quoting import minor_amounts, refuse_without_reservation, schedule_of
+from dpmarket.campaign.quoting import priced, refuse_without_reservation, schedule_of
 from dpmarket.campaign.sellers import is_paid_by_panel, lacks_screening
 from dpmarket.campaign.transaction import (
     PARTICIPATION,
@@ -248,8 +248,9 @@ def show_menu(c: sa.Connection, caller: Caller, now: str, points: int = 50) -> l
     """Return the menu of a seller with a reservation, the most private choice first."""
     me = _mine(c, caller)
     refuse_without_reservation(me, now)
-    costs, epsilons, payments = schedule_of(c, me).menu(points)
-    amounts = minor_amounts(epsilons, payments, me.minor_units)
+    schedule = schedule_of(c, me)
+    costs = schedule.menu(points)[0]
+    epsilons, amounts = priced(schedule, costs, me.minor_units)
     order = np.argsort(epsilons, kind="stable")
     return [MenuLine(float(costs[k]), float(epsilons[k]), int(amounts[k])) for k in order]
 

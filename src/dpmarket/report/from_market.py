@@ -21,9 +21,10 @@ from dpmarket.campaign.certificate import LEFT, describe_release
 from dpmarket.campaign.database import Market
 from dpmarket.campaign.file_reports import read_reports
 from dpmarket.campaign.opening import pools_of, rules_of
+from dpmarket.campaign.partitions import people_of
 from dpmarket.campaign.people import EPSILON_UNITS, person_digests
 from dpmarket.campaign.place import place_of, refuse_changed
-from dpmarket.campaign.quoting import decided_of, reports_digest_of
+from dpmarket.campaign.quoting import reports_digest_of
 from dpmarket.campaign.rules import pricing
 from dpmarket.campaign.rules.released import ModelFile, Released, released_from_bytes
 from dpmarket.campaign.rules.rules_file import Rules
@@ -167,7 +168,7 @@ def read_material(
 ) -> Material:
     """Read what the market stores about a campaign's sellers, its decision and its release."""
     with market.look() as c:
-        table = decided_of(c, found.id)
+        table = people_of(c, found).drop_nulls("epsilon")
     if table.height == 0:
         raise MarketRefusal("state", "Nobody was quoted in this campaign.")
     digests, states = table.get_column("digest").to_list(), table.get_column("state")
