@@ -192,7 +192,7 @@ def read_accounts(source: str | os.PathLike[str] | bytes, id_column: str = "paye
     payees = next((there[name.lower()] for name in (id_column, *_PAYEES) if name.lower() in there), None)
     if payees is None or not {"name", "iban"} <= set(there):
         expected = dict.fromkeys((id_column, *_PAYEES))
-        raise FileProblem(f"cannot use {told}: expected the columns {' or '.join(expected)}, name and iban.")
+        raise FileProblem(f"cannot use {told}: expected name, iban and one of {', '.join(expected)}.")
     columns = [payees, there["name"], there["iban"]]
     return _accounts(read_table(source, columns, columns).iter_rows(), told)
 

@@ -164,7 +164,7 @@ def open_(tx: Tx, caller: Caller, campaign: int, opening: Opening, confirmed: bo
     require(fits, "invalid", "An online campaign needs the largest payment of its offer.")
     needed = max(opening.escrow, sum(opening.allot.values()))
     missing = needed - money.free_by_pool(tx.c, campaign)[money.ESCROW]
-    sentence = f"Escrow lacks {missing} minor units; fund the campaign first."
+    sentence = f"Escrow lacks {missing} minor units: the paymaster enters money first."
     require(found.self_funded or missing <= 0, "funds", sentence)
     offer = None if opening.offer is None else canonical(opening.offer)
     facts = {"offer": offer, "offer_digest": None if offer is None else digest_of(offer)}

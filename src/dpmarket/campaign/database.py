@@ -247,7 +247,7 @@ def open_market(url: Url, state: Url, keys: Url | None = None, *, make: bool = F
                 if log_of_place(state, place) is not None:
                     raise FileProblem(
                         f"cannot make a market at {place}: a log in {state} knows one there. Put the "
-                        "database back, or let 'dpmarket repair' make it from the log."
+                        "database back, let 'dpmarket repair' make it from the log, or begin at another path."
                     )
                 is_new = False
                 begun = {"id": secrets.token_hex(16), "key": secrets.token_hex(32), "place": place}

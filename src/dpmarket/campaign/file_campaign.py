@@ -51,7 +51,7 @@ def withdraw_sellers(rules: Source | Place, ids: Sequence[str]) -> int:
         digests = set(people.person_digests(market.key, map(_text, ids)))
         unknown = digests - _people(market, found).keys()
         if unknown:
-            raise MarketRefusal("unknown", f"No quote for {len(unknown)} of these ids.")
+            raise MarketRefusal("unknown", f"No quote for {len(unknown)} of these ids. Nobody was withdrawn.")
         return int(market.run(sellers.withdraw_people, OWNER, found.id, list(ids)))
 
 

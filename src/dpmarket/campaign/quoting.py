@@ -142,7 +142,7 @@ def report(tx: Tx, me: Participation, cost: Cost) -> None:
     require(me.mechanism == "offline", "state", "In this campaign sellers choose from a menu.")
     has_room = me.state == "waiting" and people.hold_limits(tx, me.person, me.ceiling, me.delta)
     can = me.state == "consented" or has_room
-    require(can, "state", "Only sellers who consented and have room in their limits can report.")
+    require(can, "state", "Only sellers who consented and have room in their limits can report, once.")
     held = me.ceiling if has_room else me.epsilon_held
     tx.move(me, "reported", epsilon_held=held, reason=None, until=None)
     put_sealed(tx, me, "cost", struct.pack("<d", cost))

@@ -126,7 +126,7 @@ def payouts(
         ("to pay", money_text(made.payout.amount, made.minor_units, made.currency)),
     ]
     data = {**vars(made.payout), "minor_units": made.minor_units, "currency": made.currency}
-    note = None if str(output) == "-" else f"Whom to pay is in {output}. Confirm it when it was paid."
+    note = None if str(output) == "-" else f"Whom to pay is in {output}. When it is paid: --confirmed TABLE."
     voice.tell("A payout", rows, data, note)
 
 
@@ -143,7 +143,7 @@ def _bank(accounts: Path, name: str, iban: str, day: str) -> Bank:
 
 @command
 def check(given: OfMarket, files: list[Path] | None = None) -> None:
-    """With files: a dry run of quote and train. Without: keys, books, log, clock and disk of a market.
+    """With files: a dry run of quote and train. Without: keys, accounts, log, clock and disk of a market.
 
     Nothing is entered. Exit code 1 if anything is wrong.
 
@@ -208,7 +208,7 @@ def backup(given: OfMarket, target: Path) -> None:
 
     place = located(given.rules, given.database)
     back_up(place.url, target, place.programs)
-    note = "Keep the log and the keys elsewhere: a backup is put back with them as they are then."
+    note = "The log and the keys are not in it. Never put an older log back: it knows what was spent."
     given.voice().tell("A backup", [("written to", str(target))], {"backup": str(target)}, note)
 
 

@@ -34,16 +34,16 @@ SCHEMA = "dpmarket.report/4"
 GUESSES = (0.01, 0.1, 0.5)
 _POINTS = 81  # of the rule, as drawn
 GAIN = "Could anybody have gained by naming another cost?"
-LOSS = "Was anybody paid less than the promise costs them?"
-KEPT = "Does what was released keep the promises?"
+LOSS = "Was anybody paid less than their cost?"
+KEPT = "Does the release keep every privacy budget?"
 SEALED = "Does the certificate hold together?"
 _TRIED = {
     GAIN: "In simulated markets under this rule sellers named other costs than their own: lower ones, higher "
-    "ones, and those where offers change. A lie that brings more than the truth, beyond rounding, is found.",
-    LOSS: "Every payment was held against the reported cost times the promise, in exact arithmetic and in "
+    "ones, and those where offers change. A misreport that gains, beyond rounding, is found.",
+    LOSS: "Every payment was held against the reported cost times the epsilon, in exact arithmetic and in "
     "whole smallest units of money.",
-    KEPT: "What was spent of the promises was computed again, by other code, from the weights and the noise "
-    "that were used.",
+    KEPT: "What was spent of the privacy budgets was computed again, by other code, from the weights and the "
+    "noise that were used.",
     SEALED: "A program that shares no code with the rest read the certificate as an outsider would, and "
     "checked its layout, its sums, the noise of the release and its limits.",
 }
@@ -276,7 +276,7 @@ def summarise(material: Material) -> Summary:
         # Not the highest epsilon of all: it would tell what the lowest cost was. The rule's own bound.
         meanings=(
             meaning("the average seller who was bought from", totals.mean_epsilon),
-            meaning("the most that the rule promises anybody", material.ceiling),
+            meaning("the most that the rule asks of anybody", material.ceiling),
         ),
         score=score,
         has_model=model is not None,
