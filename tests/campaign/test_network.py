@@ -7,9 +7,8 @@ from copy import deepcopy
 import numpy as np
 import pytest
 
-from dpmarket.campaign.release import released_by
+from dpmarket.campaign.release import network_of, released_by
 from dpmarket.campaign.rules.columns import Records
-from dpmarket.campaign.rules.network import network_of
 from dpmarket.campaign.rules.pricing import terms_of
 from dpmarket.campaign.rules.publication import announced_text
 from dpmarket.campaign.rules.released import released_from

@@ -74,24 +74,10 @@ class MarketAccount:
         mus: ArrayLike | None = None,
         delta: float = 0.0,
     ) -> None:
-        """Charge everybody, or nobody.
+        """Charge everybody, or nobody, as :meth:`dpmarket.privacy.account.Account.charge` does.
 
-        Parameters
-        ----------
-        people
-            Ids, each once.
-        epsilons, mus
-            What each is charged: epsilon, or a distance of Gaussian differential privacy, which is charged
-            as the epsilon that it has at ``delta``, and at least one unit of 2**-30.
-        delta
-            Charged to everybody who is charged an epsilon above 0.
-
-        Raises
-        ------
-        InvalidInput
-            If a person is named twice or not by a text, or for amounts that are no amounts.
-        Infeasible
-            If anybody would exceed a limit. The message says how many, not who.
+        People are ids, texts. A distance ``mu`` is charged as the epsilon that it has at ``delta``, and at
+        least one unit of 2**-30.
         """
         if (epsilons is None) == (mus is None):
             raise InvalidInput("expected epsilons or mus: one of them is charged at a time.")

@@ -30,7 +30,7 @@ from dpmarket.campaign.rules.pricing import OFFLINE, online_schedules
 from dpmarket.campaign.rules.publication import announced_text
 from dpmarket.campaign.rules.released import ModelFile, Released, released_from_bytes
 from dpmarket.campaign.seal import seal
-from dpmarket.campaign.training import released
+from dpmarket.campaign.training import document_of
 from dpmarket.campaign.transaction import Campaign, Tx, body_of, campaign_of
 from dpmarket.certificates import Certificate
 from dpmarket.errors import FileProblem, NotCertifiable
@@ -74,7 +74,7 @@ def certify_campaign(market: Market, campaign: int) -> Certificate:
     """
     with market.look() as c:
         found = campaign_of(c, campaign)
-    document = released(market, campaign)
+    document = document_of(market, campaign)
     if document is None:
         raise NotCertifiable("there is nothing to certify before a model or statistics are released.")
     made = released_from_bytes(document)
@@ -231,12 +231,6 @@ def enter_report(tx: Tx, caller: Caller, campaign: int, page: bytes) -> None:
     """Enter a campaign's report, once; an empty one says that there is none."""
     if body_of(tx.c, campaign, "report") is None:
         tx.add(schema.document, campaign=campaign, kind="report", body=page, at=tx.now)
-
-
-def document_of(market: Market, campaign: int, kind: str) -> bytes | None:
-    """Return a document of a campaign; None if there is none."""
-    with market.look() as c:
-        return body_of(c, campaign, kind)
 
 
 def reported_costs(market: Market, campaign: int) -> dict[bytes, float] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Annotated
 
 import pydantic
@@ -88,25 +89,20 @@ def consent_page(c: sa.Connection, found: Campaign, language: str) -> ConsentPag
     )
 
 
-_announced: dict[int, str] = {}
-_MOST = 256
-
-
 def announced_digest(c: sa.Connection, found: Campaign) -> str:
     """Return the digest of a campaign's announced rules, which are frozen once it is open."""
-    known = _announced.get(found.id)
-    if known is None:
-        from dpmarket.campaign.certificate import rules_text
-        from dpmarket.certificates import rules_digest
+    return _announced(market_row(c).key, found)
 
-        if len(_announced) >= _MOST:
-            _announced.clear()
-        try:
-            known = rules_digest(rules_text(market_row(c).key, found))
-        except FileProblem:  # rules that say no more than the market itself reads: nothing is certified
-            known = found.rules_digest
-        _announced[found.id] = known
-    return known
+
+@lru_cache(maxsize=256)
+def _announced(key: bytes, found: Campaign) -> str:
+    from dpmarket.campaign.certificate import rules_text
+    from dpmarket.certificates import rules_digest
+
+    try:
+        return rules_digest(rules_text(key, found))
+    except FileProblem:  # rules that say no more than the market itself reads: nothing is certified
+        return str(found.rules_digest)
 
 
 def languages_of(c: sa.Connection, found: Campaign) -> list[str]:

@@ -16,7 +16,7 @@ from dpmarket.campaign.database import Market, is_address, open_market
 from dpmarket.campaign.money import free_by_pool
 from dpmarket.campaign.people import EPSILON_UNITS
 from dpmarket.campaign.place import state_folder
-from dpmarket.campaign.rules.amounts import money_text
+from dpmarket.campaign.rules.meaning import money_text
 from dpmarket.campaign.rules.released import StatisticsFile, read_released
 from dpmarket.campaign.rules.rules_file import read_rules
 from dpmarket.campaign.transaction import Campaign
@@ -120,8 +120,8 @@ def statistic_rows(found: StatisticsFile) -> list[tuple[str, str]]:
 def _rules(path: str | os.PathLike[str]) -> Description:
     rules = read_rules(path)
     data = rules.model_dump(mode="json", exclude_none=True)
-    if "://" in data["campaign"].get("database", ""):
-        data["campaign"]["database"] = _without_password(data["campaign"]["database"])
+    if is_address(data["campaign"].get("database", "")):
+        data["campaign"]["database"] = "an address"  # it may hold a password
     tables = {name: table for name, table in data.items() if name != "screening"}
     tables |= {f"screening {k}": question for k, question in enumerate(data["screening"], 1)}
     rows = [
@@ -132,13 +132,6 @@ def _rules(path: str | os.PathLike[str]) -> Description:
         and not (rules.statistics and table == "training" and key != "outside_bounds")  # of models
     ]
     return Description(f"Rules in {path}", rows, {"kind": "rules", **data})
-
-
-def _without_password(address: str) -> str:
-    try:
-        return sa.make_url(address).set(password=None).render_as_string()
-    except (sa.exc.ArgumentError, ValueError):
-        return "an address"
 
 
 def _market(path: str | os.PathLike[str]) -> Description:

@@ -27,7 +27,7 @@ from dpmarket.campaign.quoting import decided_of, reports_digest_of
 from dpmarket.campaign.rules import pricing
 from dpmarket.campaign.rules.released import ModelFile, Released, released_from_bytes
 from dpmarket.campaign.rules.rules_file import Rules
-from dpmarket.campaign.training import released
+from dpmarket.campaign.training import document_of
 from dpmarket.campaign.transaction import Campaign, campaign_of
 from dpmarket.certificates import verify
 from dpmarket.certificates.canonical import canonical
@@ -176,7 +176,7 @@ def read_material(
     pools = pools_of(rules)
     members = np.array([pools.index(pool) for pool in table.get_column("pool")], dtype=np.int64)
     epsilons, amounts = (table.get_column(name).to_numpy() for name in ("epsilon", "payment"))
-    document = released(market, found.id)
+    document = document_of(market, found.id)
     known = costs is not None and all(digest in costs for digest in digests)
     if costs is not None and known:
         own = np.array([costs[digest] for digest in digests])

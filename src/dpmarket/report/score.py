@@ -122,7 +122,7 @@ def score_file(
     places = {} if groups is None else _places(table.get_column(groups))
     if isinstance(predicts, Numbers):
         return score_numbers(name, model.numbers(features), truth, by, places)
-    predicted = model.likeliest(model.probabilities(features))
+    predicted = model.probabilities(features).argmax(axis=1)
     return score_labels(name, model.labels, predicted, truth.astype(np.int64), by, places)
 
 

@@ -23,7 +23,6 @@ from dpmarket.campaign.rules.rules_file import Rules
 from dpmarket.files import ColumnProblem, dates_of, find, numbers_of
 from dpmarket.learning.columns import (
     TRUTHS,
-    Categories,
     Column,
     Dates,
     Numbers,
@@ -101,34 +100,6 @@ class Field:
             return UNKNOWN if self._has_unknown else 0.0
         middle = 0.5 * self.low + 0.5 * self.high
         return float(math.floor(middle)) if self.kind == "date" else middle
-
-    def code(self, value: Any) -> float | None:
-        """Return the code of a value of a form, NaN for a gap; None if it is not of this field's kind."""
-        if isinstance(value, str) and self.kind != "number":
-            value = value.strip() or None  # as in a file, where an empty cell is a gap
-        if value is None:
-            return math.nan if self.gaps else None
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        try:
-            if self.kind == "truth":
-                return float(value) if isinstance(value, bool) else None
-            if self.kind == "choice":
-                return self._place(value)
-            if self.kind == "date":
-                return float(datetime.date.fromisoformat(value).toordinal())
-            return float(value) if is_number and math.isfinite(value) else None
-        except (OverflowError, ValueError, TypeError):
-            return None
-
-    def _place(self, value: Any) -> float | None:
-        if isinstance(value, bool) or not isinstance(value, int | float | str):
-            return None
-        if self.name == OUTCOME and type(value) is not type(self.levels[0]):
-            return None
-        known = value if self.name == OUTCOME else str(value).strip()
-        if known in self.levels:
-            return float(self.levels.index(known))
-        return UNKNOWN if self._has_unknown else None
 
     @property
     def _has_unknown(self) -> bool:
@@ -306,16 +277,8 @@ def records_of(fields: Sequence[Field], codes: FloatArray, owners: IntArray) -> 
 
 
 def declared_columns(rules: Rules) -> dict[str, Column]:
-    """Return what is declared about each feature, with categories as texts: files hold texts."""
-    return {name: _as_text(column_from(name, part.declared())) for name, part in rules.features.items()}
-
-
-def _as_text(column: Column) -> Column:
-    if not isinstance(column, Categories):
-        return column
-    missing = None if column.missing is None else str(column.missing)
-    texts = tuple(str(value) for value in column.categories)
-    return Categories(texts, column.other, missing, column.missing_category)
+    """Return what is declared about each feature."""
+    return {name: bounds.column() for name, bounds in rules.features.items()}
 
 
 def encoder_of(rules: Rules) -> PublicEncoder:
@@ -344,6 +307,18 @@ def loss_of(rules: Rules) -> Loss:
     assert rules.label is not None
     classes = len(rules.label.values)
     return logistic_loss() if classes == 2 else Softmax(classes)
+
+
+def stated_loss(rules: Rules) -> dict[str, Any]:
+    """Return what is public about the loss, as a release states it."""
+    if rules.training.model is None:
+        return loss_of(rules).to_dict()
+    return {
+        "kind": "torch",
+        "classes": None if rules.label is None else len(rules.label.values),
+        "model": rules.training.model,
+        "code": rules.training.code,
+    }
 
 
 def columns_by_type(fields: Sequence[Field]) -> tuple[list[str], list[str]]:

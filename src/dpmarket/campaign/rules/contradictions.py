@@ -10,7 +10,6 @@ from dpmarket.campaign.rules.keys import Table, expected_of
 from dpmarket.campaign.rules.questions import LEAST_SHARE, Question, question_problems
 from dpmarket.campaign.rules.screening import screening_problems
 from dpmarket.errors import InvalidInput
-from dpmarket.learning.columns import column_from
 
 if TYPE_CHECKING:
     from dpmarket.campaign.rules.rules_file import Rules
@@ -184,9 +183,9 @@ def _features(rules: Rules) -> Found:
             if missing:
                 continue
         try:
-            column_from(path, declared)
+            bounds.column()
         except InvalidInput as error:
-            yield path, str(error).removeprefix(f"column {path!r}: ")
+            yield path, str(error).removeprefix("column 'feature': ")
 
 
 def _columns(rules: Rules) -> Found:

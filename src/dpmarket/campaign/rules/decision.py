@@ -20,11 +20,10 @@ from typing import Any
 import numpy as np
 
 from dpmarket.arrays import FloatArray, IntArray
-from dpmarket.campaign.rules.pricing import OFFLINE, cross_priced_terms, objective_for, terms_of
+from dpmarket.campaign.rules.pricing import CROSS_PRICED, OFFLINE, objective_for, terms_of
 from dpmarket.campaign.rules.rules_file import Rules
 from dpmarket.errors import Infeasible, MarketRefusal
 from dpmarket.mechanisms.cross_pricing import LEAST_SELLERS, CrossPricedMechanism
-from dpmarket.mechanisms.objective import objective_from_dict
 from dpmarket.mechanisms.outcome import Outcome, whole_units
 from dpmarket.mechanisms.price_schedule import PriceSchedule
 
@@ -126,12 +125,15 @@ def decide_offline(
 
 def cross_pricing_of(rules: Rules) -> tuple[CrossPricedMechanism, dict[str, Any]]:
     """Return the mechanism that prices each part of the sellers by the others, and its public tables."""
-    terms, public = terms_of(rules), cross_priced_terms(rules)
-    assert rules.objective.budget is not None
+    terms, budget, unit = terms_of(rules), rules.objective.budget, 1.0 / rules.money.minor_units
+    assert budget is not None
+    # The search for each part's payment weight starts from that of the typical market.
+    start, _ = terms.for_budget(terms.bins(rules.people), budget, unit)
+    objective = terms.objective.with_payment_weight(start)
+    public = terms.public(CROSS_PRICED, objective, budget=budget, minor_unit=unit)
     mechanism = CrossPricedMechanism(
-        None, objective_from_dict(public["objective"]), rules.objective.budget,
-        epsilon_cost=terms.epsilon_cost, groups=terms.groups, coverage=public["coverage"],
-        minor_unit=public["minor_unit"],
+        None, objective, budget, epsilon_cost=terms.epsilon_cost, groups=terms.groups,
+        coverage=public["coverage"], minor_unit=unit,
     )  # fmt: skip
     return mechanism, public
 
@@ -155,21 +157,14 @@ def budget_in_minor_units(rules: Rules) -> int | None:
     return budget
 
 
-def most_people(delta: float) -> int:
-    """Return how many people may have guarantees with a delta together: a tenth of one may fail."""
-    most = max(math.floor(0.1 / delta) - 1, 0)
-    while 1.0 / (10.0 * (most + 1)) >= delta:
-        most += 1
-    return most
-
-
 def refuse_too_many(rules: Rules, people: int) -> None:
-    """Refuse more people than a campaign's delta allows."""
+    """Refuse more people than a campaign's delta allows together: a tenth of one guarantee may fail."""
     delta = rules.delta
-    if delta and people > most_people(delta):
+    if people and delta > 0.1 / people:
+        most = math.floor(0.1 / delta)
         raise MarketRefusal(
             "invalid",
-            f"objective.delta = {delta:g} allows at most {most_people(delta):,} people, and these are "
+            f"objective.delta = {delta:g} allows at most {most:,} people, and these are "
             f"{people:,}: publishing the records of a few people at random would keep such guarantees. "
             "Nothing was entered.",
         )

@@ -1,7 +1,8 @@
-"""Epsilon as a probability: the highest chance of guessing a yes-or-no answer, always rounded up.
+"""Epsilons and money as people read them.
 
-Somebody who knows everything else guesses a yes-or-no answer: 50% right without the result. With the result,
-an (epsilon, delta) guarantee bounds the chance by ``(exp(epsilon) + delta) / (1 + exp(epsilon))``.
+Epsilon is shown as a probability, always rounded up: the highest chance of guessing a yes-or-no answer.
+Somebody who knows everything else guesses it: 50% right without the result. With the result, an
+(epsilon, delta) guarantee bounds the chance by ``(exp(epsilon) + delta) / (1 + exp(epsilon))``.
 """
 
 from __future__ import annotations
@@ -76,3 +77,22 @@ def cost_of(amount: float, shape: str = "linear") -> float:
     """
     epsilon = math.log(REFERENCE / (100 - REFERENCE))
     return amount / (epsilon**2 if shape == "quadratic" else epsilon)
+
+
+def money_text(amount: int, minor_units: int, currency: str) -> str:
+    """Return an amount of whole minor units as text.
+
+    Examples
+    --------
+    >>> money_text(123456, 100, "EUR"), money_text(-5, 1000, ""), money_text(7, 1, "JPY")
+    ('1,234.56 EUR', '-0.005', '7 JPY')
+    >>> money_text(7, 240, "GBP")
+    '7/240 GBP'
+    """
+    digits = len(str(minor_units)) - 1
+    if minor_units == 10**digits:
+        whole, part = divmod(abs(amount), minor_units)
+        text = f"{'-' if amount < 0 else ''}{whole:,}" + (f".{part:0{digits}d}" if digits else "")
+    else:
+        text = f"{amount:,}/{minor_units}"
+    return f"{text} {currency}".strip()

@@ -68,7 +68,7 @@ def predict_file(
     mean = None
     if model.labels:
         probabilities = model.probabilities(features)
-        places = model.likeliest(probabilities)
+        places = probabilities.argmax(axis=1)
         if len(model.labels) > 2:
             columns |= zip(probability_columns(model.labels), probabilities.T, strict=True)
         else:

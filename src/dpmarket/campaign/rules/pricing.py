@@ -8,17 +8,19 @@ virtual costs; none is another kind of market. No report is an argument of anyth
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, wraps
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.campaign.rules.columns import loss_of, norm_of
-from dpmarket.campaign.rules.rules_file import Rules, rules_from, to_distribution
+from dpmarket.campaign.rules.questions import several_of
+from dpmarket.campaign.rules.rules_file import Rules, to_distribution
 from dpmarket.costs.distribution import Mixture
 from dpmarket.costs.virtual_cost import VirtualCost
 from dpmarket.errors import Infeasible
@@ -29,13 +31,7 @@ from dpmarket.mechanisms.groups import Coverage, Group, check_coverage, quotas
 from dpmarket.mechanisms.objective import AnyObjective, Objective, PaperObjective, objective_from_dict
 from dpmarket.mechanisms.outcome import Outcome, decided
 from dpmarket.mechanisms.plan import SMALL_MARKET, Markets, Plan, Prospect, plan
-from dpmarket.mechanisms.price_schedule import (
-    CostBins,
-    PricedMarket,
-    PriceSchedule,
-    posted_price,
-    price_market,
-)
+from dpmarket.mechanisms.price_schedule import CostBins, PricedMarket, PriceSchedule, price_market
 
 if TYPE_CHECKING:
     from dpmarket.costs import CostDistribution
@@ -44,24 +40,8 @@ if TYPE_CHECKING:
 ONLINE, POSTED, OFFLINE, CROSS_PRICED = "online", "posted", "offline", "cross-priced"
 _MARKETS = 8  # of spread-out quantiles, on which a small market's payments are simulated
 _CLOSE = 5e-3  # relative: how closely they meet a budget
+_REMEMBERED = 32  # rules of which plans are kept: they take long
 _PAPER_CAP = 3.0  # small markets raise a weight cap to at most 2.25 times the mean
-
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def remembered(function: F) -> F:
-    """Remember what a function gave for the last few rules: plans take long, and rules are frozen."""
-
-    @lru_cache(maxsize=32)
-    def computed(text: str, *others: Any) -> Any:
-        return function(rules_from(text), *others)
-
-    @wraps(function)
-    def wrapped(rules: Rules, *others: Any) -> Any:
-        return computed(rules.model_dump_json(exclude_none=True), *others)
-
-    return cast(F, wrapped)
 
 
 @dataclass(frozen=True)
@@ -151,7 +131,7 @@ class Terms:
         }
 
 
-@remembered
+@lru_cache(maxsize=_REMEMBERED)
 def terms_of(rules: Rules) -> Terms:
     """Return the public tables of a campaign's rules."""
     wanted, delta, shape = rules.objective, rules.delta, rules.costs.shape
@@ -212,15 +192,12 @@ def _error_constants(rules: Rules) -> Objective:
 
 def _statistics_error(rules: Rules) -> StatisticError:
     """Return the expected squared error of what is asked, and of guessing."""
-    from dpmarket.statistics import SeveralStatistics
-
-    statistics = {name: question.statistic() for name, question in rules.statistics.items()}
-    shares = {name: question.share or 1.0 for name, question in rules.statistics.items()}
-    only = next(iter(statistics.values()))
-    return (only if len(statistics) == 1 else SeveralStatistics(statistics, shares)).error
+    several = several_of(rules.statistics)
+    only = next(iter(several.statistics.values()))
+    return (only if len(several.statistics) == 1 else several).error
 
 
-@remembered
+@lru_cache(maxsize=_REMEMBERED)
 def online_schedules(rules: Rules) -> tuple[tuple[PriceSchedule, ...], dict[str, Any]]:
     """Return the schedules by which sellers are quoted one by one, one per group, and all that decides.
 
@@ -245,48 +222,17 @@ def _typical(
     """Return what is offered in the typical market of so many people, and the objective by which it is."""
     terms, unit = terms_of(rules), 1.0 / rules.money.minor_units
     if rules.campaign.mechanism == POSTED:
-        return terms.objective, _posted(rules, people, budget or 0.0)
+        name = "best posted price" if len(terms.groups) == 1 else "posted price per group"
+        rules_of_one_price = plan_for(rules, people, budget or 0.0).alternatives
+        best = next((rule.schedules for rule in rules_of_one_price if rule.name == name), None)
+        if best is None:
+            raise Infeasible("expected a budget for which one price can be posted: raise it, or expect more.")
+        return terms.objective, best
     if budget is None:
         priced = price_market(terms.bins(people), terms.objective, terms.epsilon_cost, terms.coverage)
         return terms.objective, priced.schedules
     weight, priced = terms.for_budget(terms.bins(people), budget, unit)
     return terms.objective.with_payment_weight(weight), priced.schedules
-
-
-def _posted(rules: Rules, people: int, budget: float) -> tuple[PriceSchedule, ...]:
-    """Return the posted price, of each group if there are several, with the least error for a budget."""
-    found, terms = plan_for(rules, people, budget), terms_of(rules)
-    several = len(terms.groups) > 1
-    name = "posted price per group" if several else "best posted price"
-    best = next((rule for rule in found.alternatives if rule.name == name), None)
-    if best is None:
-        raise Infeasible("expected a budget for which one price can be posted: raise it, or expect more.")
-    if several:
-        return best.schedules
-    amount = terms.epsilon_cost.cost_of_epsilon(np.array([best.largest_epsilon]))
-    price = best.largest_payment / float(amount[0])
-    return (posted_price(price, best.largest_epsilon, terms.epsilon_cost),)
-
-
-def money_by_group(rules: Rules) -> list[float]:
-    """Return each group's part of what online sellers are expected to be paid; parts add up to 1."""
-    found = zip(online_schedules(rules)[0], terms_of(rules).bins(rules.people), strict=True)
-    expected = np.array([float(bins.counts @ schedule.quote(bins.costs)[1]) for schedule, bins in found])
-    parts: list[float] = (expected / expected.sum()).tolist()
-    return parts
-
-
-def cross_priced_terms(rules: Rules) -> dict[str, Any]:
-    """Return all that decides where parts of the sellers are priced by the others, but the salt.
-
-    The search for each part's payment weight starts from that of the typical market: a function of the rules
-    alone, as everything here.
-    """
-    terms, unit, budget = terms_of(rules), 1.0 / rules.money.minor_units, rules.objective.budget
-    assert budget is not None
-    start, _ = terms.for_budget(terms.bins(rules.people), budget, unit)
-    objective = terms.objective.with_payment_weight(start)
-    return terms.public(CROSS_PRICED, objective, budget=budget, minor_unit=unit)
 
 
 def objective_for(rules: Rules, sizes: Sequence[int]) -> AnyObjective:
@@ -316,7 +262,7 @@ def objective_for(rules: Rules, sizes: Sequence[int]) -> AnyObjective:
     return terms.objective.with_payment_weight(weight)
 
 
-@remembered
+@lru_cache(maxsize=_REMEMBERED)
 def plan_for(rules: Rules, people: int | tuple[int, ...], budget: float) -> Plan:
     """Return what a budget buys from so many people, in all or by group: error, simpler rules, weight.
 
@@ -340,12 +286,15 @@ def plan_for(rules: Rules, people: int | tuple[int, ...], budget: float) -> Plan
     )
 
 
-def prospect_for(rules: Rules, people: int, budget: float) -> Prospect:
-    """Return what a budget lets expect in the typical market of so many people, by the rules' mechanism."""
+@lru_cache(maxsize=_REMEMBERED)
+def prospect_for(rules: Rules, people: int, budget: float | None) -> Prospect:
+    """Return what a budget lets expect in the typical market of so many people, by the rules' mechanism.
+
+    The paper's objective bounds another error; the one expected is always the squared one.
+    """
     terms, (_, schedules) = terms_of(rules), _typical(rules, people, budget)
-    found = terms.market(people, 1.0 / rules.money.minor_units).quoted(
-        rules.campaign.mechanism, terms.objective, schedules
-    )
+    market = terms.market(people, 1.0 / rules.money.minor_units)
+    found = market.quoted(rules.campaign.mechanism, _error_constants(rules), schedules)
     if found.share_bought == 0.0:
         raise Infeasible("expected a budget that buys something: raise it.")
     return found
@@ -362,27 +311,14 @@ def guessing_error(rules: Rules) -> float:
     return _error_constants(rules).sampling_error
 
 
-@remembered
-def expected_error(rules: Rules) -> float | None:
-    """Return the expected squared error of the release; None where the rules do not say of how many people.
-
-    The paper's objective bounds another error; what is compared with guessing is always the squared one.
-    """
-    if rules.sellers.expected is None:
-        return None
-    schedules = _typical(rules, rules.people, rules.objective.budget)[1]
-    market = terms_of(rules).market(rules.people, 1.0 / rules.money.minor_units)
-    return market.quoted("", _error_constants(rules), schedules).error
-
-
 def noise_warning(rules: Rules) -> str | None:
     """Say that what is bought will probably be no better than a guess, in the buyer's words; None: it may."""
-    try:
-        expected = expected_error(rules)
-    except Infeasible:
-        expected = math.inf
-    if expected is None or expected < guessing_error(rules):
+    if rules.sellers.expected is None:
         return None
+    with contextlib.suppress(Infeasible):
+        found = prospect_for(rules, rules.people, rules.objective.budget)
+        if found.error < guessing_error(rules):
+            return None
     if rules.statistics:
         what = "the statistics will probably be no better than a guess without any record"
     elif rules.target is not None:
@@ -446,23 +382,13 @@ def terms_in(public: Mapping[str, Any]) -> Terms:
     from dpmarket.costs import distribution_from_dict
 
     return Terms(
-        groups_in(public),
+        tuple(
+            Group(group["name"], group["share"], VirtualCost.from_dict(group["virtual_cost"]))
+            for group in public["groups"]
+        ),
         tuple(map(distribution_from_dict, public["distributions"])),
         check_coverage(public["coverage"]),
         objective_from_dict(public["objective"]),
         EpsilonCost.from_dict(public["epsilon_cost"]),
         public["delta"],
     )
-
-
-def groups_in(public: Mapping[str, Any]) -> tuple[Group, ...]:
-    """Return the groups of public rules."""
-    return tuple(
-        Group(group["name"], group["share"], VirtualCost.from_dict(group["virtual_cost"]))
-        for group in public["groups"]
-    )
-
-
-def everybodys_costs(public: Mapping[str, Any]) -> CostDistribution:
-    """Return the distribution of everybody's costs, of public rules."""
-    return terms_in(public).distribution

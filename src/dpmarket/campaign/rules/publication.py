@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from dpmarket.campaign.rules.columns import norm_of
+from dpmarket.campaign.rules.columns import norm_of, stated_loss
 from dpmarket.campaign.rules.decision import is_cross_priced
-from dpmarket.campaign.rules.network import stated_loss
 from dpmarket.campaign.rules.pricing import CROSS_PRICED, OFFLINE, online_schedules, terms_of
 from dpmarket.campaign.rules.rules_file import Rules
 from dpmarket.certificates import announce_rules, describe_market

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from dpmarket.arrays import FloatArray, IntArray
+from dpmarket.arrays import FloatArray
 from dpmarket.errors import FileProblem, InvalidInput
 from dpmarket.files import parse_json, read_json, to_json
 
@@ -137,43 +137,20 @@ class ModelFile(_Part):
         loss = self.description.get("loss")
         return isinstance(loss, dict) and loss.get("kind") == "torch"
 
-    @cached_property
-    def _network(self) -> Any:
-        """The network with its weights; refuses code that is not here, or another."""
-        from dpmarket.learning.torch_factory import made_by
-        from dpmarket.learning.torch_gradients import Network
-
-        loss, weights = self.description["loss"], np.array(self.description["coefficients"][0], dtype=float)
-        made = made_by(loss["model"], loss["code"], len(self.features), max(len(self.labels), 1))
-        try:
-            return Network(made.get("module")).loaded(weights)
-        except InvalidInput as problem:
-            raise FileProblem(f"cannot use the model of {loss['model']}: {problem}") from None
-
-    def outputs(self, features: Any) -> FloatArray:
-        """Return the outputs for a table with the encoder's columns, shape (rows, outputs)."""
-        scaled = self.public_encoder.fit_transform(features)
-        if self.is_network:
-            found, own = np.asarray(self._network.outputs(scaled)), self.predicts
-            return found * own.scale + own.center if isinstance(own, Numbers) else found
-        return np.asarray(scaled @ self.coefficients[:, :-1].T + self.coefficients[:, -1])
-
     def numbers(self, features: Any) -> FloatArray:
         """Return a regression's predictions within the public bounds, shape (rows,)."""
         assert isinstance(self.predicts, Numbers)
-        return np.clip(self.outputs(features)[:, 0], self.predicts.low, self.predicts.high)
+        found = self.estimator.predict(self.public_encoder.fit_transform(features))
+        return np.asarray(np.clip(found, self.predicts.low, self.predicts.high))
 
     def probabilities(self, features: Any) -> FloatArray:
         """Return the probabilities of all labels, shape (rows, labels)."""
-        from scipy.special import expit, softmax
-
-        margins = self.outputs(features)
-        if margins.shape[1] > 1:
-            return np.asarray(softmax(margins, axis=1))
-        return np.column_stack([expit(-margins), expit(margins)])
+        return np.asarray(self.estimator.predict_proba(self.public_encoder.fit_transform(features)))
 
     def interval(self, features: Any, level: float) -> Interval:
         """Return intervals for what :meth:`probabilities` or :meth:`numbers` return."""
+        if self.is_network:
+            raise FileProblem("expected a linear model for intervals; this one is a network.")
         found = self.estimator.predict_interval(self.public_encoder.fit_transform(features), level)
         if not isinstance(self.predicts, Numbers):
             return found  # type: ignore[no-any-return]
@@ -182,60 +159,73 @@ class ModelFile(_Part):
 
     @cached_property
     def estimator(self) -> Any:
-        """The model as a fitted estimator that was published: it has a summary and intervals."""
-        from dpmarket.learning import (
-            PrivateLinearRegression,
-            PrivateLogisticRegression,
-            PrivateQuantileRegressor,
-        )
+        """The model as a fitted estimator that was published, whose classes are the numbers of labels."""
+        try:
+            model = self._network() if self.is_network else self._linear_model()
+        except (KeyError, TypeError, ValueError, OverflowError) as problem:
+            raise FileProblem(f"cannot use the model's release: {problem}") from None
+        model.n_features_in_ = len(self.features)
+        if self.labels:
+            model.classes_ = np.arange(len(self.labels))
+        return model
+
+    def _network(self) -> Any:
+        """Return the network with its weights; refuses code that is not here, or another."""
+        from dpmarket.learning.torch_factory import made_by
+        from dpmarket.learning.torch_gradients import Network
+
+        loss, weights = self.description["loss"], np.array(self.description["coefficients"][0], dtype=float)
+        made = made_by(loss["model"], loss["code"], len(self.features), max(len(self.labels), 1))
+        model = estimator_for(self.predicts, module=made.get("module"))
+        model.module_ = Network(model.module).loaded(weights).module
+        return model
+
+    def _linear_model(self) -> Any:
         from dpmarket.learning.curvature import NoisyHessian
         from dpmarket.learning.spread import norm_and_loss
         from dpmarket.privacy import Descent, Release
 
-        settings: dict[str, Any] = {
-            "delta": self.delta or None,
-            "noise_norm": self.public_encoder.noise_norm(),
-        }
-        if self.is_network:
-            raise FileProblem("expected a linear model for intervals; this one is a network.")
-        values, stated, predicted = self.coefficients, self.description, self.predicts
-        model: Any
-        if isinstance(predicted, Classes):
-            model = PrivateLogisticRegression(classes=tuple(predicted.labels), **settings)
-            model.classes_ = np.array(predicted.labels)
-            model.coef_, model.intercept_ = values[:, :-1], values[:, -1]
-        else:
-            units = (predicted.center, predicted.scale)
-            if predicted.quantile is None:
-                model = PrivateLinearRegression(*units, **settings)
-            else:
-                model = PrivateQuantileRegressor(predicted.quantile, *units, **settings)
+        stated, values = self.description, self.coefficients
+        norm = self.public_encoder.noise_norm()
+        model = estimator_for(self.predicts, delta=self.delta or None, noise_norm=norm)
+        model.coef_, model.intercept_ = values[:, :-1], values[:, -1]
+        if isinstance(self.predicts, Numbers):
             model.coef_, model.intercept_ = values[0, :-1], float(values[0, -1])
         model.n_features_in_ = len(self.features)
         model.description_, model.effective_people_ = stated, self.effective_people
-        model.intercept_scaling_, model.shrinkage_correction_ = (
-            self.intercept_scaling,
-            self.shrinkage_correction,
-        )
-        try:
-            if self.delta:
-                model.descent_ = Descent.from_dict(stated["release"])
-            else:
-                model.release_ = Release.from_dict(stated["release"])
-                model.noise_rate_, model.l2_ = float(stated["noise_rate"]), model.release_.l2
-                model.grid_ = float(stated["grid"])
-            norm, loss = norm_and_loss(model)
-            if "intervals" in stated:
-                model.hessian_ = NoisyHessian.from_dict(stated["intervals"], loss, norm)
-            if values.shape != (loss.outputs, norm.n_coefficients):
-                raise InvalidInput("expected as many coefficients as the release has.")
-        except (KeyError, TypeError, ValueError, OverflowError) as problem:
-            raise FileProblem(f"cannot use the model's release: {problem}") from None
+        model.intercept_scaling_ = self.intercept_scaling
+        model.shrinkage_correction_ = self.shrinkage_correction
+        if self.delta:
+            model.descent_ = Descent.from_dict(stated["release"])
+        else:
+            model.release_ = Release.from_dict(stated["release"])
+            model.noise_rate_, model.l2_ = float(stated["noise_rate"]), model.release_.l2
+            model.grid_ = float(stated["grid"])
+        norm, loss = norm_and_loss(model)
+        if "intervals" in stated:
+            model.hessian_ = NoisyHessian.from_dict(stated["intervals"], loss, norm)
+        if values.shape != (loss.outputs, norm.n_coefficients):
+            raise InvalidInput("expected as many coefficients as the release has.")
         return model
 
-    def likeliest(self, probabilities: FloatArray) -> IntArray:
-        """Return the number of each row's likeliest label, the first of those that are equally likely."""
-        return np.asarray(probabilities.argmax(axis=1))
+
+def estimator_for(predicts: Classes | Numbers, **settings: Any) -> Any:
+    """Return an estimator with these parameters, a torch model's if a ``module`` is one of them.
+
+    A classifier takes and gives the numbers of labels.
+    """
+    from dpmarket import learning  # takes scikit-learn along, which most commands do not need
+
+    is_network = "module" in settings
+    if isinstance(predicts, Classes):
+        settings["classes"] = tuple(range(len(predicts.labels)))
+        return (learning.PrivateTorchClassifier if is_network else learning.PrivateLogisticRegression)(
+            **settings
+        )
+    settings |= {"center": predicts.center, "scale": predicts.scale}
+    if predicts.quantile is not None:
+        return learning.PrivateQuantileRegressor(predicts.quantile, **settings)
+    return (learning.PrivateTorchRegressor if is_network else learning.PrivateLinearRegression)(**settings)
 
 
 class AskedStatistic(_Part):

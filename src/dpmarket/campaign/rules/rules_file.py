@@ -22,6 +22,7 @@ from dpmarket.campaign.rules.questions import Question
 from dpmarket.campaign.rules.screening import Panel, Screening
 from dpmarket.errors import FileProblem
 from dpmarket.files import read_json, read_toml
+from dpmarket.learning.columns import Column, column_from
 
 if TYPE_CHECKING:
     from dpmarket.costs import CostDistribution
@@ -216,10 +217,18 @@ class Bounds(NamedTable):
     """The latest date, in place of high."""
     boolean: Literal[True] | None = key(None)
     """That the feature is true or false."""
-    missing: float | Date | bool | None = key(None, "a value of the feature")
+    missing: int | float | Date | bool | None = key(None, "a value of the feature")
     """What stands for an empty cell. Left out: such cells are refused."""
     missing_category: bool | None = key(None)
     """Whether an empty cell is a category of its own, in place of missing."""
+
+    def column(self) -> Column:
+        """Return the declaration, with categories as texts, which files hold; refuses one without sense."""
+        declared = self.declared()
+        if self.categories is not None:
+            texts = {"missing": str(self.missing)} if self.missing is not None else {}
+            declared |= {"categories": list(map(str, self.categories)), **texts}
+        return column_from("feature", declared)
 
 
 class Label(Table):
@@ -348,6 +357,9 @@ class Rules(Table):
     )
     """Questions before consent. No epsilon protects the answers; only the resulting group is stored."""
     panel: Panel | None = None
+
+    def __hash__(self) -> int:  # so that what follows from rules can be remembered
+        return hash(self.model_dump_json(exclude_none=True))
 
     @property
     def delta(self) -> float:
