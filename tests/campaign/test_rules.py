@@ -165,10 +165,9 @@ def test_few_reports_are_decided_and_paid_at_least_their_cost(number):
 def test_the_weight_of_a_small_market_is_that_at_which_its_own_payments_meet_the_budget():
     """One of 30 sellers moves everybody's prices: planned as a typical market they get 2.7% too little."""
     rules = check_rules(GOODS["two classes"].rules(30, budget=20.0, weight_cap=3.0, max_epsilon=1.0))
-    mechanism, rng = terms_of(rules).exact(objective_for(rules, [30])), np.random.default_rng(5)
-    everybody = np.zeros(30, dtype=np.int64)
-    markets = 1.0 + 4.0 * (np.arange(30) + rng.random((20, 30))) / 30
-    totals = [mechanism.run(costs, everybody).rounded_payments(0.01).sum() for costs in markets]
+    terms, quantiles = terms_of(rules), (np.arange(30) + np.random.default_rng(5).random((20, 30))) / 30
+    sales = terms.markets((30,), quantiles).decide(objective_for(rules, (30,)), terms.coverage)
+    totals = [payments.sum() for _, _, payments in sales]
     assert np.mean(totals) == pytest.approx(20.0, rel=0.015)
 
 

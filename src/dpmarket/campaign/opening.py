@@ -63,7 +63,7 @@ def opening_of(rules: Rules) -> Opening:
 
 def pools_of(rules: Rules) -> list[str]:
     """Return the account of escrow that sellers of each group are paid from."""
-    return [money.pool_of(name if rules.groups else None) for name in pricing.terms_of(rules).names]
+    return [money.pool_of(name) for name in rules.groups] or [money.pool_of(None)]
 
 
 def _allotted(rules: Rules, largest: int) -> dict[str, int]:
@@ -157,7 +157,7 @@ def likely_total(rules: Rules) -> int:
     terms, units, people = pricing.terms_of(rules), rules.money.minor_units, rules.people
     if decision.is_cross_priced(rules, people):
         budget = float(rules.objective.budget or 0.0)
-        priced = terms.for_budget(terms.bins(people), budget, 1.0 / units)[1]
+        priced = terms.for_budget(terms.bins(people), budget)[1]
         few = priced.squared_payments / priced.payment**2 if priced.payment > 0.0 else 1.0
         return math.ceil(budget * units * (1.0 + _CROSS_PRICED + _CROSS_PRICED_FEW * few))
     mean, deviation = _moments(terms, pricing.objective_for(rules, terms.sizes(people)), people, units)
@@ -170,8 +170,8 @@ def _moments(terms: pricing.Terms, objective: AnyObjective, people: int, units: 
         priced = price_market(terms.bins(people), objective, terms.epsilon_cost, terms.coverage)
         variance = max(priced.squared_payments - priced.payment**2 / people, 0.0)
         return priced.payment * units + 0.5 * priced.bought, math.sqrt(variance) * units
-    mechanism, sizes = terms.exact(objective), terms.sizes(people)
+    sizes = terms.sizes(people)
     uniform = np.random.default_rng(0).random((_SIMULATED, sum(sizes)))  # public: anybody can do this again
-    markets = [mechanism.run(*market).payments for market in terms.markets(sizes, uniform)]
-    totals = np.array([whole_units(payments, units).sum() for payments in markets])
+    sales = terms.markets(sizes, uniform).decide(objective, terms.coverage)
+    totals = np.array([paid.sum() for _, _, paid in sales]) * units
     return float(totals.mean()), float(totals.std(ddof=1))

@@ -278,7 +278,7 @@ def records_of(fields: Sequence[Field], codes: FloatArray, owners: IntArray) -> 
 
 def declared_columns(rules: Rules) -> dict[str, Column]:
     """Return what is declared about each feature."""
-    return {name: bounds.column() for name, bounds in rules.features.items()}
+    return {name: bounds.column(name) for name, bounds in rules.features.items()}
 
 
 def encoder_of(rules: Rules) -> PublicEncoder:

@@ -183,9 +183,9 @@ def _features(rules: Rules) -> Found:
             if missing:
                 continue
         try:
-            bounds.column()
+            bounds.column(path)
         except InvalidInput as error:
-            yield path, str(error).removeprefix("column 'feature': ")
+            yield path, str(error).removeprefix(f"column {path!r}: ")
 
 
 def _columns(rules: Rules) -> Found:

@@ -24,6 +24,7 @@ from dpmarket.campaign.rules.pricing import CROSS_PRICED, OFFLINE, objective_for
 from dpmarket.campaign.rules.rules_file import Rules
 from dpmarket.errors import Infeasible, MarketRefusal
 from dpmarket.mechanisms.cross_pricing import LEAST_SELLERS, CrossPricedMechanism
+from dpmarket.mechanisms.exact import OfflineMechanism
 from dpmarket.mechanisms.outcome import Outcome, whole_units
 from dpmarket.mechanisms.price_schedule import PriceSchedule
 
@@ -104,14 +105,17 @@ def decide_offline(
     budget_in_minor_units(rules)  # refuses one with which nobody can be paid
     terms = terms_of(rules)
     if is_cross_priced(rules, costs.size):
-        mechanism, public = cross_pricing_of(rules)
+        by_parts, public = cross_pricing_of(rules)
         sellers = sellers_digest(binding.nonce, names)
-        outcome, prices = mechanism.run(names, costs, membership, salt=bound_salt(binding.rules, sellers))
+        outcome, prices = by_parts.run(names, costs, membership, salt=bound_salt(binding.rules, sellers))
         public |= {**prices.to_dict(), "sellers": sellers, "nonce": binding.announced}
     else:
-        sizes = np.bincount(membership, minlength=len(terms.groups)).tolist()
+        sizes = tuple(np.bincount(membership, minlength=len(terms.groups)).tolist())
         objective = objective_for(rules, sizes if costs.size else terms.sizes(1))
-        outcome = terms.exact(objective).run(costs, membership)
+        mechanism = OfflineMechanism(
+            None, objective, epsilon_cost=terms.epsilon_cost, groups=terms.groups, coverage=terms.coverage
+        )
+        outcome = mechanism.run(costs, membership)
         public = terms.public(OFFLINE, objective)
     if not outcome.epsilons.any():
         raise Infeasible(
@@ -125,15 +129,14 @@ def decide_offline(
 
 def cross_pricing_of(rules: Rules) -> tuple[CrossPricedMechanism, dict[str, Any]]:
     """Return the mechanism that prices each part of the sellers by the others, and its public tables."""
-    terms, budget, unit = terms_of(rules), rules.objective.budget, 1.0 / rules.money.minor_units
+    terms, budget = terms_of(rules), rules.objective.budget
     assert budget is not None
     # The search for each part's payment weight starts from that of the typical market.
-    start, _ = terms.for_budget(terms.bins(rules.people), budget, unit)
-    objective = terms.objective.with_payment_weight(start)
-    public = terms.public(CROSS_PRICED, objective, budget=budget, minor_unit=unit)
+    objective, _ = terms.for_budget(terms.bins(rules.people), budget)
+    public = terms.public(CROSS_PRICED, objective, budget=budget, minor_unit=terms.unit)
     mechanism = CrossPricedMechanism(
         None, objective, budget, epsilon_cost=terms.epsilon_cost, groups=terms.groups,
-        coverage=public["coverage"], minor_unit=unit,
+        coverage=terms.coverage, minor_unit=terms.unit,
     )  # fmt: skip
     return mechanism, public
 

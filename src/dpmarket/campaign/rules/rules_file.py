@@ -222,13 +222,13 @@ class Bounds(NamedTable):
     missing_category: bool | None = key(None)
     """Whether an empty cell is a category of its own, in place of missing."""
 
-    def column(self) -> Column:
+    def column(self, name: str) -> Column:
         """Return the declaration, with categories as texts, which files hold; refuses one without sense."""
         declared = self.declared()
         if self.categories is not None:
             texts = {"missing": str(self.missing)} if self.missing is not None else {}
             declared |= {"categories": list(map(str, self.categories)), **texts}
-        return column_from("feature", declared)
+        return column_from(name, declared)
 
 
 class Label(Table):
