@@ -36,20 +36,10 @@ _own, _person = schema.participation.c, schema.person.c
 class MarketAccount:
     """Lifetime limits that library models share with the campaigns of a database.
 
-    Obeys :class:`~dpmarket.privacy.account.PrivacyAccount`: pass it as ``account`` to a fit.
+    Obeys :class:`~dpmarket.privacy.account.PrivacyAccount`: pass it as ``account`` to a fit. ``name`` is that
+    of the models in the market; every charge is an entry of its own. ``limit`` and ``delta_limit`` lower the
+    most that anybody may spend over all campaigns and models, as a campaign's do.
 
-    Parameters
-    ----------
-    market
-        An open market.
-    name
-        Of the models in it; every charge is an entry of its own.
-    limit, delta_limit
-        The most that anybody may spend over all campaigns and models: it lowers everybody's limits, as a
-        campaign's does. None leaves them as they are.
-
-    Notes
-    -----
     Guaranteed: a charge is on the disk and in the log before it returns, for everybody or nobody. An open
     campaign counts with the largest epsilon that it could ask for.
     """

@@ -34,7 +34,7 @@ from dpmarket.campaign.training import document_of
 from dpmarket.campaign.transaction import Campaign, Tx, body_of, campaign_of
 from dpmarket.certificates import Certificate
 from dpmarket.errors import FileProblem, NotCertifiable
-from dpmarket.files import csv_text, write_folder, write_table
+from dpmarket.files import csv_text, write_folder
 from dpmarket.mechanisms.cross_pricing import split
 from dpmarket.progress import StageProgress, silent
 
@@ -152,7 +152,7 @@ def describe_release(made: Released) -> dict[str, Any]:
     return certificates.describe_statistics(statistics, made.rows_per_person)
 
 
-def write_receipts_folder(
+def write_receipts(
     certificate: Certificate, folder: str | os.PathLike[str], progress: StageProgress = silent
 ) -> int:
     """Write one receipt per seller, and an index of which file is whose, into a new folder; return how many.
@@ -174,16 +174,6 @@ def write_receipts_folder(
 
     write_folder(folder, files())
     return total
-
-
-def write_receipts_table(
-    certificate: Certificate, target: str | os.PathLike[str], *, overwrite: bool = False
-) -> int:
-    """Write all receipts to one .csv or .parquet file, columns seller and receipt; return how many."""
-    rows = [(str(seller), receipt.decode()) for seller, receipt in certificate.receipts()]
-    kinds = {"seller": pl.String, "receipt": pl.String}
-    write_table(target, pl.DataFrame(rows, schema=kinds, orient="row"), overwrite=overwrite)
-    return len(rows)
 
 
 def certify_live(market: Market, campaign: int, sign: Callable[[Certificate], bytes] | None = None) -> bytes:

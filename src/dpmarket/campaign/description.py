@@ -52,9 +52,7 @@ def describe(path: str | os.PathLike[str]) -> Description:
 def _quotes(path: str | os.PathLike[str]) -> Description:
     figures = ["epsilon", "payment_minor_units"]
     table = read_table(path, [*figures, "currency"], ["currency"], figures)
-    (epsilons, wrong), (amounts, more) = (
-        numbers_of(table, name) for name in ("epsilon", "payment_minor_units")
-    )
+    (epsilons, wrong), (amounts, more) = (numbers_of(table, name) for name in figures)
     if wrong or more:
         raise FileProblem(f"cannot use {path}: expected quotes, as 'dpmarket quote' writes them.")
     bought = epsilons > 0.0
@@ -63,13 +61,10 @@ def _quotes(path: str | os.PathLike[str]) -> Description:
         "bought_from": int(bought.sum()),
         "total_epsilon": float(epsilons.sum()),
         "total_payment_minor_units": int(amounts.sum()),
-    }
-    words = ("sellers", "bought from", "total epsilon", "payments, before withdrawals, in minor units")
-    rows = [(text, _number(value)) for text, value in zip(words, data.values(), strict=True)]
-    if bought.any():
         # Not the highest epsilon: it tells what the lowest-cost seller reported.
-        data["mean_epsilon"] = float(epsilons[bought].mean())
-        rows.append(("mean epsilon of those", f"{data['mean_epsilon']:.4g}"))
+        "mean_epsilon": float(epsilons.sum()) / max(int(bought.sum()), 1),
+    }
+    rows = [(name.replace("_", " "), _number(value)) for name, value in data.items()]
     return Description(f"Quotes in {path}", rows, {"kind": "quotes", **data})
 
 

@@ -148,8 +148,9 @@ def _predicts(rules: Rules) -> released.Classes | released.Numbers:
     if target is None:
         assert rules.label is not None
         return released.Classes(column=rules.label.column, labels=list(rules.label.values))
-    same = {name: getattr(target, name) for name in ("column", "low", "high", "center", "quantile")}
-    return released.Numbers(**same, scale=target.spread)
+    same = {name: getattr(target, name) for name in ("column", "low", "high", "quantile")}
+    scale = 0.25 * (target.high - target.low) if target.scale is None else target.scale
+    return released.Numbers(**same, center=0.5 * target.low + 0.5 * target.high, scale=scale)
 
 
 def _owned(rules: Rules, epsilons: FloatArray, owners: IntArray) -> dict[str, Any]:

@@ -23,11 +23,10 @@ from dpmarket.campaign.rules.rules_file import Rules
 from dpmarket.files import ColumnProblem, dates_of, find, numbers_of
 from dpmarket.learning.columns import (
     TRUTHS,
+    Categories,
     Column,
     Dates,
     Numbers,
-    YesNo,
-    column_from,
     row_scale,
 )
 from dpmarket.progress import tell_reading
@@ -51,21 +50,11 @@ _FIRST_DAY = datetime.date(1970, 1, 1).toordinal()
 class Field:
     """One number of a record.
 
-    Attributes
-    ----------
-    name, column
-        What it belongs to (a feature, :data:`OUTCOME` or a statistic), and the column that it is read from.
-    kind
-        ``number``, ``date``, ``choice`` or ``truth``.
-    low, high
-        Between which codes lie: bounds, ordinals of dates, places of levels.
-    levels
-        Of a choice.
-    gaps, unknown
-        Whether it may be empty, and whether other values than the levels are a category of their own.
-    outside
-        ``clip`` moves what lies outside to the nearer bound, ``refuse`` refuses it, and ``take`` (of outer
-        bins, and of vectors, which are shortened as a whole) is no problem at all.
+    ``name`` is what it belongs to: a feature, :data:`OUTCOME` or a statistic. ``kind`` is ``number``,
+    ``date``, ``choice`` or ``truth``. Codes lie between ``low`` and ``high``: bounds, ordinals of dates,
+    places of ``levels``. ``gaps`` and ``unknown`` say whether it may be empty, and whether other values than
+    the levels are a category of their own. ``outside`` moves (``clip``) or refuses (``refuse``) what lies
+    outside; ``take`` (of outer bins, and of vectors, which are shortened as a whole) is no problem at all.
     """
 
     name: str
@@ -176,17 +165,14 @@ class Field:
 
     def values(self, codes: FloatArray) -> Any:
         """Return what an encoder or a statistic takes for codes."""
-        if self.name == OUTCOME:
-            return codes if self.kind == "number" else codes.astype(np.int64)
-        if self.kind == "number":
-            return [None if math.isnan(code) else code for code in codes.tolist()] if self.gaps else codes
-        if self.kind == "truth" and not self.gaps:
-            return codes == 1.0
-        decode = {"truth": lambda code: code == 1.0, "choice": self._level, "date": _date}[self.kind]
+        if self.name == OUTCOME and self.kind == "choice":
+            return codes.astype(np.int64)
+        if self.kind in ("number", "truth") and not self.gaps:
+            return codes if self.kind == "number" else codes == 1.0
+        levels = (*self.levels, NO_CATEGORY)  # the last for UNKNOWN, which is -1
+        decode: Any = {"number": float, "truth": bool, "date": _date}.get(self.kind)
+        decode = decode or (lambda code: levels[int(code)])
         return [None if math.isnan(code) else decode(code) for code in codes.tolist()]
-
-    def _level(self, code: float) -> Any:
-        return NO_CATEGORY if code == UNKNOWN else self.levels[int(code)]
 
 
 def _date(code: float) -> datetime.date:
@@ -195,38 +181,32 @@ def _date(code: float) -> datetime.date:
 
 def fields_of(rules: Rules) -> list[Field]:
     """Return the fields of a record, in the order in which they are written."""
-    if rules.statistics:
-        return [
-            field
-            for name, question in rules.statistics.items()
-            for field in _question_fields(name, question, rules.training.outside_bounds)
-        ]
-    outside = rules.training.outside_bounds
-    found = [_feature_field(name, column, outside) for name, column in declared_columns(rules).items()]
+    outside, asked = rules.training.outside_bounds, rules.statistics.items()
+    found = feature_fields(declared_columns(rules), outside)
+    found += [field for name, question in asked for field in _question_fields(name, question, outside)]
     if rules.target is not None:
         target = rules.target
-        return [*found, Field(OUTCOME, target.column, "number", target.low, target.high, outside=outside)]
-    assert rules.label is not None
-    levels = tuple(rules.label.values)
-    return [*found, Field(OUTCOME, rules.label.column, "choice", 0.0, len(levels) - 1.0, levels)]
+        found.append(Field(OUTCOME, target.column, "number", target.low, target.high, outside=outside))
+    if rules.label is not None:
+        levels = tuple(rules.label.values)
+        found.append(Field(OUTCOME, rules.label.column, "choice", 0.0, len(levels) - 1.0, levels))
+    return found
 
 
-def columns_asked(rules: Rules) -> list[str]:
-    """Return the columns of a record, each once."""
-    return list(dict.fromkeys(field.column for field in fields_of(rules)))
-
-
-def _feature_field(name: str, column: Column, outside: str) -> Field:
-    gaps = column.missing is not None or column.missing_category
-    if isinstance(column, Numbers):
-        return Field(name, name, "number", column.low, column.high, gaps=gaps, outside=outside)
-    if isinstance(column, Dates):
-        low, high = column.first.toordinal(), column.last.toordinal()
-        return Field(name, name, "date", float(low), float(high), gaps=gaps, outside=outside)
-    if isinstance(column, YesNo):
-        return Field(name, name, "truth", 0.0, 1.0, gaps=gaps)
-    levels = column.categories
-    return Field(name, name, "choice", 0.0, len(levels) - 1.0, levels, gaps, column.other, outside)
+def feature_fields(columns: Mapping[str, Column], outside: str) -> list[Field]:
+    """Return the fields of features, as rules or a released model's encoder declare them."""
+    found = []
+    for name, column in columns.items():
+        kind, ends, levels = "truth", (0.0, 1.0), ()
+        if isinstance(column, Numbers):
+            kind, ends = "number", (column.low, column.high)
+        elif isinstance(column, Dates):
+            kind, ends = "date", (float(column.first.toordinal()), float(column.last.toordinal()))
+        elif isinstance(column, Categories):
+            kind, ends, levels = "choice", (0.0, len(column.categories) - 1.0), column.categories
+        gaps = column.missing is not None or column.missing_category
+        found.append(Field(name, name, kind, *ends, levels, gaps, getattr(column, "other", False), outside))
+    return found
 
 
 def _question_fields(name: str, question: Question, outside: str) -> list[Field]:
@@ -246,15 +226,9 @@ def _question_fields(name: str, question: Question, outside: str) -> list[Field]
 class Records:
     """Rows of the people who sell, ready for a release. Private.
 
-    Attributes
-    ----------
-    owners
-        The place of each row's owner among the sellers, shape (rows,).
-    columns
-        By the name of a feature, :data:`OUTCOME` or a statistic: what its encoder, its estimator or its
-        ``fit`` takes.
-    clipped
-        How many values of each column lay outside of what is declared: for the data holder's eyes.
+    ``owners`` are the places of the rows' owners among the sellers. ``columns`` has by name what an encoder,
+    an estimator or a statistic's ``fit`` takes. ``clipped`` counts by column the values that lay outside of
+    what is declared: for the data holder's eyes.
     """
 
     owners: IntArray
@@ -347,8 +321,3 @@ def long_vectors(
         if question.bound is not None and rules.training.outside_bounds == "refuse":
             lengths = np.linalg.norm(codes[:, [field.name == name for field in fields]], axis=1)
             yield question, lengths > question.bound * (1.0 + 2.0**-40)
-
-
-def feature_fields(columns: Mapping[str, Any], outside: str) -> list[Field]:
-    """Return the fields of features that an encoder declares, as a released model has it."""
-    return [_feature_field(name, column_from(name, part), outside) for name, part in columns.items()]

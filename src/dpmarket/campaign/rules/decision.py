@@ -53,8 +53,7 @@ UNBOUND = Binding("00" * 32, bytes(32))
 def sellers_digest(nonce: bytes, ids: Sequence[str]) -> str:
     """Return the keyed digest of the frozen list of sellers, which says nothing about them without the nonce.
 
-    The nonce is drawn with the rules, which announce its SHA-256: nothing about the digest is left to choose
-    once the list is frozen. No cost goes into it, so that no report moves its seller to another part.
+    No cost goes into it, so that no report moves its seller to another part.
     """
     return sorted_digest(nonce, [sorted(map(str.encode, ids))])
 
@@ -71,9 +70,6 @@ def bound_salt(rules_digest: str, sellers: str) -> bytes:
     """Return the salt that follows from the digests of the rules and of the frozen list of sellers.
 
     A buyer who wants another one has to change the rules that sellers agreed to, or who sells.
-
-    >>> len(bound_salt("00" * 32, sellers_digest(bytes(32), ["ann"])))
-    32
     """
     content = b"dpmarket-salt-1" + bytes.fromhex(rules_digest) + bytes.fromhex(sellers)
     return hashlib.sha256(content).digest()
@@ -90,16 +86,8 @@ def decide_offline(
 ) -> tuple[Outcome, IntArray, dict[str, Any]]:
     """Decide about all sellers at once; return the outcome, payments in minor units, and all that decided.
 
-    Parameters
-    ----------
-    names
-        By which sellers are split into parts, all different.
-    costs
-        What each reported, money per unit of the cost function.
-    membership
-        Each one's group, as a position in the rules.
-    binding
-        Of the split.
+    Sellers are split into parts by their names, all different, and a salt that ``binding`` fixes. Costs are
+    money per unit of the cost function; ``membership`` is each one's group, as a position in the rules.
     """
     refuse_too_many(rules, costs.size)
     budget_in_minor_units(rules)  # refuses one with which nobody can be paid

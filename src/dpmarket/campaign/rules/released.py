@@ -312,7 +312,7 @@ def _refuse_other_coefficients(model: ModelFile, source: str) -> None:
     except InvalidInput as problem:
         raise FileProblem(f"cannot use {source}: {problem}") from None
     labels, kinds = model.labels, (int, float) if claim.delta else (int,)
-    rows = model.description.get("coefficients" if claim.delta else "cells")
+    rows: Any = model.description.get("coefficients" if claim.delta else "cells")
     shape = (len(labels) if len(labels) > 2 else 1, len(model.features) + 1)
     if model.is_network:  # its weights are compared with the network where it is used
         loss, many = model.description["loss"], rows[0] if isinstance(rows, list) and rows else None
@@ -321,12 +321,12 @@ def _refuse_other_coefficients(model: ModelFile, source: str) -> None:
             raise FileProblem(f"cannot use {source}: expected the name of its factory, and its digest.")
     if len(set(labels)) < len(labels):
         raise FileProblem(f"cannot use {source}: expected different labels.")
-    if not isinstance(rows, list) or len(rows) != shape[0]:
-        raise FileProblem(f"cannot use {source}: expected coefficients of {shape[0]} outputs.")
-    if not all(isinstance(row, list) and len(row) == shape[1] for row in rows):
-        raise FileProblem(f"cannot use {source}: expected {shape[1]} coefficients.")
-    if not all(type(cell) in kinds and abs(cell) <= 2**63 for row in rows for cell in row):
-        raise FileProblem(f"cannot use {source}: expected coefficients that are numbers, and no others.")
+    is_table = isinstance(rows, list) and len(rows) == shape[0]
+    is_table = is_table and all(isinstance(row, list) and len(row) == shape[1] for row in rows)
+    if not (is_table and all(type(cell) in kinds and abs(cell) <= 2**63 for row in rows for cell in row)):
+        raise FileProblem(
+            f"cannot use {source}: expected coefficients of {shape[0]} outputs, {shape[1]} numbers for each."
+        )
     norm = model.public_encoder.noise_norm().to_dict() | {"constant": model.intercept_scaling}
     if not model.delta and model.description["release"].get("norm") != norm:
         raise FileProblem(f"cannot use {source}: expected the noise norm of its encoder.")

@@ -59,10 +59,7 @@ class CampaignTable(Table):
     name: str = key("campaign", example="spring-2026", min_length=1, max_length=200)
     """The campaign's name in its database; several campaigns can share one."""
     database: str | None = key(
-        None,
-        "a file, or an address such as postgresql://user@host/name",
-        example="postgresql://market@localhost/campaigns",
-        min_length=1,
+        None, "a file, or an address such as postgresql://user@host/name", example="market.db", min_length=1
     )
     """Where people, privacy budgets and money are entered. Campaigns that share a database share each
     person's lifetime limits. Left out: a file beside the rules file, with the ending .db."""
@@ -156,11 +153,7 @@ class Objective(Table):
     """With a budget: the probability with which payments stay within it, as far as the cost distribution is
     right; offline, the exact mechanism then decides at any size. Left out: they meet it."""
     delta: float | None = key(
-        None,
-        "a number of at least 1e-17, and at most 1 / (10 * sellers.expected)",
-        example=1e-6,
-        ge=1e-17,
-        lt=1,
+        None, "a number from 1e-17 to 1 / (10 * sellers.expected)", example=1e-6, ge=1e-17, lt=1
     )
     """Guarantees are then (epsilon, delta): a person changes the chance of any result by at most the factor
     of the epsilon, plus delta. Training is a noisy descent, with less noise where there are many features
@@ -258,33 +251,19 @@ class Target(Table):
     quantile: float | None = key(None, example=0.5, gt=0, lt=1)
     """Predict this quantile, such as 0.5 for the median. Left out: the mean, less drawn by outliers."""
 
-    @property
-    def center(self) -> float:
-        """The middle of the public bounds."""
-        return 0.5 * self.low + 0.5 * self.high
-
-    @property
-    def spread(self) -> float:
-        """The public guess of the standard deviation."""
-        return 0.25 * (self.high - self.low) if self.scale is None else self.scale
-
 
 class Translation(Table):
-    """A question in another language."""
-
-    wording: str = key(..., example="Wie alt sind Sie?", min_length=1, max_length=500)
-    """The question."""
-    help: str = key("", max_length=2_000)
-    """What helps to answer it."""
-
-
-class Wording(Table):
-    """How sellers of a live campaign are asked for a column; left out: by the column's name."""
+    """A question in one language."""
 
     wording: str = key(..., example="How old are you?", min_length=1, max_length=500)
-    """The question in English."""
+    """The question, in English if it is no translation."""
     help: str = key("", example="In whole years.", max_length=2_000)
     """What helps to answer it."""
+
+
+class Wording(Translation):
+    """How sellers of a live campaign are asked for a column; left out: by the column's name."""
+
     translations: dict[str, Translation] = key(
         {}, 'tables by language, such as de = { wording = "Wie alt sind Sie?" }'
     )
@@ -392,14 +371,7 @@ class Rules(Table):
 
 
 def read_rules(path: str | os.PathLike[str]) -> Rules:
-    """Read and check a rules file.
-
-    Raises
-    ------
-    FileProblem
-        No such file, no TOML, or wrong keys and values: ``details`` has one line for each, with the key's
-        path and what was expected.
-    """
+    """Read and check a rules file; of a ``FileProblem`` ``details`` has a line for each wrong key."""
     data = read_toml(path)
     costs = data.get("costs")
     name = costs.get("distribution") if isinstance(costs, dict) else None
@@ -410,14 +382,7 @@ def read_rules(path: str | os.PathLike[str]) -> Rules:
 
 
 def check_rules(data: Mapping[str, Any], name: str = "the rules") -> Rules:
-    """Return the rules that plain data describes, or raise ``FileProblem`` with all that is wrong with it.
-
-    Parameters
-    ----------
-    data
-        Tables by name, as a TOML file gives them.
-    name
-        What the message calls it.
+    """Return the rules of tables as a TOML file gives them, or raise ``FileProblem`` with all that is wrong.
 
     Examples
     --------
