@@ -81,7 +81,7 @@ def certify_campaign(market: Market, campaign: int) -> Certificate:
     if not made.secure_noise:
         raise NotCertifiable("expected a model with secret noise; this one's can be repeated.")
     release = describe_release(made)
-    public = _decided(found)
+    public = decided_by(found)
     text = rules_text(market.key, found)
     sellers, quoted_at = _sellers(market, found, public, release)
     currency = "" if found.currency == NO_CURRENCY else found.currency
@@ -96,7 +96,7 @@ def certify_campaign(market: Market, campaign: int) -> Certificate:
     )
 
 
-def _decided(found: Campaign) -> dict[str, Any]:
+def decided_by(found: Campaign) -> dict[str, Any]:
     """Return all that decided, as plain data."""
     if found.mechanism == OFFLINE:
         return dict(json.loads(found.offer or "{}"))

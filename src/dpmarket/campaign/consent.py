@@ -62,13 +62,13 @@ def last_version(c: sa.Connection, kind: str = "consent") -> int | None:
     return newest
 
 
-def consent_versions(c: sa.Connection) -> list[tuple[int, list[str]]]:
-    """Return the versions of the consent text, oldest first, each with its languages."""
+def consent_versions(c: sa.Connection) -> dict[int, list[str]]:
+    """Return the languages of each version of the consent text, the oldest first."""
     found: dict[int, list[str]] = {}
     query = sa.select(_text.version, _text.language).where(_text.kind == "consent")
     for version, language in c.execute(query.order_by(_text.version, _text.language)):
         found.setdefault(version, []).append(language)
-    return list(found.items())
+    return found
 
 
 def consent_page(c: sa.Connection, found: Campaign, language: str) -> ConsentPage:
@@ -103,10 +103,3 @@ def _announced(key: bytes, found: Campaign) -> str:
         return rules_digest(rules_text(key, found))
     except FileProblem:  # rules that say no more than the market itself reads: nothing is certified
         return str(found.rules_digest)
-
-
-def languages_of(c: sa.Connection, found: Campaign) -> list[str]:
-    """Return the languages that a campaign's consent text is written in."""
-    mine = sa.and_(_text.kind == "consent", _text.version == found.consent)
-    query = sa.select(_text.language).where(mine).order_by(_text.language)
-    return list(c.scalars(query))

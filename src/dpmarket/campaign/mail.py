@@ -31,7 +31,7 @@ Kind = Literal[
     "invitation", "called", "offer", "reminder", "record", "receipt", "payee", "paid", "over", "login"
 ]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-"""Mails, all but ``login`` to sellers. The job ``ended`` of a campaign enters ``receipt`` and ``over``."""
+"""Mails, all but ``login`` to sellers."""
 PAYEE_AFTER = timedelta(days=3)
 """So long after the receipt sellers are reminded who have not said where to send the money."""
 _ASKED = ("invited", "consented", "waiting", "reserved", "quoted")
@@ -100,26 +100,20 @@ def handlers(send: Callable[[Mail], None] | None) -> Mapping[str, Callable[[Mark
         if send is not None and mail is not None:
             send(mail)
 
-    def ended(market: Market, job: Job) -> None:
-        if send is not None:
-            market.transact(lambda tx: _tell_everybody(tx, job.subject))
-
-    return {**dict.fromkeys(KINDS, send_one), "ended": ended}
+    return dict.fromkeys(KINDS, send_one)
 
 
 def enter_mails(market: Market, before: timedelta) -> None:
-    """Enter, once for each seller with an address, mails that are due by the state of things.
-
-    Parameters
-    ----------
-    before
-        How long before a time is over sellers are reminded of it.
-    """
+    """Enter, once for each seller with an address, mails that are due, reminders so long before the end."""
     due = _due(market, before)
     with market.look() as c:
         there = [kind for kind in due if c.execute(_addressed(due[kind], kind).limit(1)).first() is not None]
     for kind in there:
         market.transact(lambda tx, kind=kind: _enter(tx, kind, due[kind]))  # type: ignore[misc]
+
+
+def _enter(tx: Tx, kind: str, condition: Any) -> None:
+    tx.jobs(kind, tx.c.scalars(_addressed(condition, kind)).all(), "mail")
 
 
 def _due(market: Market, before: timedelta) -> dict[str, Any]:
@@ -135,20 +129,11 @@ def _due(market: Market, before: timedelta) -> dict[str, Any]:
         "offer": sa.and_(_of.state == "offered", _own.state == "quoted"),
         "reminder": sa.and_(choosing, _own.state.in_(_ASKED)),
         "record": sa.and_(sending, _own.state.in_(("quoted", "accepted"))),
+        "over": sa.and_(_own.state == "lapsed", _own.reason.is_not(None)),
+        "receipt": _own.state == "spent",
         "payee": sa.and_(_own.state == "spent", unnamed, reminded.exists()),
         "paid": sa.and_(_own.state == "spent", _own.paid_at.is_not(None)),
     }
-
-
-def _tell_everybody(tx: Tx, campaign: int) -> None:
-    """Enter mails about a campaign's end: to sellers who are paid, and to those whom it ended for."""
-    mine, is_over = _own.campaign == campaign, _own.reason.is_not(None)
-    _enter(tx, "receipt", sa.and_(mine, _own.state == "spent"))
-    _enter(tx, "over", sa.and_(mine, _own.state == "lapsed", is_over))
-
-
-def _enter(tx: Tx, kind: str, condition: Any) -> None:
-    tx.jobs(kind, tx.c.scalars(_addressed(condition, kind)).all(), "mail")
 
 
 def _addressed(condition: Any, kind: str) -> Any:

@@ -80,9 +80,8 @@ def _model(rules: Rules, records: AnyRecords, epsilons: FloatArray, noise: Noise
     if rules.training.model is not None:
         settings = network_of(rules)
     else:
-        raised = least_penalty(rules, epsilons)
         settings = {
-            "l2": rules.training.l2 if raised is None else raised,
+            "l2": penalty_for(rules, epsilons),
             "noise_norm": encoder.noise_norm(),
             "numerical_epsilon": rules.training.numerical_epsilon,
             "rows_per_person": rules.sellers.rows_per_person,
@@ -160,24 +159,24 @@ def _owned(rules: Rules, epsilons: FloatArray, owners: IntArray) -> dict[str, An
     return {"epsilons": dict(enumerate(epsilons.tolist())), "people": owners}
 
 
-def least_penalty(rules: Rules, epsilons: FloatArray) -> float | None:
-    """Return the least penalty that keeps these epsilons, where the rules' penalty cannot keep them.
+def penalty_for(rules: Rules, epsilons: FloatArray) -> float | None:
+    """Return the rules' penalty, or the least one that keeps these epsilons where the rules' cannot.
 
-    None if it can, if the rules leave the penalty to be suggested, and with a delta. A function of epsilons
-    and public constants: it costs no privacy. Fewer people sell than were planned for, so that a penalty that
-    was right for all of them may be too small.
+    None: it is suggested, or there is none, with a delta. A function of epsilons and public constants: it
+    costs no privacy. Fewer people sell than were planned for, so that a penalty that was right for all of
+    them may be too small.
     """
     from dpmarket.privacy import Release as LossRelease
 
     l2, reserve = rules.training.l2, rules.training.numerical_epsilon
     if l2 is None or rules.objective.delta is not None:
-        return None
+        return l2
     release = LossRelease(loss_of(rules), norm_of(rules), l2, rules.sellers.rows_per_person)
     try:
         release.weights(epsilons, reserve)
     except Infeasible:
         return release.least_l2(exact_sum(np.maximum(epsilons - reserve, 0.0)))
-    return None
+    return l2
 
 
 def _statistics(rules: Rules, records: AnyRecords, epsilons: FloatArray, noise: NoiseSource) -> Made:

@@ -17,7 +17,7 @@ import numpy as np
 
 from dpmarket.arrays import FloatArray
 from dpmarket.audit import Audit
-from dpmarket.campaign.certificate import LEFT, describe_release
+from dpmarket.campaign.certificate import LEFT, decided_by, describe_release
 from dpmarket.campaign.database import Market
 from dpmarket.campaign.file_reports import read_reports
 from dpmarket.campaign.opening import pools_of, rules_of
@@ -171,8 +171,7 @@ def read_material(
     if table.height == 0:
         raise MarketRefusal("state", "Nobody was quoted in this campaign.")
     digests, states = table.get_column("digest").to_list(), table.get_column("state")
-    offline = found.mechanism == pricing.OFFLINE
-    public = json.loads(found.offer or "{}") if offline else pricing.online_schedules(rules)[1]
+    public = decided_by(found)
     pools = pools_of(rules)
     members = np.array([pools.index(pool) for pool in table.get_column("pool")], dtype=np.int64)
     epsilons, amounts = (table.get_column(name).to_numpy() for name in ("epsilon", "payment"))

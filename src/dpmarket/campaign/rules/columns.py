@@ -27,6 +27,7 @@ from dpmarket.learning.columns import (
     Column,
     Dates,
     Numbers,
+    column_from,
     row_scale,
 )
 from dpmarket.progress import tell_reading
@@ -193,10 +194,11 @@ def fields_of(rules: Rules) -> list[Field]:
     return found
 
 
-def feature_fields(columns: Mapping[str, Column], outside: str) -> list[Field]:
+def feature_fields(columns: Mapping[str, Any], outside: str) -> list[Field]:
     """Return the fields of features, as rules or a released model's encoder declare them."""
     found = []
-    for name, column in columns.items():
+    for name, declared in columns.items():
+        column = column_from(name, declared)
         kind, ends, levels = "truth", (0.0, 1.0), ()
         if isinstance(column, Numbers):
             kind, ends = "number", (column.low, column.high)

@@ -13,7 +13,6 @@ from dpmarket.campaign.rules.columns import columns_by_type, feature_fields, rea
 from dpmarket.campaign.rules.contradictions import probability_columns
 from dpmarket.campaign.rules.released import ModelFile, Numbers
 from dpmarket.files import read_table, refuse, refuse_same, write_table
-from dpmarket.learning.columns import column_from
 
 Source = str | os.PathLike[str]
 
@@ -35,8 +34,7 @@ def read_features(
 
     ``more`` are columns that are read as texts if they are there, such as ids and labels.
     """
-    declared = {name: column_from(name, one) for name, one in model.public_encoder.columns.items()}
-    fields = feature_fields(declared, model.outside_bounds)
+    fields = feature_fields(model.public_encoder.columns, model.outside_bounds)
     texts, numbers = columns_by_type(fields)
     extra = [name for name in dict.fromkeys(more) if name not in (*texts, *numbers)]
     is_number = isinstance(model.predicts, Numbers)
