@@ -106,7 +106,7 @@ def test_a_password_in_a_databases_address_is_not_shown(folder):
     (folder / "rules.toml").write_text((folder / "rules.toml").read_text() + text)
     for flags in ((), ("--json",)):
         said = run("show", "rules.toml", *flags, cwd=folder).stdout
-        assert "@host" in said
+        assert "an address" in said
         assert "s3cret" not in said
 
 

@@ -65,7 +65,7 @@ def _quotes(path: str | os.PathLike[str]) -> Description:
         "mean_epsilon": float(epsilons.sum()) / max(int(bought.sum()), 1),
     }
     rows = [(name.replace("_", " "), _number(value)) for name, value in data.items()]
-    return Description(f"Quotes in {path}", rows, {"kind": "quotes", **data})
+    return Description(f"Quotes in {path}, before withdrawals", rows, {"kind": "quotes", **data})
 
 
 def _number(value: float) -> str:

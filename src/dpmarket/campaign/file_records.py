@@ -18,7 +18,6 @@ from dpmarket.campaign.rules.columns import (
     Records,
     columns_by_type,
     fields_of,
-    long_vectors,
     read_codes,
     records_of,
 )
@@ -59,8 +58,6 @@ class FileRecords:
         problems += find(column, "a seller without a quote", strangers)
         rows = np.flatnonzero(owners >= 0)
         codes, wrong = read_codes(fields, table, rows)
-        for question, beyond in long_vectors(self._rules, fields, codes):
-            wrong += find(question.names[0], "a vector longer than its public bound", beyond, rows)
         refuse(table, self._source, problems + wrong)
         absent = len(order) - np.unique(owners[rows]).size
         if absent:

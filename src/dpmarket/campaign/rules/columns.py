@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -313,13 +313,3 @@ def read_codes(
         codes[:, place], found = field.read(table, rows)
         problems += [one for one in found if one not in problems]  # two statistics may ask one column
     return codes, problems
-
-
-def long_vectors(
-    rules: Rules, fields: Sequence[Field], codes: FloatArray
-) -> Iterator[tuple[Question, BoolArray]]:
-    """Yield questions of vectors, and which are longer than their bound where values outside are refused."""
-    for name, question in rules.statistics.items():
-        if question.bound is not None and rules.training.outside_bounds == "refuse":
-            lengths = np.linalg.norm(codes[:, [field.name == name for field in fields]], axis=1)
-            yield question, lengths > question.bound * (1.0 + 2.0**-40)

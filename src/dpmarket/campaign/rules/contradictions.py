@@ -82,6 +82,9 @@ def _purchase(rules: Rules) -> Found:
             "one are planned for so many."),
         ("training.intervals", rules.training.intervals is not None and asks,
             "expected none with statistics, whose intervals cost nothing."),
+        ("training.outside_bounds", rules.training.outside_bounds == "refuse"
+            and any(question.kind == "vector_mean" for question in rules.statistics.values()),
+            "expected clip with a vector_mean, whose records are shortened as a whole."),
         ("objective.delta", delta > 0.0 and asks,
             "expected none with statistics, whose noise needs no delta."),
         ("objective.delta", delta > most,

@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from dpmarket.arrays import FloatArray
-from dpmarket.campaign.rules.columns import Field, Records, fields_of, long_vectors, read_codes, records_of
+from dpmarket.campaign.rules.columns import Field, Records, fields_of, read_codes, records_of
 from dpmarket.campaign.rules.rules_file import Rules
 from dpmarket.errors import MarketRefusal
 
@@ -39,7 +39,7 @@ def encode_record(rules: Rules, values: Record) -> bytes:
     if not 1 <= len(rows) <= most or not all(isinstance(row, Mapping) for row in rows):
         expected = "one row" if most == 1 else f"from 1 to {most} rows"
         raise MarketRefusal("invalid", f"expected a record of {expected}.")
-    return _written(rules, _codes(rules, fields_of(rules), rows))
+    return _written(rules, _codes(fields_of(rules), rows))
 
 
 def zero_record(rules: Rules) -> bytes:
@@ -75,7 +75,7 @@ def _written(rules: Rules, codes: FloatArray) -> bytes:
     return table.tobytes()
 
 
-def _codes(rules: Rules, fields: Sequence[Field], rows: Sequence[Mapping[str, Any]]) -> FloatArray:
+def _codes(fields: Sequence[Field], rows: Sequence[Mapping[str, Any]]) -> FloatArray:
     """Return the codes of rows, shape (rows, fields)."""
     columns = list(dict.fromkeys(field.column for field in fields))
     for row in rows:
@@ -93,10 +93,6 @@ def _codes(rules: Rules, fields: Sequence[Field], rows: Sequence[Mapping[str, An
     codes, problems = read_codes(fields, table, np.arange(len(rows)))
     for problem in problems:
         raise MarketRefusal("invalid", f"{problem.column}: expected {words[problem.column]}.")
-    for question, beyond in long_vectors(rules, fields, codes):
-        if beyond.any():
-            expected = f"expected numbers no longer together than {question.bound:g}."
-            raise MarketRefusal("invalid", f"{', '.join(question.names)}: {expected}")
     return np.column_stack([field.clipped(codes[:, place]) for place, field in enumerate(fields)])
 
 
