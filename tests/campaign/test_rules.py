@@ -52,6 +52,10 @@ def asks(**question):
             | {"training": {"outside_bounds": "refuse"}},
             "training.outside_bounds: expected clip",
         ),
+        (
+            {"screening": [{"question": "?", "answers": ["a", "b"], "groups": {"a": "c", "b": "d"}}] * 60},
+            "screening: expected answers that lead to at most 100 groups",
+        ),
         (asks(kind="mean", low=0.0), "statistics.x.high: missing"),
         (asks(kind="share", low=0.0), "statistics.x.low: a share has no such key."),
         (asks(kind="histogram", categories=["a", "b"], edges=[0.0, 1.0, 2.0]), "beside categories"),

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from dpmarket.campaign.rules.keys import Table, expected_of
 from dpmarket.campaign.rules.questions import LEAST_SHARE, Question, question_problems
-from dpmarket.campaign.rules.screening import screening_problems
+from dpmarket.campaign.rules.screening import MOST_GROUPS, screening_problems
 from dpmarket.errors import InvalidInput
 
 if TYPE_CHECKING:
     from dpmarket.campaign.rules.rules_file import Rules
 
 Found = Iterator[tuple[str, str]]
-MOST_GROUPS = 100
 RESERVED_COLUMNS = (
     "epsilon", "payment", "payment_minor_units", "currency", "minor_units", "state", "reason", "reference",
     "probability", "prediction", "interval_low", "interval_high",
