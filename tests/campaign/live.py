@@ -53,7 +53,8 @@ def copy_of(place, template, folder, server=None):
 def half_price(reports):
     """An offline mechanism: the schedule applied to every report."""
     epsilons, payments = SCHEDULE.quote(reports.costs)
-    return quoting.Decision(epsilons, payments, {"schedule": SCHEDULE.to_dict()})
+    amounts = quoting.minor_amounts(epsilons, payments, 100)
+    return quoting.Decision(epsilons, amounts, {"schedule": SCHEDULE.to_dict()})
 
 
 def release(records, sellers_, before_noise):

@@ -193,7 +193,7 @@ def test_clearing_that_finds_nothing_to_buy_never_hangs(market, clock, problem):
 
     def decide(frozen):
         if problem == "nothing":
-            return quoting.Decision(np.zeros(1), np.zeros(1), {})
+            return quoting.Decision(np.zeros(1), np.zeros(1, dtype=int), {})
         raise problem("no")
 
     clock.now = CLOSES

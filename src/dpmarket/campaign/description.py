@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from dpmarket.campaign import schema
 from dpmarket.campaign.acts import OWNER
-from dpmarket.campaign.database import Market, is_address, open_market
+from dpmarket.campaign.database import is_address, open_market
 from dpmarket.campaign.money import free_by_pool
 from dpmarket.campaign.people import EPSILON_UNITS
 from dpmarket.campaign.place import state_folder
@@ -130,27 +130,23 @@ def _rules(path: str | os.PathLike[str]) -> Description:
 
 
 def _market(path: str | os.PathLike[str]) -> Description:
-    with open_market(path, state_folder()) as market:
-        return describe_market(market)
-
-
-def describe_market(market: Market) -> Description:
     """Describe a market: its people's epsilon in all, and each campaign with its money and counts."""
     person, of = schema.person.c, schema.campaign.c
     query = sa.select(
         sa.func.count(person.id), sa.func.sum(person.epsilon_held), sa.func.sum(person.epsilon_spent)
     )
     listed = sa.select(schema.campaign).where(of.channel != "account").order_by(of.made_at)
-    with market.look() as c:
-        people, *epsilons = c.execute(query).one()
-        found = [_campaign(c, one) for one in c.execute(listed).all()]
+    with open_market(path, state_folder()) as market:
+        with market.look() as c:
+            people, *epsilons = c.execute(query).one()
+            found = [_campaign(c, one) for one in c.execute(listed).all()]
+        try:
+            market.verify()
+            agrees = True
+        except FileProblem:
+            agrees = False
     held, spent = (int(units or 0) / EPSILON_UNITS for units in epsilons)
     totals = {"people": people, "epsilon_held": held, "epsilon_spent": spent}
-    try:
-        market.verify()
-        agrees = True
-    except FileProblem:
-        agrees = False
     words = ("people", "epsilon held by open campaigns", "epsilon spent")
     rows = [
         *((text, _number(value)) for text, value in zip(words, totals.values(), strict=True)),

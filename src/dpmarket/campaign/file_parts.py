@@ -372,8 +372,7 @@ def _priced(
     ids = pl.concat([own for own, _ in reports]).to_list()
     decision = decide_for(rules, binding)(Reports([], costs, [ESCROW] * people, ids))
     ends = np.cumsum([own.size for _, own in reports])[:-1]
-    amounts = decision.whole(rules.money.minor_units)
-    decided = list(zip(np.split(decision.epsilons, ends), np.split(amounts, ends), strict=True))
+    decided = list(zip(np.split(decision.epsilons, ends), np.split(decision.amounts, ends), strict=True))
 
     def write(path: Path, decided: tuple[FloatArray, IntArray], target: str) -> Written:
         return write_quotes(ids_in(path, **same), *decided, target, rules)

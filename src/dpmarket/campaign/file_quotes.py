@@ -303,7 +303,7 @@ class _Task:
             pools = [money.pool_of(name) for name in self.reports.groups]
         decision = decide_for(self.rules)(Reports([], costs, pools, ids))
         epsilons = np.asarray(decision.epsilons, dtype=float)
-        payments = decision.whole(self.rules.money.minor_units)
+        payments = decision.amounts
         known = pl.DataFrame({"id": ids, "epsilon": epsilons, "payment": payments, "state": "accepted"})
         return self.result(*self.sheets(known), None, is_new=True)
 

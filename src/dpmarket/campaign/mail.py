@@ -25,7 +25,7 @@ from dpmarket.campaign.jobs import Job, operators_opener
 from dpmarket.campaign.schema import time_text
 from dpmarket.campaign.sellers import new_link
 from dpmarket.campaign.transaction import Tx, require
-from dpmarket.errors import DpmarketError, MarketRefusal
+from dpmarket.errors import FileProblem, MarketRefusal
 
 Kind = Literal[
     "invitation", "called", "offer", "reminder", "record", "receipt", "payee", "paid", "over", "login"
@@ -86,10 +86,6 @@ def words_of(c: sa.Connection, kind: str, language: str | None) -> str | None:
     """Return an operator's newest words of a mail in a language, or in English; None if there are none."""
     query = sa.select(_text.body).where(_text.kind == f"mail/{kind}", _text.language == (language or "en"))
     return c.scalar(query.order_by(_text.version.desc()).limit(1))
-
-
-class NoAddress(DpmarketError):
-    """An address cannot be opened with the operator's key."""
 
 
 def handlers(send: Callable[[Mail], None] | None) -> Mapping[str, Callable[[Market, Job], bytes | None]]:
@@ -166,6 +162,6 @@ def _to_seller(market: Market, job: Job) -> Mail | None:
         return None
     address = operators_opener(market).open(row.contact, "contact", str(job.subject))
     if address is None:
-        raise NoAddress("the address was sealed to another key.")
+        raise FileProblem("the address was sealed to another key.")
     token = market.transact(lambda tx: new_link(tx, job.subject))
     return Mail(job.id, job.kind, address.decode(), row.language, token, words)

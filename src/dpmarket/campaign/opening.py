@@ -126,7 +126,7 @@ def decide_for(rules: Rules, binding: decision.Binding = decision.UNBOUND) -> De
         costs = np.asarray(reports.costs, dtype=float)
         members = np.array([pools.index(pool) for pool in reports.pools], dtype=np.int64)
         outcome, amounts, public = decision.decide_offline(rules, reports.names, costs, members, binding)
-        return Decision(outcome.epsilons, outcome.payments, public, amounts)
+        return Decision(outcome.epsilons, amounts, public)
 
     return decide
 
@@ -147,7 +147,7 @@ def by_schedules(schedules: Mapping[str, PriceSchedule], minor_units: int) -> De
         amounts = whole_units(payments, minor_units, costs, losses)
         amounts = np.where(epsilons > 0.0, np.maximum(amounts, 1), 0)
         offer = {pool: schedule.to_dict() for pool, schedule in schedules.items()}
-        return Decision(epsilons, payments, offer, amounts)
+        return Decision(epsilons, amounts, offer)
 
     return decide
 

@@ -69,15 +69,8 @@ class Decision:
     """What a mechanism decided about frozen reports."""
 
     epsilons: FloatArray
-    payments: FloatArray  # in money, before rounding
+    amounts: IntArray  # payments in whole minor units, never below a seller's loss
     offer: dict[str, Any]  # public facts about the decision, for the certificate
-    amounts: IntArray | None = None  # in minor units, where the mechanism rounds: never below a seller's loss
-
-    def whole(self, minor_units: int) -> IntArray:
-        """Return payments in whole minor units, rounded up."""
-        if self.amounts is not None:
-            return self.amounts
-        return minor_amounts(self.epsilons, self.payments, minor_units)
 
 
 DecisionAsIs = Annotated[Decision, pydantic.SkipValidation]
@@ -216,7 +209,7 @@ def clear(
     found = lock_campaign(tx, campaign)
     if found.state != "clearing":
         return str(found.state)
-    amounts = decision.whole(found.minor_units)
+    amounts = decision.amounts
     _refuse_beyond(found, decision.epsilons)
     quotes = {"id": pl.Series(who, dtype=pl.Int64), "epsilon": decision.epsilons, "payment": amounts}
     staged = stage(tx, "staged_quotes", "id", pl.DataFrame(quotes))
@@ -299,11 +292,11 @@ def preview_reports(market: Market, campaign: int, reports: pl.DataFrame, decide
     columns = (room.get_column(name).to_list() for name in ("pool", "name"))
     costs = room.get_column("cost").to_numpy()
     frozen = Reports(room.get_column("digest").to_list(), costs, *columns)
-    decision = decide(frozen) if room.height else Decision(costs, costs, {})
+    decision = decide(frozen) if room.height else Decision(costs, costs.astype(np.int64), {})
     _refuse_beyond(found, decision.epsilons)
     quotes = room.select("row", "digest", "name", "pool", reason=pl.lit(None, dtype=pl.String)).with_columns(
         epsilon=pl.Series(np.asarray(decision.epsilons, dtype=float)),
-        payment=pl.Series(decision.whole(found.minor_units)),
+        payment=pl.Series(decision.amounts),
     )
     if found.mechanism != "offline" and not found.self_funded:
         quotes = _with_room(quotes.sort("row"), room_of, int(found.largest or 0))
