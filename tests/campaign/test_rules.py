@@ -118,6 +118,17 @@ def test_values_outside_are_clipped_or_refused():
         with pytest.raises(MarketRefusal, match=name) as caught:
             encoding.encode_record(strict, usual | {name: value})
         assert str(value) not in str(caught.value) or value is None
+    for name, value in (
+        ("job", "\ud800"),
+        ("age", 10**5000),
+        ("age", [50]),
+        ("age", True),
+        ("age", math.nan),
+    ):
+        with pytest.raises(MarketRefusal, match=name):
+            encoding.encode_record(
+                rules, {"town": "town 1", "bought": "no", "age": 50, "job": "job 1"} | {name: value}
+            )
 
 
 def test_whole_labels_are_not_matched_by_other_numbers():

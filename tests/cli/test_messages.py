@@ -101,15 +101,6 @@ def test_what_is_no_id_or_no_address_is_said_in_one_line(folder):
         assert len(said.splitlines()) == 1
 
 
-def test_a_password_in_a_databases_address_is_not_shown(folder):
-    text = '\n[campaign]\ndatabase = "postgresql://ann:s3cret@host/db"\n'
-    (folder / "rules.toml").write_text((folder / "rules.toml").read_text() + text)
-    for flags in ((), ("--json",)):
-        said = run("show", "rules.toml", *flags, cwd=folder).stdout
-        assert "an address" in said
-        assert "s3cret" not in said
-
-
 def test_a_dry_run_enters_nothing_and_says_what_quote_says(folder):
     dry = json.loads(run("quote", "reports.csv", "--dry-run", "--json", cwd=folder).stdout)
     assert not (folder / "rules.db").exists()

@@ -18,11 +18,9 @@ from dpmarket.campaign.people import EPSILON_UNITS
 from dpmarket.campaign.place import state_folder
 from dpmarket.campaign.rules.meaning import money_text
 from dpmarket.campaign.rules.released import StatisticsFile, read_released
-from dpmarket.campaign.rules.rules_file import read_rules
 from dpmarket.campaign.transaction import Campaign
 from dpmarket.campaign.views import show_money, show_sums
 from dpmarket.errors import FileProblem
-from dpmarket.files import numbers_of, read_table
 
 
 @dataclass(frozen=True)
@@ -36,36 +34,16 @@ class Description:
 
 
 def describe(path: str | os.PathLike[str]) -> Description:
-    """Describe quotes (.csv, .parquet), a model or statistics (.json), rules (.toml) or a market (.db).
+    """Describe a model or statistics (.json), or a market (.db, or an address).
 
-    Only totals and means are in a description: no single seller's id, epsilon, payment or cost.
+    Only totals are in a description: no single seller's id, epsilon, payment or cost.
     """
-    kinds = {".csv": _quotes, ".parquet": _quotes, ".json": _released, ".toml": _rules, ".db": _market}
-    if is_address(path):
-        return _market(path)
     ending = Path(path).suffix.lower()
-    if ending not in kinds:
-        raise FileProblem(f"expected a file ending in {', '.join(kinds)}, got {Path(path).name!r}.")
-    return kinds[ending](path)
-
-
-def _quotes(path: str | os.PathLike[str]) -> Description:
-    figures = ["epsilon", "payment_minor_units"]
-    table = read_table(path, [*figures, "currency"], ["currency"], figures)
-    (epsilons, wrong), (amounts, more) = (numbers_of(table, name) for name in figures)
-    if wrong or more:
-        raise FileProblem(f"cannot use {path}: expected quotes, as 'dpmarket quote' writes them.")
-    bought = epsilons > 0.0
-    data = {
-        "sellers": epsilons.size,
-        "bought_from": int(bought.sum()),
-        "total_epsilon": float(epsilons.sum()),
-        "total_payment_minor_units": int(amounts.sum()),
-        # Not the highest epsilon: it tells what the lowest-cost seller reported.
-        "mean_epsilon": float(epsilons.sum()) / max(int(bought.sum()), 1),
-    }
-    rows = [(name.replace("_", " "), _number(value)) for name, value in data.items()]
-    return Description(f"Quotes in {path}, before withdrawals", rows, {"kind": "quotes", **data})
+    if is_address(path) or ending == ".db":
+        return _market(path)
+    if ending != ".json":
+        raise FileProblem(f"expected a file ending in .json or .db, got {Path(path).name!r}.")
+    return _released(path)
 
 
 def _number(value: float) -> str:
@@ -110,23 +88,6 @@ def statistic_rows(found: StatisticsFile) -> list[tuple[str, str]]:
         several = f"{name}, " if len(found.statistics) > 1 else ""
         rows += [(f"{several}{words}", value) for words, value in release.summary()]
     return [*rows, ("records", f"{found.records:,}")]
-
-
-def _rules(path: str | os.PathLike[str]) -> Description:
-    rules = read_rules(path)
-    data = rules.model_dump(mode="json", exclude_none=True)
-    if is_address(data["campaign"].get("database", "")):
-        data["campaign"]["database"] = "an address"  # it may hold a password
-    tables = {name: table for name, table in data.items() if name != "screening"}
-    tables |= {f"screening {k}": question for k, question in enumerate(data["screening"], 1)}
-    rows = [
-        (f"{table}.{key}", str(value))
-        for table, content in tables.items()
-        for key, value in content.items()
-        if not (table == "costs" and isinstance(value, dict))
-        and not (rules.statistics and table == "training" and key != "outside_bounds")  # of models
-    ]
-    return Description(f"Rules in {path}", rows, {"kind": "rules", **data})
 
 
 def _market(path: str | os.PathLike[str]) -> Description:

@@ -49,7 +49,7 @@ def located(path: Path, database: str | None = None) -> Located:
 def show(given: Spoken, file: Path) -> None:
     """Show what a file or a market holds; nothing about single people.
 
-    :param file: Quotes, a model, statistics, rules or a market (.db), by its ending.
+    :param file: A model, statistics or a market (.db), by its ending.
     """
     from dpmarket.campaign.description import describe
 
