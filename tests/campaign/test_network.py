@@ -85,27 +85,6 @@ def test_a_model_with_other_code_or_weights_is_refused(change):
 @pytest.mark.parametrize(
     ("training", "match"),
     [
-        ({"code": None}, "training.code: missing"),
-        ({"parameters": None}, "training.parameters: missing"),
-        ({"model": None}, "training.code: expected training.model beside it"),
-        ({"model": "support.networks:small"}, "training.model: expected torch:package.module:factory"),
-        ({"code": "0"}, "training.code: expected 64 hexadecimal digits"),
-        ({"l2": 0.1}, "training.l2: expected none"),
-        ({}, "objective.delta: missing"),
-    ],
-)
-def test_rules_that_do_not_fit_are_refused(training, match):
-    data = rules(**training)
-    if not training:
-        del data["objective"]["delta"]
-    with pytest.raises(FileProblem) as caught:
-        check_rules(data)
-    assert any(line.startswith(match) for line in caught.value.details), caught.value.details
-
-
-@pytest.mark.parametrize(
-    ("training", "match"),
-    [
         ({"parameters": 23}, "training.parameters: expected 22"),
         ({"code": "0" * 64}, "SHA-256"),
         ({"model": "torch:support.networks:unmarked"}, "marked with @torch_factory"),

@@ -28,6 +28,12 @@ def asks(**question):
     return {"features": None, "label": None, "statistics": {"x": {"column": "value"} | question}}
 
 
+def network(**training):
+    good = GOODS["delta, torch"].rules()
+    changed = {**good["training"], **training}
+    return good | {"training": {key: value for key, value in changed.items() if value is not None}}
+
+
 @pytest.mark.parametrize(
     ("tables", "words"),
     [
@@ -60,6 +66,13 @@ def asks(**question):
         (asks(kind="share", low=0.0), "statistics.x.low: a share has no such key."),
         (asks(kind="histogram", categories=["a", "b"], edges=[0.0, 1.0, 2.0]), "beside categories"),
         (asks(kind="quantile", low=0.0, high=1.0), "statistics.x.steps: missing"),
+        (network(code=None), "training.code: missing"),
+        (network(parameters=None), "training.parameters: missing"),
+        (network(model=None), "training.code: expected training.model beside it"),
+        (network(model="support.networks:small"), "training.model: expected torch:package.module:factory"),
+        (network(code="0"), "training.code: expected 64 hexadecimal digits"),
+        (network(l2=0.1), "training.l2: expected none"),
+        (network() | {"objective": {"payment_weight": 1.0}}, "objective.delta: missing"),
     ],
 )
 def test_what_is_wrong_is_named_by_the_keys_path(tables, words):
