@@ -91,8 +91,9 @@ def _codes(fields: Sequence[Field], rows: Sequence[Mapping[str, Any]]) -> FloatA
             raise MarketRefusal("invalid", f"{name}: expected {words[name]}.") from None
     table = pl.DataFrame(cells, schema=dict.fromkeys(columns, pl.String))
     codes, problems = read_codes(fields, table, np.arange(len(rows)))
-    for problem in problems:
-        raise MarketRefusal("invalid", f"{problem.column}: expected {words[problem.column]}.")
+    if problems:
+        wrong = problems[0].column
+        raise MarketRefusal("invalid", f"{wrong}: expected {words[wrong]}.")
     return np.column_stack([field.clipped(codes[:, place]) for place, field in enumerate(fields)])
 
 

@@ -164,7 +164,6 @@ class ModelFile(_Part):
             model = self._network() if self.is_network else self._linear_model()
         except (KeyError, TypeError, ValueError, OverflowError) as problem:
             raise FileProblem(f"cannot use the model's release: {problem}") from None
-        model.n_features_in_ = len(self.features)
         if self.labels:
             model.classes_ = np.arange(len(self.labels))
         return model
@@ -178,6 +177,7 @@ class ModelFile(_Part):
         made = made_by(loss["model"], loss["code"], len(self.features), max(len(self.labels), 1))
         model = estimator_for(self.predicts, module=made.get("module"))
         model.module_ = Network(model.module).loaded(weights).module
+        model.n_features_in_ = len(self.features)
         return model
 
     def _linear_model(self) -> Any:
@@ -218,14 +218,13 @@ def estimator_for(predicts: Classes | Numbers, **settings: Any) -> Any:
 
     is_network = "module" in settings
     if isinstance(predicts, Classes):
-        settings["classes"] = tuple(range(len(predicts.labels)))
-        return (learning.PrivateTorchClassifier if is_network else learning.PrivateLogisticRegression)(
-            **settings
-        )
-    settings |= {"center": predicts.center, "scale": predicts.scale}
+        kind: Any = learning.PrivateTorchClassifier if is_network else learning.PrivateLogisticRegression
+        return kind(classes=tuple(range(len(predicts.labels))), **settings)
     if predicts.quantile is not None:
-        return learning.PrivateQuantileRegressor(predicts.quantile, **settings)
-    return (learning.PrivateTorchRegressor if is_network else learning.PrivateLinearRegression)(**settings)
+        kind, settings["quantile"] = learning.PrivateQuantileRegressor, predicts.quantile
+    else:
+        kind = learning.PrivateTorchRegressor if is_network else learning.PrivateLinearRegression
+    return kind(center=predicts.center, scale=predicts.scale, **settings)
 
 
 class AskedStatistic(_Part):
