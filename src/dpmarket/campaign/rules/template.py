@@ -48,13 +48,6 @@ def rules_template(values: Mapping[str, Any] | None = None) -> str:
     ``values`` stand in place of examples and defaults, by dotted path: everything that a rules file takes,
     such as ``objective.budget``, ``features.age.low`` or ``statistics.age.kind``. A payment weight takes the
     budget's place, statistics take the place of features and label, a target takes the label's.
-
-    Examples
-    --------
-    >>> import tomllib
-    >>> text = rules_template({"objective.budget": 500.0, "sellers.expected": 1000})
-    >>> check_rules(tomllib.loads(text)).objective.budget
-    500.0
     """
     return _checked(_nested(values or {}))
 
