@@ -174,12 +174,11 @@ def test_few_reports_are_decided_and_paid_at_least_their_cost(number):
 
 
 def test_the_weight_of_a_small_market_is_that_at_which_its_own_payments_meet_the_budget():
-    """One of 30 sellers moves everybody's prices: planned as a typical market they get 2.7% too little."""
-    rules = check_rules(GOODS["two classes"].rules(30, budget=20.0, weight_cap=3.0, max_epsilon=1.0))
-    terms, quantiles = terms_of(rules), (np.arange(30) + np.random.default_rng(5).random((20, 30))) / 30
-    sales = terms.markets((30,), quantiles).decide(objective_for(rules, (30,)), terms.coverage)
-    totals = [payments.sum() for _, _, payments in sales]
-    assert np.mean(totals) == pytest.approx(20.0, rel=0.015)
+    """One of 10 sellers moves everybody's prices: planned as a typical market they get 9% too much."""
+    rules = check_rules(GOODS["two classes"].rules(10, budget=5.0, max_epsilon=1.0))
+    terms, quantiles = terms_of(rules), (np.arange(10) + np.random.default_rng(5).random((40, 10))) / 10
+    sales = terms.markets((10,), quantiles).decide(objective_for(rules, (10,)), terms.coverage)
+    assert np.mean([payments.sum() for _, _, payments in sales]) == pytest.approx(5.0, rel=0.02)
 
 
 def test_a_payment_near_a_whole_number_is_not_below_the_loss():
