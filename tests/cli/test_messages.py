@@ -136,7 +136,6 @@ def test_a_table_whose_name_is_no_text_is_refused_in_one_line(folder):
     for arguments in (
         ("quote", "reports.csv", "-o", odd, "--force"),
         ("train", odd, "-o", "model.json"),
-        ("show", odd),
     ):
         said = run(*arguments, cwd=folder, code=1).stderr
         assert "a file's name in UTF-8" in said
