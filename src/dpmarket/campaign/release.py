@@ -76,7 +76,8 @@ def released_by(rules: Rules, records: AnyRecords, epsilons: FloatArray, noise: 
 
 
 def _model(rules: Rules, records: AnyRecords, epsilons: FloatArray, noise: NoiseSource) -> Made:
-    encoder, predicts = encoder_of(rules), _predicts(rules)
+    encoder, predicts = encoder_of(rules), rules.target or rules.label
+    assert predicts is not None
     if rules.training.model is not None:
         settings = network_of(rules)
     else:
@@ -100,7 +101,7 @@ def _model(rules: Rules, records: AnyRecords, epsilons: FloatArray, noise: Noise
     else:
         records.train(estimator, encoder, epsilons)
     found = released.ModelFile(
-        schema="dpmarket.model/7",
+        schema=released.MODEL,
         dpmarket=__version__,
         id_column=rules.sellers.id_column,
         predicts=predicts,
@@ -140,16 +141,6 @@ def network_of(rules: Rules) -> dict[str, Any]:
             f"{training.parameters}."
         )
     return made
-
-
-def _predicts(rules: Rules) -> released.Classes | released.Numbers:
-    target = rules.target
-    if target is None:
-        assert rules.label is not None
-        return released.Classes(column=rules.label.column, labels=list(rules.label.values))
-    same = {name: getattr(target, name) for name in ("column", "low", "high", "quantile")}
-    scale = 0.25 * (target.high - target.low) if target.scale is None else target.scale
-    return released.Numbers(**same, center=0.5 * target.low + 0.5 * target.high, scale=scale)
 
 
 def _owned(rules: Rules, epsilons: FloatArray, owners: IntArray) -> dict[str, Any]:
@@ -192,7 +183,7 @@ def _statistics(rules: Rules, records: AnyRecords, epsilons: FloatArray, noise: 
     several.fit(columns, **owned)
     spent = np.minimum(sum(several.spent_by_.values(), np.zeros(epsilons.size)), epsilons)
     found = released.StatisticsFile(
-        schema="dpmarket.statistics/2",
+        schema=released.STATISTICS,
         dpmarket=__version__,
         records=epsilons.size,
         rows_per_person=rows,

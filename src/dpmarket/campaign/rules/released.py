@@ -14,6 +14,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from dpmarket.arrays import FloatArray
+from dpmarket.campaign.rules.rules_file import Label, Target
 from dpmarket.errors import FileProblem, InvalidInput
 from dpmarket.files import parse_json, read_json, to_json
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from dpmarket.learning import Interval, PublicEncoder
     from dpmarket.statistics import ReleasedStatistic
 
-MODEL: Literal["dpmarket.model/7"] = "dpmarket.model/7"
+MODEL: Literal["dpmarket.model/8"] = "dpmarket.model/8"
 STATISTICS: Literal["dpmarket.statistics/2"] = "dpmarket.statistics/2"
 LARGEST_FILE = 64 << 20
 """Bytes of a released document."""
@@ -39,26 +40,8 @@ class _Part(BaseModel):
         return to_json(self.to_dict())
 
 
-class Classes(_Part):
-    """What a classifier predicts: a column and its labels, of two the negative one first."""
-
-    column: str
-    labels: list[str] | list[int] = Field(min_length=2)
-
-
-class Numbers(_Part):
-    """What a regression predicts: a column, its public bounds, and in which units it was trained."""
-
-    column: str
-    low: float
-    high: float
-    center: float
-    scale: float = Field(gt=0)
-    quantile: float | None = None
-
-
 class ModelFile(_Part):
-    """A released model.
+    """A released model, of a label or a target as in the rules.
 
     ``records`` is the number of people trained on; how many rows they have is private. ``description`` is
     everything public about the release, as the estimator's ``description_`` has it: with the released whole
@@ -68,10 +51,10 @@ class ModelFile(_Part):
     ``secure_noise`` says whether the noise came from the operating system's entropy.
     """
 
-    schema_version: Literal["dpmarket.model/7"] = Field(MODEL, alias="schema")
+    schema_version: Literal["dpmarket.model/8"] = Field(MODEL, alias="schema")
     dpmarket: str
     id_column: str
-    predicts: Classes | Numbers
+    predicts: Label | Target
     encoder: dict[str, Any]
     outside_bounds: Literal["clip", "refuse"]
     records: int = Field(ge=1)
@@ -89,7 +72,7 @@ class ModelFile(_Part):
     @property
     def labels(self) -> list[Any]:
         """The labels of a classifier; none of a regression."""
-        return list(self.predicts.labels) if isinstance(self.predicts, Classes) else []
+        return list(self.predicts.values) if isinstance(self.predicts, Label) else []
 
     def noise(self) -> dict[str, float]:
         """Return the public numbers that say how much noise there is, by name."""
@@ -126,8 +109,8 @@ class ModelFile(_Part):
             values -= values.mean(axis=0)  # what all have in common is noise, and changes no probability
         values *= self.shrinkage_correction
         values[:, -1] *= self.intercept_scaling
-        if isinstance(self.predicts, Numbers):
-            values *= self.predicts.scale
+        if isinstance(self.predicts, Target):
+            values *= self.predicts.spread
             values[:, -1] += self.predicts.center
         return values
 
@@ -139,7 +122,7 @@ class ModelFile(_Part):
 
     def numbers(self, features: Any) -> FloatArray:
         """Return a regression's predictions within the public bounds, shape (rows,)."""
-        assert isinstance(self.predicts, Numbers)
+        assert isinstance(self.predicts, Target)
         found = self.estimator.predict(self.public_encoder.fit_transform(features))
         return np.asarray(np.clip(found, self.predicts.low, self.predicts.high))
 
@@ -152,7 +135,7 @@ class ModelFile(_Part):
         if self.is_network:
             raise FileProblem("expected a linear model for intervals; this one is a network.")
         found = self.estimator.predict_interval(self.public_encoder.fit_transform(features), level)
-        if not isinstance(self.predicts, Numbers):
+        if not isinstance(self.predicts, Target):
             return found  # type: ignore[no-any-return]
         low, high = (np.clip(end, self.predicts.low, self.predicts.high) for end in (found.low, found.high))
         return found._replace(low=low, high=high)  # type: ignore[no-any-return]
@@ -189,7 +172,7 @@ class ModelFile(_Part):
         norm = self.public_encoder.noise_norm()
         model = estimator_for(self.predicts, delta=self.delta or None, noise_norm=norm)
         model.coef_, model.intercept_ = values[:, :-1], values[:, -1]
-        if isinstance(self.predicts, Numbers):
+        if isinstance(self.predicts, Target):
             model.coef_, model.intercept_ = values[0, :-1], float(values[0, -1])
         model.n_features_in_ = len(self.features)
         model.description_, model.effective_people_ = stated, self.effective_people
@@ -209,7 +192,7 @@ class ModelFile(_Part):
         return model
 
 
-def estimator_for(predicts: Classes | Numbers, **settings: Any) -> Any:
+def estimator_for(predicts: Label | Target, **settings: Any) -> Any:
     """Return an estimator with these parameters, a torch model's if a ``module`` is one of them.
 
     A classifier takes and gives the numbers of labels.
@@ -217,14 +200,14 @@ def estimator_for(predicts: Classes | Numbers, **settings: Any) -> Any:
     from dpmarket import learning  # takes scikit-learn along, which most commands do not need
 
     is_network = "module" in settings
-    if isinstance(predicts, Classes):
+    if isinstance(predicts, Label):
         kind: Any = learning.PrivateTorchClassifier if is_network else learning.PrivateLogisticRegression
-        return kind(classes=tuple(range(len(predicts.labels))), **settings)
+        return kind(classes=tuple(range(len(predicts.values))), **settings)
     if predicts.quantile is not None:
         kind, settings["quantile"] = learning.PrivateQuantileRegressor, predicts.quantile
     else:
         kind = learning.PrivateTorchRegressor if is_network else learning.PrivateLinearRegression
-    return kind(center=predicts.center, scale=predicts.scale, **settings)
+    return kind(center=predicts.center, scale=predicts.spread, **settings)
 
 
 class AskedStatistic(_Part):
@@ -318,8 +301,6 @@ def _refuse_other_coefficients(model: ModelFile, source: str) -> None:
         shape = (1, len(many) if isinstance(many, list) else 0)
         if not all(isinstance(loss.get(name), str) for name in ("model", "code")):
             raise FileProblem(f"cannot use {source}: expected the name of its factory, and its digest.")
-    if len(set(labels)) < len(labels):
-        raise FileProblem(f"cannot use {source}: expected different labels.")
     is_table = isinstance(rows, list) and len(rows) == shape[0]
     is_table = is_table and all(isinstance(row, list) and len(row) == shape[1] for row in rows)
     if not (is_table and all(type(cell) in kinds and abs(cell) <= 2**63 for row in rows for cell in row)):

@@ -251,6 +251,16 @@ class Target(Table):
     quantile: float | None = key(None, example=0.5, gt=0, lt=1)
     """Predict this quantile, such as 0.5 for the median. Left out: the mean, less drawn by outliers."""
 
+    @property
+    def center(self) -> float:
+        """The middle of the public bounds."""
+        return 0.5 * self.low + 0.5 * self.high
+
+    @property
+    def spread(self) -> float:
+        """The public guess of the standard deviation."""
+        return 0.25 * (self.high - self.low) if self.scale is None else self.scale
+
 
 class Translation(Table):
     """A question in one language."""
