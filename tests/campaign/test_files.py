@@ -13,7 +13,7 @@ from dpmarket.campaign.database import open_market
 from dpmarket.campaign.place import place_of
 from dpmarket.campaign.release import LastMoment
 from dpmarket.campaign.rules.prediction import predict_file
-from dpmarket.campaign.rules.released import read_released
+from dpmarket.campaign.rules.released import read_released, released_from
 from dpmarket.certificates import verify
 from dpmarket.errors import FileProblem, Infeasible, InvalidInput, MarketRefusal, NotCertifiable
 from dpmarket.privacy.account import PrivacyAccount
@@ -260,7 +260,7 @@ def test_a_regression_predicts_numbers_within_its_public_bounds(new, good):
     numbers = [float(row["prediction"]) for row in read_table(folder / "predictions.csv")]
     assert done.rows == 30
     assert 0.0 <= min(numbers) <= max(numbers) <= 80.0
-    extreme = model.model_copy(update={"shrinkage_correction": 1e9})
+    extreme = released_from(model.to_dict() | {"shrinkage_correction": 1e9}, "an extreme model")
     predict_file(extreme, folder / "data.csv", folder / "extreme.csv")
     extremes = [float(row["prediction"]) for row in read_table(folder / "extreme.csv")]
     assert 0.0 <= min(extremes) <= max(extremes) <= 80.0

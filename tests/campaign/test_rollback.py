@@ -128,7 +128,7 @@ def test_a_spent_campaign_is_not_spent_again(copies):
     copies.roll_back()
     assert copies.repair(released={live.campaign: document}) == ["spend"]
     assert live.campaign_state() == "released"
-    assert training.released(live.market, live.campaign) == document
+    assert training.document_of(live.market, live.campaign) == document
     assert copies.repair() == []
 
 

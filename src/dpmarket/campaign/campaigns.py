@@ -256,7 +256,7 @@ def _quoted(campaign: int) -> Any:
 
 
 def end_campaign(tx: Tx, found: Campaign, state: str, reason: str | None) -> None:
-    """End a locked campaign: free everything that is still held, its key, and tell everybody."""
+    """End a locked campaign: free everything that is still held, and its key."""
     end_all(tx, found, active(found.id), "lapsed", reason)
     (void_rest if state == "cancelled" else pay_rest)(tx, found)
     step(tx, found.id, (found.state,), state=state, reason=reason, debt=0)
@@ -264,7 +264,6 @@ def end_campaign(tx: Tx, found: Campaign, state: str, reason: str | None) -> Non
     if found.channel == "live":
         forget_sealed(tx, _own.campaign == found.id)
         tx.job("sweep_key", found.id, tx.now)
-        tx.job("ended", found.id, tx.now, lane="mail")
 
 
 @act("paymaster")

@@ -31,11 +31,11 @@ from dpmarket.campaign.rules.pricing import OFFLINE, online_schedules
 from dpmarket.campaign.rules.publication import announced_text
 from dpmarket.campaign.rules.released import ModelFile, Released, released_from_bytes
 from dpmarket.campaign.seal import seal
-from dpmarket.campaign.training import released
+from dpmarket.campaign.training import document_of
 from dpmarket.campaign.transaction import Campaign, Tx, body_of, campaign_of
 from dpmarket.certificates import Certificate
 from dpmarket.errors import FileProblem, NotCertifiable
-from dpmarket.files import csv_text, write_folder, write_table
+from dpmarket.files import csv_text, write_folder
 from dpmarket.mechanisms.cross_pricing import split
 from dpmarket.progress import StageProgress, silent
 
@@ -75,14 +75,14 @@ def certify_campaign(market: Market, campaign: int) -> Certificate:
     """
     with market.look() as c:
         found = campaign_of(c, campaign)
-    document = released(market, campaign)
+    document = document_of(market, campaign)
     if document is None:
         raise NotCertifiable("there is nothing to certify before a model or statistics are released.")
     made = released_from_bytes(document)
     if not made.secure_noise:
         raise NotCertifiable("expected a model with secret noise; this one's can be repeated.")
     release = describe_release(made)
-    public = _decided(found)
+    public = decided_by(found)
     text = rules_text(market.key, found)
     sellers, quoted_at = _sellers(market, found, public, release)
     currency = "" if found.currency == NO_CURRENCY else found.currency
@@ -97,7 +97,7 @@ def certify_campaign(market: Market, campaign: int) -> Certificate:
     )
 
 
-def _decided(found: Campaign) -> dict[str, Any]:
+def decided_by(found: Campaign) -> dict[str, Any]:
     """Return all that decided, as plain data."""
     if found.mechanism == OFFLINE:
         return dict(json.loads(found.offer or "{}"))
@@ -153,7 +153,7 @@ def describe_release(made: Released) -> dict[str, Any]:
     return certificates.describe_statistics(statistics, made.rows_per_person)
 
 
-def write_receipts_folder(
+def write_receipts(
     certificate: Certificate, folder: str | os.PathLike[str], progress: StageProgress = silent
 ) -> int:
     """Write one receipt per seller, and an index of which file is whose, into a new folder; return how many.
@@ -175,16 +175,6 @@ def write_receipts_folder(
 
     write_folder(folder, files())
     return total
-
-
-def write_receipts_table(
-    certificate: Certificate, target: str | os.PathLike[str], *, overwrite: bool = False
-) -> int:
-    """Write all receipts to one .csv or .parquet file, columns seller and receipt; return how many."""
-    rows = [(str(seller), receipt.decode()) for seller, receipt in certificate.receipts()]
-    kinds = {"seller": pl.String, "receipt": pl.String}
-    write_table(target, pl.DataFrame(rows, schema=kinds, orient="row"), overwrite=overwrite)
-    return len(rows)
 
 
 def certify_live(market: Market, campaign: int, sign: Callable[[Certificate], bytes] | None = None) -> bytes:
@@ -232,12 +222,6 @@ def enter_report(tx: Tx, caller: Caller, campaign: int, page: bytes) -> None:
     """Enter a campaign's report, once; an empty one says that there is none."""
     if body_of(tx.c, campaign, "report") is None:
         tx.add(schema.document, campaign=campaign, kind="report", body=page, at=tx.now)
-
-
-def document_of(market: Market, campaign: int, kind: str) -> bytes | None:
-    """Return a document of a campaign; None if there is none."""
-    with market.look() as c:
-        return body_of(c, campaign, kind)
 
 
 def reported_costs(market: Market, campaign: int) -> dict[bytes, float] | None:

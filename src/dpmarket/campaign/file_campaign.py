@@ -28,7 +28,7 @@ from dpmarket.campaign.release import release_for
 from dpmarket.campaign.rules.columns import Records
 from dpmarket.campaign.rules.released import ModelFile, Released, released_from_bytes
 from dpmarket.campaign.rules.rules_file import Rules
-from dpmarket.campaign.training import Read, Release, Sellers, released, sellers_by, train
+from dpmarket.campaign.training import Read, Release, Sellers, document_of, sellers_by, train
 from dpmarket.campaign.transaction import Campaign, campaign_of
 from dpmarket.certificates import Certificate
 from dpmarket.errors import FileProblem, MarketRefusal
@@ -158,7 +158,7 @@ def hand_out(
     """Train a campaign of a channel, or hand out what was released before, and write it."""
     refuse_changed(found, place.rules)
     refuse_channel(found, channel)
-    known = released(market, found.id)
+    known = document_of(market, found.id)
     is_new = known is None
     if known is None:
         refuse_untrainable(market, found, place.rules)

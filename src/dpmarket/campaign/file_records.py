@@ -16,7 +16,6 @@ from dpmarket.campaign.rules.columns import (
     Records,
     columns_by_type,
     fields_of,
-    long_vectors,
     read_codes,
     records_of,
 )
@@ -47,8 +46,6 @@ def read_records(
     problems += find(column, "a seller without a quote", strangers)
     rows = np.flatnonzero(owners >= 0)
     codes, wrong = read_codes(fields, table, rows)
-    for question, beyond in long_vectors(rules, fields, codes):
-        wrong += find(question.names[0], "a vector longer than its public bound", beyond, rows)
     refuse(table, source, problems + wrong)
     absent = len(order) - np.unique(owners[rows]).size
     if absent:

@@ -91,7 +91,7 @@ def train(market: Market, campaign: int, read: Read, release: Release, caller: C
         No release. Before the commit point the campaign is as it was; after it, it has failed after noise.
     """
     recover(market, campaign)
-    there = released(market, campaign)
+    there = document_of(market, campaign)
     if there is not None:
         return there
     attempt = secrets.token_hex(16)
@@ -131,10 +131,10 @@ def _give_back(market: Market, caller: Caller, campaign: int, attempt: str) -> N
         raise
 
 
-def released(market: Market, campaign: int) -> bytes | None:
-    """Return a campaign's released document; None if there is none."""
+def document_of(market: Market, campaign: int, kind: str = "released") -> bytes | None:
+    """Return a document of a campaign, such as what it released; None if there is none."""
     with market.look() as c:
-        return body_of(c, campaign, "released")
+        return body_of(c, campaign, kind)
 
 
 def sellers_of(c: sa.Connection, found: Campaign) -> Sellers:

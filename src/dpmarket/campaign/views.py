@@ -18,7 +18,7 @@ import sqlalchemy as sa
 from dpmarket.campaign import money, schema
 from dpmarket.campaign.acts import Caller, Id, is_allowed, refuse_others
 from dpmarket.campaign.campaigns import ENDED, sellers_rules
-from dpmarket.campaign.consent import ConsentPage, consent_page, languages_of
+from dpmarket.campaign.consent import ConsentPage, consent_page, consent_versions
 from dpmarket.campaign.database import UNLIMITED
 from dpmarket.campaign.line import place_of
 from dpmarket.campaign.payouts import Payout, missing_payees, owed, payouts_of
@@ -239,7 +239,7 @@ def show_participation(c: sa.Connection, caller: Caller) -> MyParticipation:
 def show_consent(c: sa.Connection, caller: Caller, language: str) -> ConsentPage:
     """Return what a seller is asked to agree to, in a language or, without one, in the first there is."""
     found = campaign_of(c, _mine(c, caller).campaign)
-    known = languages_of(c, found)
+    known = consent_versions(c).get(found.consent, [])
     chosen = language if language in known or not known else "en" if "en" in known else known[0]
     return consent_page(c, found, chosen)
 

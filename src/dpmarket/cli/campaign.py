@@ -136,8 +136,8 @@ def quote(
 
 
 def _tell_quotes(voice: Voice, done: Quoting, output: Path | None, letters: Path | None) -> None:
-    from dpmarket.campaign.rules.amounts import money_text
     from dpmarket.campaign.rules.decision import budget_in_minor_units, is_cross_priced
+    from dpmarket.campaign.rules.meaning import money_text
     from dpmarket.campaign.rules.pricing import budget_words, errors_of
 
     rules, number, epsilons = done.rules, done.bought_from, done.epsilons

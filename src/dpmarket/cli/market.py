@@ -49,7 +49,7 @@ def located(path: Path, database: str | None = None) -> Located:
 def show(given: Spoken, file: Path) -> None:
     """Show what a file or a market holds; nothing about single people.
 
-    :param file: Quotes, a model, statistics, rules or a market (.db), by its ending.
+    :param file: A model, statistics or a market (.db), by its ending.
     """
     from dpmarket.campaign.description import describe
 
@@ -64,7 +64,7 @@ def statement(given: OfCampaign, seller: str) -> None:
     :param seller: The seller's id.
     """
     from dpmarket.campaign.file_campaign import statement_of
-    from dpmarket.campaign.rules.amounts import money_text
+    from dpmarket.campaign.rules.meaning import money_text
     from dpmarket.cli.render import number
 
     lines = statement_of(given.place, seller)
@@ -107,7 +107,7 @@ def payouts(
     :param day: With --bank: when to pay, such as 2026-03-02.
     """
     from dpmarket.campaign.file_payouts import enter_payout_file, write_payout
-    from dpmarket.campaign.rules.amounts import money_text
+    from dpmarket.campaign.rules.meaning import money_text
 
     if sum(given is not None for given in (output, confirmed, returned)) != 1:
         raise typer.BadParameter("give one of --output, --confirmed and --returned.")

@@ -251,9 +251,11 @@ def summarise(material: Material) -> Summary:
     schedules = pricing.schedules_of(rules, everybody, material.members)
     each = [
         _rule(schedule, group.virtual_cost, material.ceiling, is_planned=few_withdrew)
-        for schedule, group in zip(schedules, pricing.groups_in(rules), strict=True)
+        for schedule, group in zip(schedules, pricing.terms_in(rules).groups, strict=True)
     ]
-    ends = group_ends(pricing.everybodys_costs(rules), max(schedule.reserve_price for schedule in schedules))
+    ends = group_ends(
+        pricing.terms_in(rules).distribution, max(schedule.reserve_price for schedule in schedules)
+    )
     bought, payments = epsilons > 0.0, amounts / material.minor_units
     groups = [group_sellers(costs[some], epsilons[some], payments[some], ends) for some in (bought, ~bought)]
     error = outcome.sampling_error + outcome.noise_error if kept.all() else None
@@ -310,7 +312,7 @@ def _strata(material: Material, kept: BoolArray, each: Sequence[Rule]) -> tuple[
             float(sums[g] / sums.sum()) if shows else None,
             each[g],
         )
-        for g, group in enumerate(pricing.groups_in(material.rules))
+        for g, group in enumerate(pricing.terms_in(material.rules).groups)
     )
 
 
