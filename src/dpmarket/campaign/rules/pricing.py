@@ -179,7 +179,9 @@ def _error_constants(rules: Rules) -> Objective:
     norm, loss = norm_of(rules), loss_of(rules)
     if rules.objective.delta is not None:
         return Objective.for_descent(norm.n_coefficients * loss.outputs)
-    return Objective(*Release(loss, norm, l2=1.0).error_constants(), 1.0)
+    squared = norm.row_bound_2**2  # for rows of length 1, so that errors compare over features
+    sampling, noise = Release(loss, norm, l2=1.0).error_constants()
+    return Objective(sampling / squared, noise / squared, 1.0)
 
 
 def _statistics_error(rules: Rules) -> StatisticError:

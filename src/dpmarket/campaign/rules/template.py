@@ -64,9 +64,10 @@ def sample_template(
     given, table = _nested(values or {}), read_table(sample)
     sellers = Sellers().model_dump() | given.get("sellers", {})
     used = {sellers["id_column"], sellers["cost_column"], *(_column_of(name, given) for name in _PREDICTED)}
+    if given.get("statistics"):  # in place of features
+        return _checked(given, taken=_TAKEN), {}
     declared, words = declared_by(table, sample, used)
-    if not given.get("statistics"):
-        words |= _predicted(table, sample, given)
+    words |= _predicted(table, sample, given)
     given["features"] = declared | given.get("features", {})
     return _checked(given, taken=_TAKEN), words
 
@@ -109,7 +110,7 @@ def _predicted(table: pl.DataFrame, sample: str | os.PathLike[str], given: dict[
         found = {"values": values} if 2 <= len(values) <= MOST_LABELS else {}
     if found:
         given[name] = found | own
-    words = " or ".join(map(str, found.get("values", found.values())))
+    words = " or ".join(found["values"]) if "values" in found else " to ".join(map(str, found.values()))
     words = words or "the sample does not show its labels or bounds; set them"
     return {column: f"what is predicted: {words}"}
 
