@@ -97,7 +97,7 @@ def announced_digest(c: sa.Connection, found: Campaign) -> str:
     known = _announced.get(found.id)
     if known is None:
         from dpmarket.campaign.certificate import rules_text
-        from dpmarket.certificates import rules_digest
+        from dpmarket.certificates.description import rules_digest
 
         if len(_announced) >= _MOST:
             _announced.clear()
