@@ -5,7 +5,6 @@ from .epsilon_cost import EpsilonCost as EpsilonCost
 from .exact import OfflineMechanism as OfflineMechanism
 from .forecasts import Forecast as Forecast
 from .forecasts import Prediction as Prediction
-from .forecasts import forecast as forecast
 from .groups import Group as Group
 from .joint import JointMechanism as JointMechanism
 from .objective import Objective as Objective

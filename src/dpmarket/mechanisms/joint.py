@@ -334,7 +334,7 @@ class _Choice:
             self._try(k, origin)
         self._halve()
         index = min(self.tried, key=self.value_at)
-        self.best = self.tried[index]
+        self.best: Solution = self.tried[index]
         self.total, self.value = float(self.entries[index]), self.value_at(index)
         self.epsilons = np.zeros(all_psi.size)
         self.epsilons[sells] = self.best.weights * self.total

@@ -30,7 +30,7 @@ from dpmarket.errors import Infeasible, InvalidInput
 from dpmarket.mechanisms.cross_pricing import SPENT, weight_for_budget
 from dpmarket.mechanisms.epsilon_cost import EpsilonCost
 from dpmarket.mechanisms.exact import OfflineMechanism
-from dpmarket.mechanisms.forecasts import BUDGETS, CAMPAIGNS, Forecast, forecast, is_number
+from dpmarket.mechanisms.forecasts import BUDGETS, CAMPAIGNS, Forecast, PublicArrays, forecast, is_number
 from dpmarket.mechanisms.groups import Coverage, Group, check_coverage, groups_of, weight_caps
 from dpmarket.mechanisms.objective import AnyObjective
 from dpmarket.mechanisms.price_schedule import CostBins, PriceSchedule, posted_price, price_market, quote_each
@@ -161,9 +161,8 @@ class Plan:
         budgets = [self.budget * factor for factor in BUDGETS] if budgets is None else budgets
         tables: Any = {"epsilon_cost": self.epsilon_cost, "probability": self.probability}
         plans = [plan(self.costs, self.objective, self.sellers, budget, **tables) for budget in budgets]
-        return forecast(
-            plans, self.costs, model, X, y, without_privacy=ordinary, campaigns=campaigns, rng=rng
-        )
+        rng = np.random.default_rng() if rng is None else rng
+        return forecast(plans, self.costs, PublicArrays(model, ordinary, X, y), campaigns, rng)
 
     def to_dict(self) -> dict[str, Any]:
         """Return all figures as plain data."""
