@@ -222,19 +222,13 @@ def plan(
         What the buyer minimises; its payment weight is only where the search starts.
     sellers
         How many are expected, at least 2; with groups one number for each.
-    budget
-        Money, above 0.
+    budget, minor_unit
+        Money, above 0, and the unit to which payments are rounded up.
     probability
         With which payments (from 100 sellers on: by the typical market's schedule) shall stay below the
         budget; None: they meet it on average.
-    minor_unit
-        Payments are rounded up to it.
-    epsilon_cost
-        What a share of the total costs its seller; the default is pure epsilon at a linear cost.
-    groups
-        Strata with quotas and their tables of virtual costs; None: one, with the distribution's own.
-    coverage
-        How binding quotas are: ``"hard"``, or the weight D of soft ones.
+    epsilon_cost, groups, coverage
+        As in :class:`~dpmarket.mechanisms.exact.OfflineMechanism`.
     group_difference
         How much groups differ (:func:`~dpmarket.statistics.group_difference` of a public pilot), to say what
         quotas gain; None: the coverage of soft quotas, nothing for hard ones.

@@ -255,16 +255,12 @@ def population_schedule(
 
     Parameters
     ----------
-    costs
-        The distribution of costs, common knowledge.
-    objective
-        What the buyer minimises; weight cap and mean cap hold for the typical market.
+    costs, virtual_cost
+        The distribution of costs, common knowledge, and the announced table; None: the distribution's.
+    objective, epsilon_cost
+        As in :class:`~dpmarket.mechanisms.exact.OfflineMechanism`; bounds hold for the typical market.
     expected_sellers
         How many sellers are expected, at least 1.
-    epsilon_cost
-        What a share of the total costs its seller; the default is pure epsilon at a linear cost.
-    virtual_cost
-        The announced table; None: that of the distribution.
 
     Returns
     -------
@@ -302,10 +298,8 @@ def posted_price(price: float, epsilon: float, epsilon_cost: EpsilonCost | None 
 
     Parameters
     ----------
-    price
-        Money per unit of the cost function of epsilon, above 0: sellers with at most this cost sell.
-    epsilon
-        What each of them sells, above 0.
+    price, epsilon
+        Money per unit of the cost function of epsilon, and what sellers with at most this cost sell; above 0.
     epsilon_cost
         The cost function; the default is linear.
 
@@ -339,12 +333,8 @@ def paper_schedule(
 
     Parameters
     ----------
-    virtual_cost
-        The table of virtual costs.
-    objective
-        The paper's, without bounds.
-    expected_sellers
-        m, at least 1.
+    virtual_cost, objective, expected_sellers
+        The table of virtual costs; the paper's objective, without bounds; m, at least 1.
     density_at_zero
         Density of the virtual cost at 0, above 0; the paper's own experiment has none.
 

@@ -34,6 +34,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -483,6 +484,19 @@ def check_terms(objective: object, epsilon_cost: EpsilonCost | None) -> EpsilonC
             "for a largest epsilon, a delta or a quadratic cost."
         )
     return table
+
+
+def announced_terms(
+    mechanism: str, objective: AnyObjective, table: EpsilonCost, groups: Sequence[Group], coverage: float
+) -> dict[str, Any]:
+    """Return a market's public tables as plain data."""
+    return {
+        "mechanism": mechanism,
+        "objective": objective.to_dict(),
+        "epsilon_cost": table.to_dict(),
+        "groups": [group.to_dict() for group in groups],
+        "coverage": coverage if math.isfinite(coverage) else "hard",
+    }
 
 
 def _running_sums(values: FloatArray) -> FloatArray:
