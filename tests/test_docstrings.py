@@ -20,7 +20,8 @@ LIBRARY = "costs privacy learning statistics mechanisms audit certificates datas
 SHOWN_ELSEWHERE = """
 Loss Learner Misreport CrossPrices NoiseDraw NoiseSource ReleasePlan Minimum Rows Audit PrivacyFindings
 PrivacyAudit claim_of Check Statistic PrivacyAccount Plan TruthfulnessAudit
-ParticipationAudit Forecast Prediction"""
+ParticipationAudit Forecast Prediction NotConverged EntropyUnavailable NotCertifiable Infeasible FileProblem
+MarketRefusal Certificate verify"""
 
 
 def public_names():

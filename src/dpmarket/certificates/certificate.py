@@ -50,20 +50,6 @@ class Certificate:
         The digest of the rules that everybody agreed to; None: there were none.
     nonce
         The key of the digest of the sellers, which an auditor gets; None where there is none. Confidential.
-
-    Examples
-    --------
-    The buyer publishes the file, and gives every seller a receipt.
-
-    >>> import dpmarket as dpm
-    >>> mechanism = dpm.OfflineMechanism(dpm.Uniform(1, 5), dpm.Objective.for_model(2, 0.1))
-    >>> outcome = mechanism.run([1.5, 2.0, 2.5])
-    >>> model = dpm.PrivateLogisticRegression(classes=(0, 1))
-    >>> model = model.fit([[0.2], [0.4], [-0.5]], [0, 1, 1], epsilons=outcome.epsilons)
-    >>> certificate = dpm.certify(outcome, model, mechanism.rules(), seller_ids=["ann", "bob", "cem"])
-    >>> file, receipt = bytes(certificate), certificate.receipt("ann")
-    >>> b'"ann"' in file, b'"ann"' in receipt, len(certificate.digest)
-    (False, True, 64)
     """
 
     body: bytes

@@ -67,14 +67,17 @@ def certify(
 
     Examples
     --------
+    The buyer publishes the file, and gives every seller a receipt, with which they check their own line.
+
     >>> import dpmarket as dpm
     >>> mechanism = dpm.OfflineMechanism(dpm.Uniform(1, 5), dpm.Objective.for_model(2, 0.1))
     >>> outcome = mechanism.run([1.5, 2.0, 2.5])
     >>> model = dpm.PrivateLogisticRegression(classes=(0, 1))
     >>> model = model.fit([[0.2], [0.4], [-0.5]], [0, 1, 1], epsilons=outcome.epsilons)
     >>> certificate = dpm.certify(outcome, model, mechanism.rules(), seller_ids=["ann", "bob", "cem"])
-    >>> dpm.verify(certificate, openings=certificate.openings()).passed
-    True
+    >>> file, receipt = bytes(certificate), certificate.receipt("ann")
+    >>> b'"ann"' in file, dpm.verify(file, receipt=receipt, cost=1.5).passed
+    (False, True)
     """
     if not isinstance(outcome, Outcome):
         raise NotCertifiable(

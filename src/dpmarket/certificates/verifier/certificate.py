@@ -54,19 +54,6 @@ def verify(
     ------
     OSError
         If a path cannot be read. Whatever is wrong with what was read is a check that fails.
-
-    Examples
-    --------
-    A seller checks the certificate with a receipt and their own cost.
-
-    >>> import dpmarket as dpm
-    >>> mechanism = dpm.OfflineMechanism(dpm.Uniform(1, 5), dpm.Objective.for_model(2, 0.1))
-    >>> outcome = mechanism.run([1.5, 2.0, 2.5])
-    >>> model = dpm.PrivateLogisticRegression(classes=(0, 1))
-    >>> model = model.fit([[0.2], [0.4], [-0.5]], [0, 1, 1], epsilons=outcome.epsilons)
-    >>> certificate = dpm.certify(outcome, model, mechanism.rules(), seller_ids=["ann", "bob", "cem"])
-    >>> dpm.verify(certificate, receipt=certificate.receipt("ann"), cost=1.5).passed
-    True
     """
     checks: list[Check] = []
     try:
