@@ -49,7 +49,6 @@ def test_values_are_copies_that_nobody_can_change():
         (small, {"classes": ("no", "no")}),
         (small, {"low": [0.0, 2.0]}),
         (small, {"low": [0.0, 0.0, 0.0]}),
-        (small, {"people": [1, 2]}),
         (small, {"feature_names": ("one",)}),
     ],
 )
@@ -72,13 +71,6 @@ def test_a_split_keeps_every_record_once_and_both_classes_on_both_sides():
     np.testing.assert_array_equal(together, np.sort(data.features.sum(axis=1)))
     for part in (first, second):
         assert abs((part.signs > 0).mean() - (data.signs > 0).mean()) < 0.01
-
-
-def test_a_split_never_divides_a_person():
-    owned = small(features=np.ones((100, 2)), labels=["no", "yes"] * 50, people=np.arange(100) // 4)
-    first, second = owned.split(0.6, RNG(2))
-    assert (len(first), len(second)) == (60, 40)
-    assert not set(first.people.tolist()) & set(second.people.tolist())
 
 
 def test_a_split_that_would_be_empty_is_refused():

@@ -31,7 +31,7 @@ USES = {
     "": MARKET + LACKS.format(names=["fastapi", "cryptography", "sphinx", "pytest", "statsmodels"]),
     "service": MARKET + "from dpmarket.web import Client\nimport dpmarket.web.app, psycopg, cryptography\n",
     "excel": "import openpyxl\n",
-    "dask": "from dpmarket.distributed import connected\n"
+    "dask": "from dpmarket.distributed.cluster import connected\n"
     "if __name__ == '__main__':\n"
     "    with connected('local') as client:\n"
     "        assert client.submit(sum, [1, 2]).result() == 3\n",

@@ -65,11 +65,7 @@ def wine() -> PublicData:
 
 
 def _bundled(
-    name: str,
-    loader: str,
-    classes: tuple[str, str],
-    positive: Callable[[FloatArray], Any],
-    **settings: bool,
+    name: str, loader: str, classes: tuple[str, str], positive: Callable[[FloatArray], Any], **settings: bool
 ) -> PublicData:
     from sklearn import datasets  # type: ignore[import-untyped]
 

@@ -17,12 +17,12 @@ def separable(
 ) -> PublicData:
     """Draw Gaussian records, labelled by a random linear boundary through the origin.
 
+    Paper, "Additional Experiments". ``margin`` serves theorem ``thm: asymptotic``.
+
     Parameters
     ----------
-    records, features
-        How many, whole numbers: at least 2 records, one feature.
-    rng
-        Source of randomness, also for the boundary.
+    records, features, rng
+        How many, at least 2 records and one feature; source of randomness, also for the boundary.
     margin
         Least distance of a record from the boundary, >= 0, in standard deviations of one feature: records are
         pushed away from it along its normal.
@@ -33,10 +33,6 @@ def separable(
     -------
     PublicData
         Classes -1 and 1, both present; bounds at three standard deviations.
-
-    Notes
-    -----
-    Paper, "Additional Experiments". ``margin`` serves theorem ``thm: asymptotic``.
 
     Examples
     --------
@@ -58,21 +54,15 @@ def separable(
 
 
 def logistic(
-    records: int,
-    features: int,
-    rng: np.random.Generator,
-    strength: float = 3.0,
-    correlation: float = 0.5,
+    records: int, features: int, rng: np.random.Generator, strength: float = 3.0, correlation: float = 0.5,
     offset: float = 0.0,
-) -> PublicData:
+) -> PublicData:  # fmt: skip
     """Draw correlated Gaussian records, labelled at random by a logistic model.
 
     Parameters
     ----------
-    records, features
-        How many, whole numbers: at least 2 records, one feature.
-    rng
-        Source of randomness, also for the coefficients.
+    records, features, rng
+        How many, at least 2 records and one feature; source of randomness, also for the coefficients.
     strength
         Standard deviation of the model's margin, >= 0: 0 means labels without information.
     correlation

@@ -78,7 +78,7 @@ def fit(
         The column with the privacy budget of each record's owner; None: the estimator's own ``epsilon``.
     people
         The column with each record's owner, where somebody has several; all records of a person are in one
-        partition (:func:`~dpmarket.distributed.repartition`) and have the same epsilon.
+        partition (``dpmarket repartition``) and have the same epsilon.
     account
         Charged before noise is drawn. People are known by their names, or by their position without
         ``people``.
@@ -89,18 +89,11 @@ def fit(
         The estimator or statistic itself, as its own ``fit`` leaves it; people in the order of their first
         records.
 
-    Raises
-    ------
-    InvalidInput
-        There is no Dask client, a column is missing, somebody has records in two partitions, or what the
-        estimator refuses. Before noise is drawn.
-    Infeasible
-        As by the estimator.
-
     Notes
     -----
-    Guaranteed: weights, noise and grid are those of the same records in memory, and the released integers are
-    the same but for the rounding of a value that lies within the proved accuracy of the middle between two.
+    Whatever is refused is refused before noise is drawn. Weights, noise and grid are those of the same records
+    in memory, and the released integers are the same but for the rounding of a value that lies within the
+    proved accuracy of the middle between two.
 
     Examples
     --------

@@ -28,23 +28,15 @@ def quote(
     prices
         A public schedule, which needs no pass over the data; or a mechanism that prices each part of the
         sellers by the other parts' reports, from one pass for their histograms.
-    cost
-        The column of reported costs, in money per unit of epsilon.
-    seller
-        The column of ids, checked to be all different; needed by the mechanism.
+    cost, seller
+        The column of reported costs, in money per unit of epsilon, and that of ids, checked to be all
+        different; needed by the mechanism.
 
     Returns
     -------
     tuple
         The data frame with columns ``epsilon`` and ``payment`` more, payments before rounding to minor units;
         and the prices of the parts, None with a schedule.
-
-    Raises
-    ------
-    InvalidInput
-        There is no Dask client, or an id stands in two rows.
-    Infeasible
-        Fewer sellers than the mechanism needs, or a budget that buys nothing.
 
     Examples
     --------
