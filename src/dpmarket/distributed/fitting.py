@@ -91,8 +91,8 @@ def fit(
 
     Notes
     -----
-    Whatever is refused is refused before noise is drawn. Weights, noise and grid are those of the same records
-    in memory, and the released integers are the same but for the rounding of a value that lies within the
+    What is refused is refused before noise is drawn. Weights, noise and grid are those of the same records in
+    memory, and the released integers are the same but for the rounding of a value that lies within the
     proved accuracy of the middle between two.
 
     Examples

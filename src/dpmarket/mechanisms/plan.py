@@ -210,7 +210,6 @@ def plan(
     probability: float | None = None, minor_unit: float = 0.01, epsilon_cost: EpsilonCost | None = None,
     groups: Sequence[Group] | None = None, coverage: Coverage = "hard",
     group_difference: float | None = None, fewer_features: AnyObjective | None = None,
-    rng: np.random.Generator | None = None,
 ) -> Plan:  # fmt: skip
     """Return the payment weight for a budget, and what the money buys.
 
@@ -234,8 +233,6 @@ def plan(
         quotas gain; None: the coverage of soft quotas, nothing for hard ones.
     fewer_features
         The objective with half of the features, to say what that would do.
-    rng
-        For simulated markets; None: the same ones each time.
 
     Returns
     -------
@@ -264,7 +261,7 @@ def plan(
     changes = _changes(people, typical, base, fewer_features, strictness)
     if count < SMALL_MARKET:
         draws = _SIMULATED if probability is None else _SIMULATED_TAIL
-        markets = typical.drawn(people, draws, np.random.default_rng(0) if rng is None else rng)
+        markets = typical.drawn(people, draws)
         base = markets.for_budget(base, budget, probability, strictness)
     prospect = markets.optimum("optimal prices", base, strictness)
     money = prospect.expected_payment
@@ -302,12 +299,12 @@ def budget_for_error(
     costs, objective, sellers, minor_unit, epsilon_cost
         As in :func:`plan`.
     target
-        Expected error, sampling and noise together, in units of the objective.
+        Expected error, sampling and noise together. One that so many sellers cannot reach is refused.
 
     Returns
     -------
     float
-        Expected payments, rounding included. A target that so many sellers cannot reach is refused.
+        Expected payments, rounding included.
 
     Examples
     --------
@@ -321,7 +318,7 @@ def budget_for_error(
     people = _people(costs, sellers, None)
     markets = Markets.typical(people, tables, unit, 0.0)
     if people[0][2] < SMALL_MARKET:
-        markets = markets.drawn(people, _SIMULATED, np.random.default_rng(0))
+        markets = markets.drawn(people, _SIMULATED)
 
     def expected(weight: float) -> Prospect:
         return markets.optimum("optimal prices", objective.with_payment_weight(weight), math.inf)
@@ -383,8 +380,9 @@ class Markets:
         counts, costs = (np.concatenate([getattr(b, name) for b in bins]) for name in ("counts", "costs"))
         return cls(tuple(b.group for b in bins), tables, unit, difference, membership, counts, (costs,))
 
-    def drawn(self, people: _People, markets: int, rng: np.random.Generator) -> Markets:
-        """Return markets of the same people with costs at random."""
+    def drawn(self, people: _People, markets: int) -> Markets:
+        """Return markets of the same people with costs at random, the same ones each time."""
+        rng = np.random.default_rng(0)
         membership = np.repeat(np.arange(len(people)), [size for _, _, size in people])
         costs = [np.concatenate([dist.sample(size, rng) for _, dist, size in people]) for _ in range(markets)]
         return replace(self, membership=membership, counts=np.ones(membership.size), costs=tuple(costs))
