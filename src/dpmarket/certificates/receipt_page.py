@@ -20,12 +20,9 @@ _FOLDER = resources.files("dpmarket.certificates").joinpath("page")
 
 
 def receipt_page() -> bytes:
-    """Return the page, in UTF-8: it fetches nothing, and its own policy forbids the browser to.
+    """Return the page, a whole HTML document in UTF-8, the same for everybody with the same version.
 
-    Returns
-    -------
-    bytes
-        A whole HTML document, the same for everybody with the same version.
+    It fetches nothing, and its own policy forbids the browser to.
 
     Examples
     --------

@@ -42,17 +42,13 @@ _FLOOR = 0.02  # of the median virtual cost: below it the tolerance no longer sh
 class VirtualCost:
     """A public, non-decreasing, piecewise-linear virtual cost with a reserve price.
 
+    Paper: psi(c) = c + F(c)/f(c), assumed to rise; ironing makes the assumption unnecessary.
+
     Parameters
     ----------
-    knots
-        Costs, money per unit of epsilon (per unit of the cost function where that is not linear), strictly
-        rising from at least 0; at least two.
-    values
-        The virtual cost at each knot, non-decreasing, at least 0.
-
-    Notes
-    -----
-    Paper: psi(c) = c + F(c)/f(c), assumed to rise; ironing makes the assumption unnecessary.
+    knots, values
+        At least two costs, money per unit of epsilon (per unit of the cost function where that is not
+        linear), strictly rising from at least 0; the virtual cost at each, never falling, at least 0.
 
     Examples
     --------

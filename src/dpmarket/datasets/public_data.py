@@ -110,8 +110,8 @@ class PublicData:
         return self.take(np.flatnonzero(chosen)), self.take(np.flatnonzero(~chosen))
 
 
-def standard_bounds(pilot: PublicData, spread: float = SPREAD) -> tuple[FloatArray, FloatArray]:
-    """Return mean -+ ``spread`` standard deviations of every feature of a public pilot.
+def standard_bounds(pilot: PublicData) -> tuple[FloatArray, FloatArray]:
+    """Return mean -+ two standard deviations of every feature of a public pilot.
 
     Scaling with these bounds centres features and gives them a common spread, which makes better use of a
     row's length than the range from the smallest to the largest value does.
@@ -120,8 +120,6 @@ def standard_bounds(pilot: PublicData, spread: float = SPREAD) -> tuple[FloatArr
     ----------
     pilot
         Public records, none of which is trained on privately. A few hundred do.
-    spread
-        How many standard deviations, > 0. Values beyond are cut off.
 
     Returns
     -------
@@ -133,14 +131,14 @@ def standard_bounds(pilot: PublicData, spread: float = SPREAD) -> tuple[FloatArr
     Examples
     --------
     >>> pilot = PublicData([[0.0], [2.0]], [0, 1], (0, 1), low=0.0, high=9.0, name="two", source="made up")
-    >>> low, high = standard_bounds(pilot, spread=3.0)
+    >>> low, high = standard_bounds(pilot)
     >>> low.tolist(), high.tolist()
-    ([-2.0], [4.0])
+    ([-1.0], [3.0])
     """
     if not isinstance(pilot, PublicData):
         raise InvalidInput(f"expected PublicData, got {type(pilot).__name__}: bounds read from records leak.")
     centre, spreads = pilot.features.mean(axis=0), pilot.features.std(axis=0)
-    reach = checks.positive("spread", spread) * spreads
+    reach = SPREAD * spreads
     usable = (centre - reach < centre + reach) & np.isfinite(2.0 * reach)
     declared = np.maximum(np.abs(pilot.high - centre), np.abs(centre - pilot.low))
     reach = np.where(usable, reach, declared)

@@ -62,10 +62,8 @@ class CrossPrices:
     ----------
     salt
         What the hash of an id starts from.
-    schedules
-        Of each part, one per group.
-    payment_weights
-        Of each part, as re-planned from the others.
+    schedules, payment_weights
+        Of each part, one schedule per group, and the weight as re-planned from the other parts.
     share_deviations
         Standard deviation of each group's share, from what is expected, by the chance of who reports what.
     histograms
@@ -93,10 +91,9 @@ class CrossPricedMechanism:
     ----------
     costs
         The distribution of costs, or its announced table of virtual costs; None if there are groups.
-    objective
-        What the buyer minimises; its payment weight is only where the search for the budget's starts.
-    budget
-        Money for all payments together, above 0.
+    objective, budget
+        What the buyer minimises, whose payment weight is only where the search for the budget's starts; and
+        money for all payments together, above 0.
     epsilon_cost, groups, coverage
         As in :class:`~dpmarket.mechanisms.exact.OfflineMechanism`. Prices meet quotas on average:
         :attr:`CrossPrices.share_deviations` says how closely, and

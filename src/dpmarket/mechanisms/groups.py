@@ -45,12 +45,9 @@ class Group:
 
     Parameters
     ----------
-    name
-        What it is called.
-    share
-        Its share of the population, above 0; shares of all groups add up to 1.
-    virtual_cost
-        The table for its sellers' reports.
+    name, share, virtual_cost
+        What it is called; its share of the population, above 0 (all shares add up to 1); the table for its
+        sellers' reports.
 
     Examples
     --------

@@ -194,18 +194,15 @@ class JointMechanism:
         -1 and +1.
     costs
         The announced table of virtual costs.
-    mu, sigma, gamma
-        Prices of uneven weights (of their *squared* norm, as in the appendix), of noise and of money, above
-        0.
-    l2
-        Lambda, the ridge penalty, above 0.
+    mu, sigma, gamma, l2
+        Prices of uneven weights (of their *squared* norm, as in the appendix), of noise and of money, and the
+        ridge penalty Lambda; above 0.
     weight_cap, max_mean_epsilon
         No weight above k/m; the total is at most m L.
     starts
         Random starting points beside the origin, used where strict convexity is not certain.
     noise_source
-        Where the noise comes from, which is drawn once, the same for all reports; None: the operating
-        system's entropy.
+        Where the noise comes from, the same for all reports; None: the operating system's entropy.
 
     Notes
     -----

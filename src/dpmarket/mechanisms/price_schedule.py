@@ -43,10 +43,9 @@ class PriceSchedule:
     ----------
     costs
         Knots, rising strictly; reports below the first count as the first, above the last nothing is bought.
-    epsilons
-        The privacy budget at each knot, never rising, at least 0.
-    amounts
-        The cost function H of it at each knot, never rising: a seller with cost c loses c H. None: epsilon.
+    epsilons, amounts
+        At each knot the privacy budget and the cost function H of it (None: the same), never rising, at least
+        0: a seller with cost c loses c H.
 
     Examples
     --------
