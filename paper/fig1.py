@@ -37,7 +37,7 @@ def moved(s, name, gamma):
     x = rng.uniform(-0.5, 0.5, size=(s.sellers, 3))
     y = np.where(x[:, 0] + 0.1 * rng.standard_normal(s.sellers) > 0.0, 1.0, -1.0)
     table = VirtualCost.of(COSTS)
-    terms = {"mu": 25.0, "sigma": 1.0, "gamma": gamma, "l2": 1.0, "starts": 2}
+    terms = {"mu": 25.0, "sigma": 1.0, "gamma": gamma, "l2": 1.0}
 
     def payments(labels):
         if name == "offline":

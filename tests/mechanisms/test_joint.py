@@ -30,7 +30,7 @@ MARKETS = {
     "not convex": {"mu": 0.4, "gamma": 0.05, "l2": 0.3},
     "log-normal": {
         "gamma": 0.1,
-        "costs": VirtualCost.of(CostDistribution(stats.lognorm(s=0.5, scale=2.0), 0.5, 10), None, 0.02),
+        "costs": VirtualCost.of(CostDistribution(stats.lognorm(s=0.5, scale=2.0), 0.5, 10), 0.02),
     },
     "ironed": {
         "gamma": 0.1, "costs": VirtualCost.of(Mixture([Uniform(0.5, 1), Uniform(2, 3)], [0.5, 0.5])),
@@ -152,7 +152,6 @@ def test_weights_chosen_from_records_lose_several_times_the_privacy_that_they_cl
         ({"X": [[0.5, np.nan]]}, "1 NaN"), ({"X": [0.5]}, "shape"), ({"X": [[0.8125, 1.0]]}, "1 longer"),
         ({"y": [0]}, "-1 or"), ({"y": [1, -1]}, "same length"), ({"costs": Uniform(1, 5)}, "VirtualCost"),
         *(({name: 0.0}, name) for name in ("mu", "sigma", "gamma", "l2", "weight_cap", "max_mean_epsilon")),
-        ({"starts": -1}, "starts"),
     ],
 )  # fmt: skip
 def test_settings_and_records_that_make_no_sense_are_refused_without_a_value(changes, words):

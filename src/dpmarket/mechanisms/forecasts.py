@@ -110,19 +110,19 @@ class Forecast:
     guessing: float
     without_privacy: float | None
 
-    def beats_guessing_from(self, sellers: int, rule: str = PERSONAL) -> float | None:
-        """Return the smallest budget from which on the score beats guessing by two standard errors."""
+    def beats_guessing_from(self, sellers: int) -> float | None:
+        """Return the smallest budget from which on personal prices beat guessing by two standard errors."""
         found = None
-        chosen = [one for one in self.predictions if (one.sellers, one.rule) == (sellers, rule)]
+        chosen = [one for one in self.predictions if (one.sellers, one.rule) == (sellers, PERSONAL)]
         for one in sorted(chosen, key=lambda one: -one.budget):
             if one.gain <= 2.0 * one.gain_error:
                 break
             found = one.budget
         return found
 
-    def sentence(self, sellers: int, currency: str, rule: str = PERSONAL) -> str:
+    def sentence(self, sellers: int, currency: str) -> str:
         """Say from which budget on the result is better than a guess, and what is possible at all."""
-        start = self.beats_guessing_from(sellers, rule)
+        start = self.beats_guessing_from(sellers)
         least = min(one.budget for one in self.predictions)
         if start is None:
             words = "None of these budgets is sure to beat guessing"

@@ -45,6 +45,7 @@ from dpmarket.mechanisms.outcome import with_report
 from dpmarket.numerics import project_to_capped_simplex
 from dpmarket.privacy import NoiseSource, SecureNoise
 
+_STARTS = 8  # random ones beside the origin, where strict convexity is not certain
 _COARSE = 64  # entries of the menu between those that are tried first
 _TOLERANCE = 1e-11  # of a gradient, relative to 1 + |2b/eta|
 _CLOSE = 1e-6  # the same, where the value no longer falls
@@ -199,8 +200,6 @@ class JointMechanism:
         ridge penalty Lambda; above 0.
     weight_cap, max_mean_epsilon
         No weight above k/m; the total is at most m L.
-    starts
-        Random starting points beside the origin, used where strict convexity is not certain.
     noise_source
         Where the noise comes from, the same for all reports; None: the operating system's entropy.
 
@@ -221,7 +220,7 @@ class JointMechanism:
 
     def __init__(
         self, X: object, y: object, costs: VirtualCost, *, mu: float, sigma: float, gamma: float, l2: float,
-        weight_cap: float | None = None, max_mean_epsilon: float | None = None, starts: int = 8,
+        weight_cap: float | None = None, max_mean_epsilon: float | None = None,
         noise_source: NoiseSource | None = None,
     ) -> None:  # fmt: skip
         if not isinstance(costs, VirtualCost):
@@ -243,7 +242,6 @@ class JointMechanism:
         self.most = math.inf
         if max_mean_epsilon is not None:
             self.most = checks.positive("max_mean_epsilon", max_mean_epsilon)
-        self.starts = checks.whole("starts", starts)
         source = SecureNoise() if noise_source is None else noise_source
         # At a rate of 2 the noise of the objective, 2b/eta, is b itself.
         self.noise, _ = source.draw(rows.shape[1], 2.0, _ACCURACY).high_low()
@@ -324,7 +322,7 @@ class _Choice:
         if near is not None:
             self.starts = [near.best.coefficients, *near.starts]
         elif market.convexity <= 1.0:
-            drawn = np.random.default_rng(0).standard_normal((market.starts, origin.size))
+            drawn = np.random.default_rng(0).standard_normal((_STARTS, origin.size))
             ends = sorted({marks[0], marks[len(marks) // 2], marks[-1]})
             self.starts = _distinct([self._solve(k, start) for k in ends for start in (origin, *drawn)])
         for k in marks:

@@ -89,23 +89,21 @@ class Objective:
 
     @classmethod
     def for_model(
-        cls, n_features: int, payment_weight: float = 1.0, row_bound: float = 1.0, n_classes: int = 2,
-        **bounds: float | None,
-    ) -> Objective:  # fmt: skip
+        cls, n_features: int, payment_weight: float = 1.0, n_classes: int = 2, **bounds: float | None
+    ) -> Objective:
         """Return the objective of a private logistic or softmax regression with pure epsilon.
 
-        Of n coefficients (the constant's included) and rows no longer than R the noise has a squared length
-        of 4 n (n + 1) R^2 / eta^2 on average, and one gradient spreads by 0.2 R^2. With K > 2 classes, n
-        coefficients each, a record moves the noise of two of them: 16 (K - 1) n (n + 1) R^2 / eta^2 and
-        (1 - 1/K) R^2, without what all classes have in common.
+        Of n coefficients (the constant's included) and rows no longer than 1 the noise has a squared length
+        of 4 n (n + 1) / eta^2 on average, and one gradient spreads by 0.2. With K > 2 classes, n coefficients
+        each, a record moves the noise of two of them: 16 (K - 1) n (n + 1) / eta^2 and 1 - 1/K, without what
+        all classes have in common.
         """
         n = checks.whole("n_features", n_features, minimum=1)
-        squared = checks.positive("row_bound", row_bound) ** 2
         classes = checks.whole("n_classes", n_classes, minimum=2)
         if classes > 2:
-            noise = 16.0 * (classes - 1.0) * n * (n + 1.0) * squared
-            return cls((1.0 - 1.0 / classes) * squared, noise, payment_weight, **bounds)
-        return cls(_USUAL_SPREAD * squared, 4.0 * n * (n + 1.0) * squared, payment_weight, **bounds)
+            noise = 16.0 * (classes - 1.0) * n * (n + 1.0)
+            return cls(1.0 - 1.0 / classes, noise, payment_weight, **bounds)
+        return cls(_USUAL_SPREAD, 4.0 * n * (n + 1.0), payment_weight, **bounds)
 
     @classmethod
     def for_descent(

@@ -248,14 +248,14 @@ def _no_schedule(table: VirtualCost) -> PriceSchedule:
 
 def population_schedule(
     costs: CostDistribution, objective: AnyObjective, expected_sellers: int, *,
-    epsilon_cost: EpsilonCost | None = None, virtual_cost: VirtualCost | None = None,
+    epsilon_cost: EpsilonCost | None = None,
 ) -> PriceSchedule:  # fmt: skip
     """Return what the optimum of a typical market offers at each cost.
 
     Parameters
     ----------
-    costs, virtual_cost
-        The distribution of costs, common knowledge, and the announced table; None: the distribution's.
+    costs
+        The distribution of costs, common knowledge.
     objective, epsilon_cost
         As in :class:`~dpmarket.mechanisms.exact.OfflineMechanism`; bounds hold for the typical market.
     expected_sellers
@@ -275,7 +275,7 @@ def population_schedule(
     True
     """
     sellers = checks.whole("expected_sellers", expected_sellers, minimum=1)
-    group = Group("all", 1.0, VirtualCost.of(costs) if virtual_cost is None else virtual_cost)
+    group = Group("all", 1.0, VirtualCost.of(costs))
     tables = check_terms(objective, epsilon_cost)
     return price_market([CostBins.typical(group, costs, sellers)], objective, tables).schedules[0]
 
