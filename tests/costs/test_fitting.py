@@ -74,11 +74,3 @@ def test_the_empirical_density_is_positive_bounded_and_whole(seed):
     assert 0.0 < density.min() <= density.max() < np.inf
     assert dist.cdf(high) == 1.0
     assert low <= samples.min() < samples.max() < high
-
-
-def test_the_empirical_distribution_approaches_the_true_one():
-    # DKW bounds the samples' own distance by 5/sqrt(n) (false alarm < 4e-22); the linear pieces add O(1/K).
-    for n in (1000, 64_000):
-        dist = Empirical(rng().exponential(size=n))
-        costs = np.linspace(0.01, 5, 400)
-        assert np.abs(dist.cdf(costs) - (1 - np.exp(-costs))).max() < 2.5 / np.sqrt(n) + 0.5 / n ** (2 / 3)
