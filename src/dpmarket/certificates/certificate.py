@@ -42,14 +42,12 @@ class Certificate:
     ----------
     body
         The body as canonical JSON.
-    lines, salts
-        Every seller's line, and 32 bytes that hide it. Confidential; not part of the file.
-    tree
-        Commitments to the lines.
-    rules
-        The digest of the rules that everybody agreed to; None: there were none.
-    nonce
-        The key of the digest of the sellers, which an auditor gets; None where there is none. Confidential.
+    lines, salts, tree
+        Every seller's line, and 32 bytes that hide it: confidential, not part of the file. Commitments to
+        them.
+    rules, nonce
+        The digest of the rules that everybody agreed to, and the key of the digest of the sellers, which an
+        auditor gets: confidential. None where there is none.
     """
 
     body: bytes

@@ -51,15 +51,10 @@ class Owned(NamedTuple):
 
 
 def fit(
-    estimator: Fitted,
-    ddf: Any,
-    columns: str | Sequence[str] | Mapping[str, str | Sequence[str]],
-    target: str | None = None,
-    *,
-    epsilons: str | None = None,
-    people: str | None = None,
+    estimator: Fitted, ddf: Any, columns: str | Sequence[str] | Mapping[str, str | Sequence[str]],
+    target: str | None = None, *, epsilons: str | None = None, people: str | None = None,
     account: PrivacyAccount | None = None,
-) -> Fitted:
+) -> Fitted:  # fmt: skip
     """Fit an estimator or release a statistic on a Dask data frame; no record leaves its worker.
 
     Parameters
@@ -69,19 +64,16 @@ def fit(
         statistic, or several.
     ddf
         A Dask data frame. Row labels do not matter.
-    columns
-        The features; of a statistic its column, or the columns of a vector; of several statistics a mapping
-        from each name to its column or columns.
-    target
-        The column that a model predicts.
+    columns, target
+        The features, and the column that a model predicts; of a statistic its column, or the columns of a
+        vector; of several statistics a mapping from each name to its column or columns.
     epsilons
         The column with the privacy budget of each record's owner; None: the estimator's own ``epsilon``.
     people
         The column with each record's owner, where somebody has several; all records of a person are in one
         partition (``dpmarket repartition``) and have the same epsilon.
     account
-        Charged before noise is drawn. People are known by their names, or by their position without
-        ``people``.
+        Charged before noise is drawn, by people's names, or by their positions without ``people``.
 
     Returns
     -------

@@ -71,10 +71,9 @@ class Prediction:
     ----------
     budget, sellers, rule
         Money, how many people report, and by which rule they are bought from.
-    score, standard_error
-        The mean over simulated campaigns, and its standard error.
-    gain, gain_error
-        By how much it beats guessing on the same rows, and the standard error of that.
+    score, standard_error, gain, gain_error
+        The mean over simulated campaigns and by how much it beats guessing on the same rows, each with its
+        standard error.
     spent
         What they paid on average.
     """

@@ -346,21 +346,20 @@ class Market:
 
     def best(self) -> Entry:
         """Return the entry with the least objective: the exact, global optimum of the announced problem."""
-        return self._found[self._best_index()]
+        return self.near(0.0)[0]
 
     def near(self, more: float) -> list[Entry]:
         """Return every entry whose objective is at most ``more`` above the least, the best one first."""
         self._halve(more)
-        best = self._best_index()
-        limit = self._found[best].value + more
-        others = (entry for index, entry in self._found.items() if index != best and entry.value <= limit)
-        return [self._found[best], *sorted(others, key=lambda entry: entry.value)]
+        limit = min(entry.value for entry in self._found.values()) + more
+        found = [entry for entry in self._found.values() if entry.value <= limit]
+        return sorted(found, key=lambda entry: (entry.value, entry.entry))
 
     def refined(self) -> Entry:
         """Return the optimum over all totals around the best entry, for schedules, which need no menu."""
-        index = self._best_index()
+        best = self.best()
+        index = int(np.searchsorted(self.menu, best.entry))
         low, high = self.menu[max(index - 1, 0)], self.menu[min(index + 1, self.menu.size - 1)]
-        best = self._found[index]
         while high - low > _ZOOM_END * high:
             entries = np.geomspace(low, high, _ZOOM)
             entries[-1] = high
@@ -441,15 +440,11 @@ class Market:
             inner = np.maximum(inner, (2.0 * pull * lowest + 1.0 / self.sellers) * (1.0 - 1e-12))
         return [*levels[: len(ramps)], common], inner
 
-    def _best_index(self) -> int:
+    def _halve(self, more: float) -> None:
+        """Split intervals of the menu until none can hold an entry within ``more`` of the best."""
         if not self._found:
             marks = [*range(0, self.menu.size - 1, _COARSE), self.menu.size - 1]
             self._found.update(zip(marks, self._solve(self.menu[marks]), strict=True))
-            self._halve(0.0)
-        return min(self._found, key=lambda index: (self._found[index].value, index))
-
-    def _halve(self, more: float) -> None:
-        """Split intervals of the menu until none can hold an entry within ``more`` of the best."""
         while True:
             marks = sorted(self._found)
             found = [self._found[mark] for mark in marks]
