@@ -29,14 +29,12 @@ def certify(
 
     Parameters
     ----------
-    outcome
-        What was bought and paid.
+    outcome, market
+        What was bought and paid, and all that decided, as plain data: ``rules()`` of the mechanism.
     model
         A linear model, a statistic or several, fitted with these epsilons: either one record per seller in
         the outcome's order, or with ``people`` named by seller ids. Of sellers without a record nothing is
         used.
-    market
-        All that decided, as plain data: ``rules()`` of the mechanism.
     seller_ids, groups
         In the outcome's order: ids, all different, certified as texts (None: 0, 1, 2, ...), and each seller's
         group as a position in the market's (None: there is one).
@@ -50,20 +48,14 @@ def certify(
     Returns
     -------
     Certificate
-        ``bytes`` of it are the public file; ``receipt`` is for one seller, ``openings`` for an auditor.
+        The verifier accepts it. The file contains no seller's id, line or cost, and nothing from which one
+        could be tried out: every commitment has 256 bits of secret salt. Totals are public.
 
     Raises
     ------
     NotCertifiable
         If the noise can be repeated, classes were read from the data, the model was not trained with these
         epsilons, an epsilon was exceeded, or a seller who withdrew was trained on.
-    InvalidInput
-        If an id is nobody's, or a seller's group is missing or none of the market's.
-
-    Notes
-    -----
-    The verifier accepts the returned certificate. The file contains no seller's id, line or cost, and nothing
-    from which one could be tried out: every commitment has 256 bits of secret salt. Totals are public.
 
     Examples
     --------

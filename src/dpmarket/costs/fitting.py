@@ -56,8 +56,7 @@ def fit_costs(samples: object) -> CostFit:
     Parameters
     ----------
     samples
-        At least 20 reported costs, not all equal, in money per unit of epsilon. The result does not depend on
-        their order.
+        At least 20 reported costs, not all equal, in money per unit of epsilon, in any order.
 
     Returns
     -------

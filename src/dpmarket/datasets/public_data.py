@@ -24,16 +24,14 @@ class PublicData:
 
     Parameters
     ----------
-    features
-        Shape (records, features), finite.
+    features, feature_names
+        Shape (records, features), finite; what each column is called, empty for nameless columns.
     labels, classes
         A label per record, and all labels, at least two; of two, the negative class first.
     low, high
         Public bounds of every feature in its own unit, low < high: records may lie outside.
     name, source
         What the set is called, and where it is from, so that another person can get it.
-    feature_names
-        What each column is called; empty for nameless columns.
 
     Examples
     --------
@@ -124,9 +122,8 @@ def standard_bounds(pilot: PublicData) -> tuple[FloatArray, FloatArray]:
     Returns
     -------
     low, high
-        Shape (features,). A feature that is constant in the pilot gets bounds around that constant, as far
-        apart as its declared bounds ask for: a category that is absent from the pilot is mapped to 0, not to
-        the edge.
+        Shape (features,). A feature that is constant in the pilot gets bounds around that constant, so wide
+        that a category which is absent from the pilot is mapped to 0, not to the edge.
 
     Examples
     --------

@@ -23,11 +23,9 @@ def quote(
 
     Parameters
     ----------
-    ddf
-        A Dask data frame with a row for each seller.
-    prices
-        A public schedule, which needs no pass over the data; or a mechanism that prices each part of the
-        sellers by the other parts' reports, from one pass for their histograms.
+    ddf, prices
+        A Dask data frame with a row for each seller; and a public schedule, which needs no pass over it, or a
+        mechanism that prices each part of the sellers by the other parts' reports, from one pass.
     cost, seller
         The column of reported costs, in money per unit of epsilon, and that of ids, checked to be all
         different; needed by the mechanism.

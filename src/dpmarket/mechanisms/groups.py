@@ -63,10 +63,7 @@ class Group:
     virtual_cost: VirtualCost
 
     def __post_init__(self) -> None:
-        share = checks.positive("share", self.share)
-        if share > 1.0:
-            raise InvalidInput(f"expected the share of group {self.name!r} to be at most 1, got {share!r}.")
-        object.__setattr__(self, "share", share)
+        object.__setattr__(self, "share", checks.positive("share", self.share))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the public facts as plain data."""

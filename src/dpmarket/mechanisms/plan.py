@@ -215,12 +215,11 @@ def plan(
 
     Parameters
     ----------
-    costs
-        The distribution of costs, common knowledge; with groups one for each.
+    costs, sellers
+        The distribution of costs, common knowledge, and how many sellers are expected, at least 2; with
+        groups one of each for every group.
     objective
         What the buyer minimises; its payment weight is only where the search starts.
-    sellers
-        How many are expected, at least 2; with groups one number for each.
     budget, minor_unit
         Money, above 0, and the unit to which payments are rounded up.
     probability
