@@ -44,7 +44,7 @@ def verify(
     Returns
     -------
     Verification
-        Whatever is wrong with what was read is a check that fails. With a receipt only the certificate's first
+        What is wrong with what was read is a check that fails. With a receipt only the certificate's first
         line is needed, and only it is read from a path.
     """
     checks: list[Check] = []
