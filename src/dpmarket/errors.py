@@ -30,14 +30,6 @@ class InvalidInput(DpmarketError, ValueError):
     """An argument is not what the function's contract asks for.
 
     Public parameters are quoted in the message; elements of arrays never are, only how many offend and where.
-
-    Examples
-    --------
-    >>> import dpmarket as dpm
-    >>> dpm.Objective(sampling_error=0.2, noise_error=40.0, payment_weight=-0.5)
-    Traceback (most recent call last):
-        ...
-    dpmarket.errors.InvalidInput: expected payment_weight to be finite and > 0, got -0.5.
     """
 
 

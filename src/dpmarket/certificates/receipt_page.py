@@ -23,12 +23,6 @@ def receipt_page() -> bytes:
     """Return the page, a whole HTML document in UTF-8, the same for everybody with the same version.
 
     It fetches nothing, and its own policy forbids the browser to.
-
-    Examples
-    --------
-    >>> page = receipt_page()
-    >>> page.startswith(b"<!doctype html>"), b"http://" in page or b"https://" in page
-    (True, False)
     """
     scripts = sorted(part.name for part in _FOLDER.iterdir() if part.name.endswith(".js"))  # numbered
     script = "\n" + "\n".join(map(_part, scripts))

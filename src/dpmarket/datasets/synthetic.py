@@ -53,12 +53,6 @@ def logistic(records: int, features: int, rng: np.random.Generator) -> PublicDat
     -------
     PublicData
         Both classes are present; bounds at three standard deviations.
-
-    Examples
-    --------
-    >>> data = logistic(1_000, 4, np.random.default_rng(0))
-    >>> len(data), data.n_features, bool(0.4 < (data.signs > 0).mean() < 0.6)
-    (1000, 4, True)
     """
     normal, x = _normals(records, features, rng)
     for k in range(1, features):

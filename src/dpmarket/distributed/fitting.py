@@ -86,18 +86,6 @@ def fit(
     What is refused is refused before noise is drawn. Weights, noise and grid are those of the same records in
     memory, and the released integers are the same but for the rounding of a value that lies within the
     proved accuracy of the middle between two.
-
-    Examples
-    --------
-    >>> import dask.dataframe as dd, pandas as pd
-    >>> from distributed import Client
-    >>> from dpmarket.learning import PrivateLinearRegression
-    >>> table = pd.DataFrame({"x": [0.5, -0.5] * 500, "y": [3.0, 1.0] * 500})
-    >>> model = PrivateLinearRegression(center=2.0, scale=1.0, epsilon=2.0)
-    >>> with Client(processes=False, dashboard_address="127.0.0.1:0"):
-    ...     model = fit(model, dd.from_pandas(table, npartitions=4), ["x"], "y")
-    >>> model.n_features_in_, model.epsilons_.shape
-    (1, (1000,))
     """
     frames = partitions_of(ddf)
     limit = getattr(estimator, "rows_per_person", 1) if getattr(estimator, "delta", None) is None else 2**53

@@ -35,15 +35,6 @@ def quote(
     tuple
         The data frame with columns ``epsilon`` and ``payment`` more, payments before rounding to minor units;
         and the prices of the parts, None with a schedule.
-
-    Examples
-    --------
-    >>> import dask.dataframe as dd, pandas as pd
-    >>> from dpmarket.mechanisms import posted_price
-    >>> reports = dd.from_pandas(pd.DataFrame({"cost": [1.0, 2.0, 3.0]}), npartitions=2)
-    >>> quoted, _ = quote(reports, posted_price(2.0, 0.5))
-    >>> quoted.compute(scheduler="synchronous").epsilon.tolist()
-    [0.5, 0.5, 0.0]
     """
     named = {"cost": cost, "seller": seller}
     if isinstance(prices, PriceSchedule):

@@ -48,14 +48,6 @@ class Group:
     name, share, virtual_cost
         What it is called; its share of the population, above 0 (all shares add up to 1); the table for its
         sellers' reports.
-
-    Examples
-    --------
-    >>> from dpmarket.costs import Uniform
-    >>> groups = [Group("city", 0.7, VirtualCost.of(Uniform(1, 5))), Group("country", 0.3,
-    ...           VirtualCost.of(Uniform(2, 4)))]
-    >>> quotas(groups, [10, 0])
-    [1.0, 0.0]
     """
 
     name: str

@@ -174,11 +174,6 @@ class PaperObjective:
         The paper's constants for uneven weights, for noise and for money, above 0.
     weight_cap, max_mean_epsilon
         As in :class:`Objective`.
-
-    Examples
-    --------
-    >>> PaperObjective(mu=1.0, sigma=1.0, gamma=1e-3).errors(squared_norm=0.04, total=10.0)
-    (0.2, 0.1)
     """
 
     mu: float

@@ -304,13 +304,6 @@ def budget_for_error(
     -------
     float
         Expected payments, rounding included.
-
-    Examples
-    --------
-    >>> from dpmarket.costs import Uniform
-    >>> from dpmarket.mechanisms.objective import Objective
-    >>> 60 < budget_for_error(Uniform(1, 5), Objective.for_model(10), sellers=1000, target=0.1) < 80
-    True
     """
     tables = check_terms(objective, epsilon_cost)
     target, unit = checks.positive("target", target), checks.positive("minor_unit", minor_unit)

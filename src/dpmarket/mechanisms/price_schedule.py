@@ -306,12 +306,6 @@ def posted_price(price: float, epsilon: float, epsilon_cost: EpsilonCost | None 
     -------
     PriceSchedule
         With one step down.
-
-    Examples
-    --------
-    >>> epsilons, payments = posted_price(3.0, 0.5).quote([1.5, 3.0, 3.1])
-    >>> epsilons.tolist(), payments.tolist()
-    ([0.5, 0.5, 0.0], [1.5, 1.5, 0.0])
     """
     tables = EpsilonCost.identity() if epsilon_cost is None else epsilon_cost
     price, epsilon = checks.positive("price", price), checks.positive("epsilon", epsilon)
@@ -341,13 +335,6 @@ def paper_schedule(
     -------
     PriceSchedule
         It buys nothing if lambda does not reach the lowest virtual cost.
-
-    Examples
-    --------
-    >>> from dpmarket.costs import Uniform
-    >>> objective = PaperObjective(mu=1.0, sigma=1.0, gamma=1e-3)
-    >>> paper_schedule(VirtualCost.of(Uniform(0, 1)), objective, 100, density_at_zero=0.5).reserve_price < 1.0
-    False
     """
     m = checks.whole("expected_sellers", expected_sellers, minimum=1)
     density = checks.positive("density_at_zero", density_at_zero)
