@@ -13,7 +13,7 @@ import io
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -39,28 +39,6 @@ PERSONAL = "personal prices"
 HALF_WIDTH = "half width"
 _SHOWN = {"best posted price": "posted price", "same for all": "one epsilon for all"}
 CAMPAIGNS = 12
-
-
-class Trials(Protocol):
-    """A public table, some rows of which sell while others score; ``measure`` is as in :class:`Forecast`."""
-
-    measure: str
-
-    def __len__(self) -> int:
-        """Return how many rows there are."""
-        ...
-
-    def score(self, rows: IntArray, epsilons: FloatArray, test: IntArray, campaign: int) -> float:
-        """Return the score of a release from these rows; that of guessing if nothing can be released."""
-        ...
-
-    def guessing(self, test: IntArray | slice = slice(None)) -> float:
-        """Return the score without any record."""
-        ...
-
-    def without_privacy(self, splits: Sequence[tuple[IntArray, IntArray]]) -> float | None:
-        """Return the mean score of an ordinary model."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -191,10 +169,13 @@ class Forecast:
 
 
 def forecast(
-    plans: Iterable[Plan], distribution: CostDistribution, trials: Trials, campaigns: int,
+    plans: Iterable[Plan], distribution: CostDistribution, trials: Any, campaigns: int,
     rng: np.random.Generator,
 ) -> Forecast:  # fmt: skip
-    """Simulate campaigns of these plans, of any budgets and numbers of sellers, on public rows."""
+    """Simulate campaigns of these plans, of any budgets and numbers of sellers, on public rows.
+
+    ``trials`` are rows some of which sell while others score, with the methods of :class:`PublicArrays`.
+    """
     rows = len(trials)
     if rows < LEAST_ROWS:
         raise InvalidInput(f"expected a public table of at least {LEAST_ROWS} rows, got {rows}.")
@@ -208,7 +189,7 @@ def forecast(
 
 
 def _simulate(
-    plan: Plan, distribution: CostDistribution, trials: Trials, campaigns: int, rng: np.random.Generator
+    plan: Plan, distribution: CostDistribution, trials: Any, campaigns: int, rng: np.random.Generator
 ) -> list[Prediction]:
     """Return what personal prices and simpler ones give for a plan: on the same people, costs and tests."""
     better = -1.0 if trials.measure == HALF_WIDTH else 1.0
