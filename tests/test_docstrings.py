@@ -16,13 +16,13 @@ import dpmarket
 
 REFERENCE = Path(__file__).parent.parent / "docs" / "reference"
 LIBRARY = "costs privacy learning statistics mechanisms audit certificates datasets distributed"
-# Made by other functions, whose examples show them; or they need files, which the how-to pages have.
+# Made by other functions, whose examples show them; alike; or they need files, which the how-to pages have.
 SHOWN_ELSEWHERE = """
 Loss Learner Misreport CrossPrices NoiseDraw NoiseSource ReleasePlan Minimum Rows Audit PrivacyFindings
-PrivacyAudit claim_of Check Sellers Money make_certificate describe_market describe_model
-describe_statistics rules_digest CertifiedStatistic check_certificate new_signing_key read_certificate
-read_signature sign write_certificate Statistic PrivacyAccount Plan TruthfulnessAudit
-ParticipationAudit Forecast Prediction"""
+PrivacyAudit claim_of Check Statistic PrivacyAccount Plan TruthfulnessAudit
+ParticipationAudit Forecast Prediction NotConverged EntropyUnavailable NotCertifiable Infeasible FileProblem
+MarketRefusal InvalidInput Certificate verify PaperObjective diabetes odd_digits wine logistic
+fit quote receipt_page budget_for_error posted_price paper_schedule Group"""
 
 
 def public_names():

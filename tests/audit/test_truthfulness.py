@@ -54,12 +54,13 @@ RIGHT = {
     ),
     "joint": (
         JointMechanism(
-            costs=VirtualCost.of(U), mu=4.0, sigma=1.0, gamma=0.02, l2=1.0, noise_source=SeededNoise(3)
-        ).with_records(*synthetic(3, 2)),
+            *synthetic(3, 2), VirtualCost.of(U), mu=4.0, sigma=1.0, gamma=0.02, l2=1.0,
+            noise_source=SeededNoise(3),
+        ),
         U,
         3,
     ),
-}
+}  # fmt: skip
 
 
 def rng():

@@ -18,7 +18,6 @@ import numpy as np
 import polars as pl
 import sqlalchemy as sa
 
-from dpmarket import certificates
 from dpmarket.campaign import schema
 from dpmarket.campaign.acts import WORKER, Caller, act
 from dpmarket.campaign.database import Market
@@ -33,7 +32,14 @@ from dpmarket.campaign.rules.released import ModelFile, Released, released_from_
 from dpmarket.campaign.seal import seal
 from dpmarket.campaign.training import document_of
 from dpmarket.campaign.transaction import Campaign, Tx, body_of, campaign_of
-from dpmarket.certificates import Certificate
+from dpmarket.certificates.certificate import Certificate, make_certificate
+from dpmarket.certificates.commitments import Sellers
+from dpmarket.certificates.description import (
+    describe_market,
+    describe_model,
+    describe_statistics,
+    rules_digest,
+)
 from dpmarket.errors import FileProblem, NotCertifiable
 from dpmarket.files import csv_text, write_folder
 from dpmarket.mechanisms.cross_pricing import split
@@ -58,7 +64,7 @@ def binding_of(key: bytes, found: Campaign) -> Binding:
     """Return what the salt of a campaign's cross-pricing follows from, together with its reports."""
     if found.mechanism != OFFLINE or rules_of(found).objective.budget is None:
         return Binding("00" * 32, nonce_of(key, found.id))  # nothing is split
-    return Binding(certificates.rules_digest(rules_text(key, found)), nonce_of(key, found.id))
+    return Binding(rules_digest(rules_text(key, found)), nonce_of(key, found.id))
 
 
 def decide_of(key: bytes, found: Campaign) -> Decide:
@@ -86,11 +92,11 @@ def certify_campaign(market: Market, campaign: int) -> Certificate:
     text = rules_text(market.key, found)
     sellers, quoted_at = _sellers(market, found, public, release)
     currency = "" if found.currency == NO_CURRENCY else found.currency
-    return certificates.make_certificate(
+    return make_certificate(
         sellers,
-        certificates.describe_market(public),
+        describe_market(public),
         release,
-        certificates.Money(found.minor_units, currency),
+        {"currency": currency, "minor_units": found.minor_units},
         rules=text,
         quoted_at=quoted_at,
         nonce=nonce_of(market.key, found.id) if "salt" in public else None,
@@ -106,7 +112,7 @@ def decided_by(found: Campaign) -> dict[str, Any]:
 
 def _sellers(
     market: Market, found: Campaign, public: Mapping[str, Any], release: Mapping[str, Any]
-) -> tuple[certificates.Sellers, str]:
+) -> tuple[Sellers, str]:
     """Return a line for everybody who was decided about, and when the first of them was quoted."""
     with market.look() as c:
         table = people_of(c, found).drop_nulls("epsilon")
@@ -123,7 +129,7 @@ def _sellers(
     elif release["family"] == "statistics":
         unit = 2.0 ** min(one["unit_exponent"] for one in release["statistics"].values())
         own = spent = np.rint(own / unit) * unit
-    sellers = certificates.Sellers(
+    sellers = Sellers(
         ids=ids,
         epsilons=promised,
         payments=table.get_column("payment").to_numpy(),
@@ -139,18 +145,13 @@ def _sellers(
 def describe_release(made: Released) -> dict[str, Any]:
     """Return the release of a certificate."""
     if isinstance(made, ModelFile):
-        return certificates.describe_model(
-            made.description,
-            features=[(name, -1.0, 1.0) for name in made.features],
-            classes=made.labels or None,
-            factor=made.shrinkage_correction,
-            encoder=made.encoder,
+        return describe_model(
+            made.description, made.features, made.labels or None, made.shrinkage_correction, made.encoder
         )
     statistics = {
-        name: certificates.CertifiedStatistic(tuple(asked.columns), asked.share, asked.released())
-        for name, asked in made.statistics.items()
+        name: (asked.columns, asked.share, asked.released()) for name, asked in made.statistics.items()
     }
-    return certificates.describe_statistics(statistics, made.rows_per_person)
+    return describe_statistics(statistics, made.rows_per_person)
 
 
 def write_receipts(

@@ -97,7 +97,7 @@ def announced_digest(c: sa.Connection, found: Campaign) -> str:
 @lru_cache(maxsize=256)
 def _announced(key: bytes, found: Campaign) -> str:
     from dpmarket.campaign.certificate import rules_text
-    from dpmarket.certificates import rules_digest
+    from dpmarket.certificates.description import rules_digest
 
     try:
         return rules_digest(rules_text(key, found))

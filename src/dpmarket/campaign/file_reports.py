@@ -225,6 +225,6 @@ def _is_made_of(rules: Rules, costs: FloatArray) -> bool:
     if dist.to_dict()["kind"] != "mixture":
         return False  # an empirical distribution is always one
     try:
-        return bool(Empirical(costs, *dist.support) == dist)
+        return bool(Empirical(costs) == dist)
     except InvalidInput:
         return False

@@ -194,7 +194,7 @@ MaxMeanEpsilonOption = Annotated[
 
 def read_distribution(text: str) -> CostDistribution:
     """Make a distribution from a formula or from a .json file."""
-    from dpmarket.costs import distribution_from_dict, parse_distribution
+    from dpmarket.costs.text import distribution_from_dict, parse_distribution
     from dpmarket.errors import FileProblem
 
     if not text.endswith(".json"):

@@ -141,7 +141,7 @@ def _forecast(
     """Forecast what several budgets will buy, and say it."""
     from dpmarket.campaign.rules.rules_file import read_rules
     from dpmarket.files import to_json, write_bytes
-    from dpmarket.mechanisms.forecasts import BUDGETS, PERSONAL
+    from dpmarket.mechanisms.forecasts import BUDGETS
     from dpmarket.report.forecast import forecast_rules
 
     rules = read_rules(path)
@@ -170,7 +170,7 @@ def _forecast(
             f"Forecast of the {found.measure} with {number:,} sellers, on {public.name}",
             [f"budget ({rules.money.currency})", *rules_asked],
             rows,
-            found.sentence(number, rules.money.currency, PERSONAL),
+            found.sentence(number, rules.money.currency),
         )
 
 

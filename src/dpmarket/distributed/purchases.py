@@ -52,7 +52,7 @@ def train_files(
 ) -> Training:  # fmt: skip
     """Spend a campaign over many files once, on records that stay on the workers.
 
-    All rows of a person are in one file: :func:`~dpmarket.distributed.repartition`. Else as
+    All rows of a person are in one file: ``dpmarket repartition``. Else as
     :func:`~dpmarket.campaign.file_campaign.train_file`.
     """
     place, sources = place_of(rules), file_parts.many_files(pattern)

@@ -25,7 +25,7 @@ from dpmarket.campaign.place import place_of, state_folder
 from dpmarket.campaign.rules.decision import largest_amount
 from dpmarket.campaign.rules.pricing import online_schedules, plan_for
 from dpmarket.campaign.rules.rules_file import Rules, read_rules
-from dpmarket.certificates import write_certificate
+from dpmarket.certificates.files import write_certificate
 from dpmarket.datasets import PublicData, breast_cancer
 from dpmarket.errors import FileProblem
 from dpmarket.files import read_json, write_bytes, write_json, write_table

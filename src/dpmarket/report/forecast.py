@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,7 @@ from dpmarket.privacy.noise import SeededNoise
 from dpmarket.progress import StageProgress
 
 if TYPE_CHECKING:
+    from dpmarket.mechanisms.plan import Plan
     from dpmarket.statistics import ReleasedStatistic
 
 _TIMES = {0.25: "a quarter of", 0.5: "half", 2.0: "twice", 4.0: "four times"}
@@ -118,21 +119,16 @@ def forecast_rules(
     table = read_table(public, [*texts, *numbers], texts, numbers)
     codes, problems = columns.read_codes(fields, table, np.arange(table.height))
     refuse(table, public, problems)
-    forecasts.refuse_few(len(codes), campaigns)
-    trials = _PublicRows(rules, fields, codes, seed)
-    distribution = terms_of(rules).distribution
-    rng = np.random.default_rng(seed)
-    found: list[forecasts.Prediction] = []
     steps = [(number, budget) for number in sellers for budget in budgets]
-    for done, (number, budget) in enumerate(steps):
-        progress(f"Simulating campaigns of {budget:,.6g}", done / len(steps))
-        with contextlib.suppress(Infeasible):  # this budget buys nothing
-            plan = plan_for(rules, number, budget)
-            found += forecasts.simulate(plan, distribution, trials, len(codes), campaigns, rng)
-    if not found:
-        raise Infeasible("None of these budgets buys anything. Raise them, or expect lower costs.")
-    ordinary = trials.without_privacy(list(forecasts.splits(len(codes), campaigns, rng)))
-    return Forecast(trials.measure, tuple(found), trials.guessing(), ordinary)
+
+    def plans() -> Iterator[Plan]:
+        for done, (number, budget) in enumerate(steps):
+            progress(f"Simulating campaigns of {budget:,.6g}", done / len(steps))
+            with contextlib.suppress(Infeasible):  # this budget buys nothing
+                yield plan_for(rules, number, budget)
+
+    trials, rng = _PublicRows(rules, fields, codes, seed), np.random.default_rng(seed)
+    return forecasts.forecast(plans(), terms_of(rules).distribution, trials, campaigns, rng)
 
 
 def _asked(
@@ -161,14 +157,12 @@ class _PublicRows:
         self._features = {name: np.asarray(every[name]) for name in rules.features}
         self._truth = np.zeros(0) if rules.statistics else np.asarray(every[columns.OUTCOME])
         self._quantile = None if rules.target is None else rules.target.quantile
-        self.measure = "half width" if rules.statistics else "accuracy"
+        self.measure = forecasts.HALF_WIDTH if rules.statistics else "accuracy"
         if rules.target is not None:
             self.measure = "R squared" if self._quantile is None else "pinball R"
 
-    def gain(self, score: float, test: IntArray) -> float:
-        """Return by how much a score beats guessing; of statistics, less is better."""
-        more = score - self.guessing(test)
-        return -more if self._rules.statistics else more
+    def __len__(self) -> int:
+        return len(self._codes)
 
     def score(self, rows: IntArray, epsilons: FloatArray, test: IntArray, campaign: int) -> float:
         """Release from some rows with the rules' own estimator; score on others."""

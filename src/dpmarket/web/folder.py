@@ -17,7 +17,7 @@ from dpmarket.campaign.database import Market, is_address, open_market
 from dpmarket.campaign.people import lower_caps
 from dpmarket.campaign.schema import time_text
 from dpmarket.campaign.worker import keep_keys
-from dpmarket.certificates import new_signing_key
+from dpmarket.certificates.signature import new_signing_key
 from dpmarket.errors import FileProblem
 from dpmarket.files import private_bytes
 from dpmarket.web.pages.texts import catalogue, languages

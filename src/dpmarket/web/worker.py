@@ -31,7 +31,8 @@ from dpmarket.campaign.rules.encoding import decode_records
 from dpmarket.campaign.training import Read, Release, document_of, sealed_records
 from dpmarket.campaign.transaction import Campaign, campaign_of
 from dpmarket.campaign.worker import Methods, forget, tidy, work
-from dpmarket.certificates import Certificate, sign
+from dpmarket.certificates.certificate import Certificate
+from dpmarket.certificates.signature import sign
 from dpmarket.errors import DpmarketError, Infeasible, InvalidInput, NotCertifiable, NotConverged
 from dpmarket.web.folder import SIGNING_KEY, held_open, opened
 from dpmarket.web.logs import log_event, log_to

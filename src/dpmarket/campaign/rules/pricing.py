@@ -368,7 +368,7 @@ def schedules_of(
 
 def terms_in(public: Mapping[str, Any]) -> Terms:
     """Return the tables of public rules, as :meth:`Terms.public` writes them."""
-    from dpmarket.costs import distribution_from_dict
+    from dpmarket.costs.text import distribution_from_dict
 
     return Terms(
         tuple(

@@ -12,7 +12,7 @@ from dpmarket.campaign.rules.columns import norm_of, stated_loss
 from dpmarket.campaign.rules.decision import is_cross_priced
 from dpmarket.campaign.rules.pricing import CROSS_PRICED, OFFLINE, online_schedules, terms_of
 from dpmarket.campaign.rules.rules_file import Rules
-from dpmarket.certificates import announce_rules, describe_market
+from dpmarket.certificates.description import announce_rules, describe_market
 from dpmarket.mechanisms.cross_pricing import LEAST_SELLERS
 
 _PLANNED = ("payment_weight", "gamma")  # for as many reports as there will be

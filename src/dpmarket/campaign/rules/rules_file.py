@@ -425,7 +425,7 @@ def rules_from(text: str) -> Rules:
 
 def to_distribution(value: Any) -> CostDistribution:
     """Make the cost distribution that a formula or a table describes."""
-    from dpmarket.costs import distribution_from_dict, parse_distribution  # takes scipy.stats along
+    from dpmarket.costs.text import distribution_from_dict, parse_distribution  # takes scipy.stats along
 
     if isinstance(value, str):
         return parse_distribution(value)
