@@ -113,9 +113,9 @@ def _form(
     plan: Planned | None = None,
     campaign: int | None = None,
 ) -> Response:
-    first, others = fields.keys()
-    form = Form(typed)
-    beside = fields.beside_fields(form, problems)
+    form, keys = Form(typed), fields.keys()
+    first, others = keys[: len(fields.FIRST)], keys[len(fields.FIRST) :]
+    beside = {problem.split(":")[0]: problem for problem in problems}
     translated = [one for one in languages() if one != FALLBACK]
     shown = {
         "action": f"{HOME}/new" if campaign is None else f"{path_of(campaign)}/edit",
