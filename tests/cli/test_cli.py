@@ -104,12 +104,10 @@ def test_a_reader_that_goes_away_causes_no_traceback():
     assert done.stdout
 
 
-def test_the_menu_is_printed_and_drawn(tmp_path):
+def test_the_menu_is_printed():
     options = ("--costs", "uniform(1, 5)", "--payment-weight", "0.001", "--sellers", "1000", "--points", "5")
-    assert "nothing is bought" in run("menu", *options, "--figure", "menu.svg", cwd=tmp_path).stdout
-    assert "epsilon chosen" in (tmp_path / "menu.svg").read_text()
-    assert "exists" in run("menu", *options, "--figure", "menu.svg", code=1, cwd=tmp_path).stderr
-    data = json.loads(run("menu", *options, "--json", cwd=tmp_path).stdout)
+    assert "nothing is bought" in run("menu", *options).stdout
+    data = json.loads(run("menu", *options, "--json").stdout)
     payments = [choice["payment"] for choice in data["menu"]]
     assert payments == sorted(payments, reverse=True)
     assert len(payments) == 5

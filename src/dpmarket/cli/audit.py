@@ -18,7 +18,6 @@ from dpmarket.cli.arguments import (
     Shape,
     Spoken,
     WeightCapOption,
-    Written,
     command,
     read_distribution,
 )
@@ -26,10 +25,6 @@ from dpmarket.cli.arguments import (
 if TYPE_CHECKING:
     from dpmarket.audit import Audit
     from dpmarket.cli.render import Voice
-
-FigureOption = Annotated[
-    Path | None, typer.Option("--figure", help="Draw the evidence to this .svg, .png or .pdf file.")
-]
 
 
 class MechanismName(StrEnum):
@@ -87,9 +82,9 @@ def truthfulness(
 
 @command
 def privacy(
-    given: Written, epsilons: list[float], *, l2: float | None = None,
+    given: Spoken, epsilons: list[float], *, l2: float | None = None,
     intercept: Annotated[bool, typer.Option("--intercept/--no-intercept")] = False, fits: int | None = None,
-    false_alarm: float = 1e-3, figure: FigureOption = None,
+    false_alarm: float = 1e-3,
 ) -> None:  # fmt: skip
     """Search for privacy budgets that the estimator exceeds, in three ways; exit code 1 if one is found.
 
@@ -116,16 +111,9 @@ def privacy(
             progress=lambda done, total: progress("Training models", done / total),
         )  # fmt: skip
     rows, names = audit.people(), ["sampled, at least", "exact density", "recomputed spending"]
-    if figure is not None:
-        from dpmarket.report.figures import draw_epsilons, new_figure, save
-
-        canvas, (axes,) = new_figure()
-        series = [(name, [row[k + 2] for row in rows]) for k, name in enumerate(names)]
-        draw_epsilons(axes, [row[1] for row in rows], series)  # type: ignore[arg-type]
-        save(canvas, figure, overwrite=given.force)
     cells = [[str(row[0]), *("" if x is None else number(x) for x in row[1:])] for row in rows]
     voice.table("Audited people", ["person", "epsilon", *names], cells)
-    _tell(voice, "Privacy: is a privacy budget exceeded?", audit, figure)
+    _tell(voice, "Privacy: is a privacy budget exceeded?", audit)
 
 
 @command
@@ -172,10 +160,8 @@ def participation(
     _tell(given.voice(), "Participation: was a seller paid less than the cost?", audit)
 
 
-def _tell(voice: Voice, title: str, audit: Audit, figure: Path | None = None) -> None:
+def _tell(voice: Voice, title: str, audit: Audit) -> None:
     """Say the verdict and its evidence; a failed audit is exit code 1."""
-    voice.tell(
-        title, audit.summary(), audit.to_dict(), None if figure is None else f"The figure is in {figure}."
-    )
+    voice.tell(title, audit.summary(), audit.to_dict())
     if not audit.passed:
         raise typer.Exit(1)

@@ -10,8 +10,8 @@ import typer
 from dpmarket.cli.arguments import (
     DISTRIBUTION_HELP,
     MaxMeanEpsilonOption,
+    Spoken,
     WeightCapOption,
-    Written,
     command,
     read_distribution,
 )
@@ -19,7 +19,7 @@ from dpmarket.cli.arguments import (
 
 @command
 def menu(
-    given: Written, *, rules: Annotated[Path | None, typer.Option("--rules", "-m")] = None,
+    given: Spoken, *, rules: Annotated[Path | None, typer.Option("--rules", "-m")] = None,
     costs: Annotated[
         str | None,
         typer.Option("--costs", help="How costs per unit of epsilon are distributed. " + DISTRIBUTION_HELP),
@@ -27,7 +27,6 @@ def menu(
     payment_weight: float | None = None, sellers: int | None = None, features: int = 10,
     max_epsilon: float = 10.0, weight_cap: WeightCapOption = None,
     max_mean_epsilon: MaxMeanEpsilonOption = None, group: str | None = None, points: int = 10,
-    figure: Path | None = None,
 ) -> None:  # fmt: skip
     """Show the choices of epsilon and payment for sellers who arrive one by one.
 
@@ -40,7 +39,6 @@ def menu(
     :param max_epsilon: Nobody sells more than this epsilon.
     :param group: Whose menu, where the rules have groups.
     :param points: How many choices to show, besides selling nothing.
-    :param figure: Draw the menu to this .svg, .png or .pdf file.
     """
     from dpmarket.campaign.rules.pricing import online_schedules
     from dpmarket.campaign.rules.rules_file import read_rules
@@ -69,19 +67,7 @@ def menu(
         table = EpsilonCost.identity(max_epsilon)
         schedule = population_schedule(read_distribution(costs), objective, sellers, epsilon_cost=table)
     offers = [column.tolist() for column in schedule.menu(points)]
-    if figure is not None:
-        from dpmarket.report.figures import new_figure, save
-
-        canvas, (left, right) = new_figure(2)
-        dense_costs, epsilons, payments = schedule.menu(400)
-        left.plot(epsilons, payments)
-        left.set(xlabel="epsilon", ylabel="payment")
-        right.plot(dense_costs, epsilons)
-        right.set(xlabel="cost", ylabel="epsilon chosen")
-        save(canvas, figure, overwrite=given.force)
     notes = [f"Above a cost of {schedule.reserve_price:.4g} nothing is bought."]
-    if figure is not None:
-        notes.append(f"The menu is drawn in {figure}.")
     if delta:
         notes.append(f"Each epsilon comes with a delta of {delta:g}.")
     choices = list(zip(*offers, strict=True))
