@@ -22,7 +22,6 @@ from dpmarket.mechanisms.groups import Group
 from dpmarket.mechanisms.objective import Objective, PaperObjective
 from dpmarket.mechanisms.outcome import whole_units
 from dpmarket.report import Score, render_page
-from dpmarket.report import page as page_module
 from dpmarket.report.summary import Material, noted, summarise
 from support.pages import Page, value_at
 
@@ -246,20 +245,8 @@ def test_unusual_markets_have_a_page_too(formula, objective, without_charts):
         assert "Nobody's cost was too high" in page.prose
 
 
-@pytest.mark.parametrize(
-    ("minor_units", "text"), [(1, "1,235"), (100, "1,234.57"), (1000, "1,234.568"), (240, "1,234.568")]
-)
-def test_money_has_the_decimals_of_its_currency(minor_units, text):
-    assert page_module.shown(1234.5678, "money", minor_units) == text
-
-
 def test_the_page_does_not_grow_with_the_market(without_charts):
     assert len(simple_page(30_000)) < 1.3 * len(simple_page(1_000))
-
-
-@pytest.mark.slow
-def test_the_report_of_ten_million_sellers_is_below_3_mb():
-    assert len(simple_page(10_000_000).encode()) < 3_000_000
 
 
 def test_a_forecast_is_shown_with_every_budget_and_what_beats_guessing():

@@ -257,15 +257,6 @@ def test_hostile_titles_names_and_labels_stay_text(shop):
     assert done.path == "/s/payee"
 
 
-def test_every_page_with_its_style_and_script_is_small(shop):
-    style, script = (len(shop.request("GET", f"/static/dpmarket.{end}").content) for end in ("css", "js"))
-    reader = seller_of(shop, shop.open())
-    page = reader.press(reader.press(reader.see("/s/consent"), "/s/consent"), "/s/reserve")
-    buyer = member_of(shop, "buyer")
-    for one in (page, buyer.see("/m/new"), buyer.see("/m"), reader.see("/s/consent"), reader.see("/verify")):
-        assert len(one.answer.content) + style + script < MOST
-
-
 def test_a_sellers_pages_never_show_another_seller_or_a_total(shop):
     campaign = shop.open()
     reader = seller_of(shop, campaign)
