@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -25,29 +27,6 @@ from dpmarket.web.settings import LOOPBACK, SETTINGS_FILE, Settings, read_settin
 
 SIGNING_KEY = "signing.pem"
 """The key that signs certificates, in the service's folder; its public half is ``signing.pub``."""
-_WRITTEN = """\
-# How this service is set up. Every setting can also be given as DPMARKET_ and its name in capitals.
-# As callers know the service; put a proxy with TLS before it and name its https address here.
-public_url = "http://127.0.0.1:8000"
-host = "127.0.0.1"
-port = 8000
-metrics_port = 8001
-# The addresses of proxies that say who calls: sign-ins are then limited for each caller.
-# trusted_proxies = "127.0.0.1"
-# Where the database is; left out: data/market.db beside this file.
-# database_url = "postgresql://market@localhost/market"
-# The anti-rollback log, on another disk than the database; in no backup that is put back together with it.
-# state = "/var/lib/dpmarket-state"
-# The key by which private keys are wrapped (openssl rand -hex 32 > FILE; chmod 600 FILE); on another disk.
-# master_key_file = "/etc/dpmarket/master-key"
-quote_hours = 48
-reservation_minutes = 15
-lifetime_epsilon = 5.0
-lifetime_delta = 1e-4
-batch = 20
-max_body = 1000000
-workers = 1
-"""
 
 
 @dataclass(frozen=True)
@@ -62,6 +41,19 @@ class NewMember:
 
     def __repr__(self) -> str:
         return f"NewMember({self.id!r})"
+
+
+def written_settings() -> str:
+    """Return a settings file that has every setting with its meaning and its default, none of them in use."""
+    parts = [
+        "# How this service is set up. Every setting can also be given as DPMARKET_ and its name in capitals."
+    ]
+    for name, field in Settings.model_fields.items():
+        if name not in ("folder", "testing", "clock_file"):
+            value = json.dumps(field.default) if isinstance(field.default, bool | int | float | str) else ""
+            meaning = textwrap.wrap(str(field.description), 100, initial_indent="# ", subsequent_indent="# ")
+            parts += [*meaning, f"# {name} = {value}".rstrip(), ""]
+    return "\n".join(parts)
 
 
 def settings_of(folder: Path) -> Settings:
@@ -161,7 +153,7 @@ def init_service(folder: Path, name: str) -> NewMember:
         raise FileProblem(f"cannot write {path}: {problem.strerror or problem}.") from None
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(_WRITTEN)
+            file.write(written_settings())
         settings = read_settings(folder)
         with opened(settings, make=True) as market:
             prepare(market, settings)
