@@ -83,13 +83,9 @@ def read_table(
         texts, numbers = ([one for one in names if one in wanted] for names in (texts, numbers))
         if file.kind == ".csv":
             table = _read_csv(file, {written[there.index(one)]: one for one in wanted}, numbers)
-        elif file.kind == ".xlsx":
-            from dpmarket.files.excel import read_excel
-
-            table = read_excel(file.place, file.name, wanted, texts)
         else:
             table = pl.read_parquet(_readable(file.place), columns=wanted)
-    if file.kind != ".parquet":
+    if file.kind == ".csv":
         table = _without_blank_end(table)
     if table.height == 0:
         raise FileProblem(f"cannot use {file.name}: it has a header but no rows.")
@@ -193,8 +189,11 @@ def _opened(source: str | os.PathLike[str] | bytes) -> _Opened:
     place, kind = _place_of(source)
     if kind == ".parquet":
         refuse_unreadable_parquet(place, name)
-    if kind != ".csv":
         return _Opened(place, kind, name)
+    if kind == ".xlsx":
+        from dpmarket.files.excel import excel_as_csv
+
+        return _Opened(excel_as_csv(place, name), ".csv", name)
     refuse_unreadable_csv(place, name)
     return _Opened(place, kind, name, separator_of(head_of(place, name, _HEAD).decode("latin-1")))
 
@@ -267,10 +266,6 @@ def _readable(place: Source) -> Path | io.BytesIO:
 def _header(file: _Opened) -> list[str]:
     if file.kind == ".parquet":
         return list(pl.read_parquet_schema(_readable(file.place)))
-    if file.kind == ".xlsx":
-        from dpmarket.files.excel import excel_columns
-
-        return excel_columns(file.place, file.name)
     head = head_of(file.place, file.name, _HEAD)
     line, end, _ = head.partition(b"\n")
     # A line end in quotes is none; what begins with a blank line is polars' to refuse.
