@@ -215,7 +215,6 @@ def test_a_table_is_seen_when_the_block_has_succeeded_and_not_before(tmp_path, c
     assert seen() == b""
     assert _leftovers(tmp_path) == []
     with files.writing_table(target, pl.DataFrame({"who": ["a"]})):
-        time.sleep(0.2)  # long enough for the writing
         assert seen() == b""
     assert seen() != b""
     assert _leftovers(tmp_path, name) == []

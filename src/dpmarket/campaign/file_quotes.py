@@ -327,8 +327,7 @@ class _Task:
         with contextlib.ExitStack() as stack:
             for target, table in ((self.quotes, quotes), (self.not_quoted, left_out)):
                 if target is not None and (table.height or target is self.quotes):
-                    writing = writing_table(target, table, overwrite=self.overwrite)
-                    stack.enter_context(writing)()
+                    stack.enter_context(writing_table(target, table, overwrite=self.overwrite))
             if preview is not None:
                 market.run(enter_quotes, OWNER, campaign.id, preview.quotes, preview.offer, preview.reports)
         with market.look() as c:

@@ -9,8 +9,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -120,36 +119,24 @@ def write_table(target: str | os.PathLike[str], table: pl.DataFrame, *, overwrit
 @contextlib.contextmanager
 def writing_table(
     target: str | os.PathLike[str], table: pl.DataFrame, *, overwrite: bool = True
-) -> Iterator[Callable[[], None]]:
-    """Write a table as :func:`write_table` does while a block runs, and show it when the block has succeeded.
+) -> Iterator[None]:
+    """Write a table as :func:`write_table` does, and show it when a block has succeeded.
 
-    The table goes to a temporary file meanwhile. The target appears, or the standard output is written, at
-    the end of the block; if the block raises, nothing does. What is given waits until all of the table is in
-    the temporary file, or raises because it does not fit there.
+    The table is in a temporary file while the block runs, and known to fit there. The target appears, or the
+    standard output is written, at the end of the block; if the block raises, nothing does.
     """
-    kind = ".csv" if is_standard_stream(target) else table_kind(target)
     if is_standard_stream(target):
-        yield lambda: None
+        yield
         write_bytes(target, csv_text(table))
         return
-    with atomic_path(target, overwrite=overwrite, mode=PRIVATE) as temporary, ThreadPoolExecutor(1) as thread:
-        writing = thread.submit(_write, temporary, kind, table)
-
-        def finished() -> None:
-            writing.result()
-
-        yield finished
-        finished()
-
-
-def _write(path: Path, kind: str, table: pl.DataFrame) -> None:
-    with path.open("wb") as file:
-        if kind == ".csv":
-            write_csv(file, table)
-        else:
-            # The lowest level takes little more than half the time of the usual one, and files are about as
-            # small. Statistics help those who look for some rows; these tables are read whole.
-            table.write_parquet(file, compression_level=1, statistics=False)
+    kind = table_kind(target)
+    with atomic_path(target, overwrite=overwrite, mode=PRIVATE) as temporary:
+        with temporary.open("wb") as file:
+            if kind == ".csv":
+                write_csv(file, table)
+            else:  # the lowest level takes half the time of the usual one, and files are about as small
+                table.write_parquet(file, compression_level=1, statistics=False)
+        yield
 
 
 def table_kind(path: str | os.PathLike[str]) -> str:
