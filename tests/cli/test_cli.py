@@ -8,10 +8,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from typer.testing import CliRunner
 
 from dpmarket import __version__
-from dpmarket.cli.app import COMMANDS, app, assembled, only, overview
 from dpmarket.files import write_table
 from support.commands import COMMAND, run, run_installed
 
@@ -22,13 +20,6 @@ def test_the_version_and_a_usage_are_said():
     assert "Usage" in nothing.stderr + nothing.stdout
 
 
-def test_the_overview_says_what_the_whole_command_says():
-    assert (
-        CliRunner().invoke(assembled(overview()), ["--help"]).stdout
-        == CliRunner().invoke(app, ["--help"]).stdout
-    )
-
-
 def test_help_takes_no_numerical_library_along():
     code = (
         "import sys\nfrom dpmarket.cli import main\nsys.argv = ['dpmarket', '--help']\n"
@@ -36,14 +27,6 @@ def test_help_takes_no_numerical_library_along():
         "assert not {'numpy', 'scipy', 'polars', 'numba', 'sklearn'} & set(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
-
-
-@pytest.mark.parametrize("words", [["audit", "privacy", "--help"], ["signing-key", "--help"]])
-def test_one_command_alone_says_what_it_says_among_all(words):
-    assert 0 < len(only(words[0])) < 4
-    alone = CliRunner().invoke(assembled(only(words[0])), words).stdout
-    assert alone == CliRunner().invoke(app, words).stdout
-    assert len(only("nosuch")) == len(COMMANDS)
 
 
 def test_a_certificate_is_checked_without_data_frames_and_compiler():
