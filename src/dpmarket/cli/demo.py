@@ -36,10 +36,6 @@ def demo(given: Spoken, folder: Path = Path("dpmarket-demo")) -> None:
         ("bought from", f"{totals.bought:,}"),
         ("budget", f"{summary.budget:,.2f} {currency}"),
         ("paid to them", f"{totals.paid:,.2f} {currency}"),
-        (
-            "the same people, quoted one by one",
-            f"{done.online_bought:,} for {done.online_paid:,.2f} {currency}",
-        ),
         ("mean epsilon of those", number(totals.mean_epsilon)),
         ("an even guess about them becomes at most", f"{summary.meanings[0].guesses[-1]:.0%} sure"),
         ("the model is wrong on public test cases", f"{score.wrong} of {score.records} ({score.error:.1%})"),
@@ -50,7 +46,6 @@ def demo(given: Spoken, folder: Path = Path("dpmarket-demo")) -> None:
     data = {
         "folder": str(done.folder),
         "report": str(done.report),
-        "online": {"paid": done.online_paid, "bought": done.online_bought},
         "summary": summary.to_dict(),
     }
     voice.tell("A market for privacy", rows, data)

@@ -82,19 +82,12 @@ def _modes(settings: Settings) -> Iterator[Finding]:
 
 
 def _disk(settings: Settings) -> Iterator[Finding]:
-    folders = {settings.state_folder, settings.keys}
-    if not is_address(settings.database):
-        folders.add(Path(settings.database).parent)
-    for folder in sorted(folders):
-        if not folder.is_dir():
-            continue
+    """Look at the database's disk; those of the log and of the keys are looked at with the market."""
+    folder = Path(settings.database).parent
+    if not is_address(settings.database) and folder.is_dir():
         free = shutil.disk_usage(folder).free
         if free < _LEAST:
-            yield Finding(
-                "disk",
-                f"{free // 1_000_000} MB are free in {folder}, less than {_LEAST // 1_000_000}.",
-                "make room: what cannot be written is refused, and nothing can be sold meanwhile.",
-            )
+            yield Finding("disk", f"{folder} has {free // 1_000_000} MB left.", "Make room on this disk.")
 
 
 def _address(settings: Settings) -> Iterator[Finding]:
