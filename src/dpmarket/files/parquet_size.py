@@ -45,13 +45,8 @@ class ParquetSize(NamedTuple):
 def parquet_size(source: Path | bytes) -> ParquetSize:
     """Return the size of a Parquet file once it is unpacked; only its footer and page headers are read.
 
-    Raises
-    ------
-    InvalidInput
-        If it is no Parquet file, its parts contradict each other, or it has an encoding of texts that can
-        grow without a page saying so.
-    OSError
-        If the file cannot be read.
+    Refused are parts that contradict each other, and an encoding of texts that can grow without a page
+    saying so.
     """
     try:
         with io.BytesIO(source) if isinstance(source, bytes) else source.open("rb") as file:

@@ -170,14 +170,7 @@ def _cutoff_words(cutoff: float | None) -> str:
 
 
 def new_figure(panels: int = 1, width: float = 4.8, height: float = 3.4) -> tuple[Figure, list[Axes]]:
-    """Return a figure with axes side by side, in inches; matplotlib's global state stays as it is.
-
-    Examples
-    --------
-    >>> figure, axes = new_figure(panels=2)
-    >>> len(axes), figure.get_size_inches().tolist()
-    (2, [9.6, 3.4])
-    """
+    """Return a figure with axes side by side, in inches; matplotlib's global state stays as it is."""
     with matplotlib.rc_context(LOOK):
         figure = Figure(figsize=(width * panels, height), layout="constrained")
         axes = [figure.add_subplot(1, panels, k + 1) for k in range(panels)]
@@ -189,13 +182,6 @@ def inline_svg(figure: Figure, name: str, title: str, description: str) -> str:
 
     The name is different for every figure of a page: ids begin with it. The description tells somebody who
     cannot see the figure what it shows.
-
-    Examples
-    --------
-    >>> figure, (axes,) = new_figure()
-    >>> line = axes.plot([0, 1], [1, 0])
-    >>> inline_svg(figure, "fall", "A fall", "From 1 to 0.")[:40]
-    '<svg class="chart" id="fall" role="img" '
     """
     buffer = io.StringIO()
     with matplotlib.rc_context(LOOK):
@@ -259,12 +245,6 @@ def finish(axes: Axes, x_label: str, y_label: str) -> None:
 
 
 def with_unit(words: str, currency: str) -> str:
-    """Return a label with the currency, if there is one.
-
-    Examples
-    --------
-    >>> with_unit("payment", "EUR"), with_unit("payment", "")
-    ('payment (EUR)', 'payment')
-    """
+    """Return a label with the currency, if there is one."""
     plain = currency.replace("$", r"\$")  # no formula
     return f"{words} ({plain})" if currency else words

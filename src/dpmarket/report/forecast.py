@@ -41,30 +41,19 @@ def forecast_rules(
 ) -> Forecast:
     """Simulate campaigns of a rules file on a public table with its columns.
 
-    Every row counts as one person's. The same seed gives the same forecast.
+    Every row counts as one person's. The same seed, of people, costs and noise, gives the same forecast.
 
     Parameters
     ----------
     rules
         Of the campaign.
     public
-        .csv or .parquet with the rules' features and its label or target, or the columns of its statistics;
-        other columns are not read.
+        .csv or .parquet with at least 30 rows of the rules' features and its label or target, or of the
+        columns of its statistics; other columns are not read.
     budgets, sellers
         What to forecast; None: a quarter of the rules' budget to four times as much, ``sellers.expected``.
     campaigns
         How many are simulated for each.
-    seed
-        Of people, costs and noise.
-    progress
-        Called with each step.
-
-    Raises
-    ------
-    FileProblem
-        The table cannot be used, by line and column.
-    InvalidInput
-        Neither the rules nor the arguments name a budget or a number of sellers; fewer than 30 rows.
     """
     budgets, sellers = _asked(rules, budgets, sellers)
     fields = columns.fields_of(rules)

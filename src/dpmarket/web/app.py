@@ -27,17 +27,7 @@ ABOUT = (
 
 
 def make_app(market: Market, settings: Settings, metrics: Metrics | None = None) -> Application:
-    """Return the service of an open market as an ASGI application.
-
-    Parameters
-    ----------
-    market
-        An open market, whose clock tells the time.
-    settings
-        How the service is set up.
-    metrics
-        Where to count; None: nowhere that anybody sees.
-    """
+    """Return the service of an open market, whose clock tells the time, as an ASGI application."""
     app = make_routes()
     app.state.service = Service(market, settings)
     guarded = Guard(app, settings.public_url, settings.max_body)
