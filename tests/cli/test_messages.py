@@ -43,26 +43,6 @@ def test_init_takes_whatever_the_file_takes(tmp_path):
     assert "features" not in tomllib.loads((tmp_path / "asks.toml").read_text())
 
 
-def test_init_says_what_it_took_each_column_of_a_sample_for(tmp_path):
-    rows = [
-        f'{k},{k % 28 + 1:02d}.03.2020,"1{k % 7},5",{"ab"[k % 2]},{"true" if k % 3 else "false"}'
-        for k in range(40)
-    ]
-    (tmp_path / "sample.csv").write_text("seller,since,size,job,member\n" + "\n".join(rows))
-    done = run("init", "--from", "sample.csv", cwd=tmp_path)
-    said = done.stdout + done.stderr
-    for words in (
-        "a date from 2020-03-01",
-        "day first",
-        "decimal commas in 'size'",
-        "2 categories",
-        "yes or no",
-    ):
-        assert words in " ".join(said.split())
-    features = tomllib.loads((tmp_path / "rules.toml").read_text())["features"]
-    assert set(features) == {"since", "size", "job", "member"}
-
-
 def test_what_is_no_id_or_no_address_is_said_in_one_line(folder):
     run("quote", "reports.csv", *QUOTE, cwd=folder)
     for arguments, words in (

@@ -245,10 +245,6 @@ def test_unusual_markets_have_a_page_too(formula, objective, without_charts):
         assert "Nobody's cost was too high" in page.prose
 
 
-def test_the_page_does_not_grow_with_the_market(without_charts):
-    assert len(simple_page(30_000)) < 1.3 * len(simple_page(1_000))
-
-
 def test_a_forecast_is_shown_with_every_budget_and_what_beats_guessing():
     each = [Prediction(money, 200, "personal prices", 0.7, 0.01, 0.2, 0.01, money) for money in (10.0, 20.0)]
     found = Forecast("accuracy", tuple(each), 0.5, 0.9)

@@ -144,39 +144,6 @@ def test_every_page_fits_the_screen(site, browser, width):
 
 
 @pytest.mark.slow
-def test_what_scrolls_sideways_is_scrolled_by_keys(site, browser):
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="needs axe").Axe()
-    page = browser.new_page(viewport={"width": 390, "height": 850})
-    page.goto((site / "how-to" / "campaign.html").as_uri())
-    found = axe.run(page, options={"runOnly": ["scrollable-region-focusable", "aria-allowed-role"]})
-    assert found.response["violations"] == []
-    block = page.locator("article pre[role=group]").first
-    block.focus()
-    page.keyboard.press("ArrowRight")
-    page.wait_for_function("document.activeElement.scrollLeft > 0")
-    page.set_viewport_size({"width": 1280, "height": 850})
-    page.wait_for_function("document.querySelectorAll('article pre[tabindex]').length === 0")
-    page.close()
-
-
-@pytest.mark.slow
-def test_a_table_of_sentences_is_stacked_on_a_phone_and_one_of_numbers_is_not(site, browser):
-    page = browser.new_page(viewport={"width": 390, "height": 850})
-    page.goto((site / "explanation" / "outcomes.html").as_uri())
-    assert page.locator("article table:not(.stacked)").count() == 1  # the counts of a day of faults
-    cell = page.locator("article table.stacked tbody tr").first.locator("td").nth(1)
-    assert cell.evaluate("e => getComputedStyle(e, '::before').content") == '"outcome: "'
-    assert cell.evaluate("e => e.getBoundingClientRect().right") <= 390
-    page.goto((site / "explanation" / "allocation.html").as_uri())
-    assert page.locator("article table").count() > 0
-    assert page.locator("article table.stacked").count() == 0
-    page.set_viewport_size({"width": 1280, "height": 850})
-    page.goto((site / "explanation" / "outcomes.html").as_uri())
-    assert page.locator("article table.stacked").count() == 0
-    page.close()
-
-
-@pytest.mark.slow
 def test_search_works_without_a_network(site, browser):
     page = browser.new_page()
     asked = []

@@ -195,18 +195,6 @@ def test_what_a_server_does_not_take_now_is_tried_later_and_what_it_never_takes_
     assert counts(shop, "invitation")["failed"] == failed + 1
 
 
-def test_a_mail_whose_last_word_is_lost_is_never_sent_again(shop, box):
-    campaign = shop.open()
-    shop.members["operator"].invite(campaign, ["once@example.org"])
-    box.answers = ["gone"]
-    assert send(shop) == 0
-    assert [mail["To"] for mail in box.take()] == ["once@example.org"]
-    shop.clock.pass_(minutes=30)
-    assert send(shop) == 0
-    assert box.take() == []
-    assert counts(shop, "invitation")["unknown"] == 1
-
-
 def test_a_mail_of_a_worker_that_died_is_not_sent_again(shop, box):
     campaign = shop.open()
     shop.members["operator"].invite(campaign, ["died@example.org"])
