@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from dpmarket.campaign.rules.rules_file import read_rules
 from dpmarket.errors import FileProblem, InvalidInput
 from dpmarket.files import number_column, parse_json, parse_toml, read_json, read_table, read_toml
-from dpmarket.files.parquet_size import parquet_size
+from dpmarket.files.untrusted import parquet_size
 from support import hostile
 
 LARGE = ("many rows.parquet", "shared text.parquet", "gzip.csv", "a million columns.csv")

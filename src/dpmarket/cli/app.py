@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from dpmarket.cli import audit, campaign, certificates, costs, demo, market, menu, plan, report, serve
+from dpmarket.cli import audit, campaign, certificates, costs, market, plan, report, serve
 from dpmarket.errors import DpmarketError, FileProblem
 from dpmarket.version import __version__
 
@@ -28,7 +28,7 @@ COMMANDS: Mapping[Callable[..., None], str] = {
     market.repair: "repair",
     market.backup: "backup copy.db",
     market.restore: "restore copy.db",
-    menu.menu: 'menu --costs "uniform(1, 5)" --payment-weight 0.001 --sellers 1000',
+    plan.menu: 'menu --costs "uniform(1, 5)" --payment-weight 0.001 --sellers 1000',
     certificates.commit: "commit -o commitment.json",
     certificates.certify: "certify -o certificate.json --openings openings.json",
     certificates.receipts: "receipts certificate.json openings.json -o receipts",
@@ -39,7 +39,7 @@ COMMANDS: Mapping[Callable[..., None], str] = {
     serve.serve: "serve hospital",
     serve.worker: "worker hospital",
     serve.retry: "retry hospital",
-    demo.demo: "demo",
+    report.demo: "demo",
     costs.show: 'costs show "uniform(1, 5)"',
     costs.fit: "costs fit pilot.csv --column cost -o costs.json",
     audit.truthfulness: 'audit truthfulness --costs "uniform(1, 5)" --features 10 --payment-weight 0.01',

@@ -27,7 +27,7 @@ from dpmarket.web.folder import held_open, opened
 from dpmarket.web.guard import Application
 from dpmarket.web.logs import log_event
 from dpmarket.web.metrics import Metrics
-from dpmarket.web.pages.brand import check_brand
+from dpmarket.web.pages.rendering import check_brand
 from dpmarket.web.settings import Settings
 from dpmarket.web.smtp import check_smtp
 from dpmarket.web.worker import WORKER_SECONDS, start_thread
