@@ -16,7 +16,7 @@ import zlib
 from typing import Any
 
 from dpmarket.errors import FileProblem
-from dpmarket.files.untrusted import Source, most_unpacked, size_of
+from dpmarket.files.untrusted import most_unpacked
 
 _MOST_CELLS = 5_000_000
 _BLOCK = 1 << 20
@@ -24,11 +24,11 @@ _MERGED, _FORMULA = re.compile(rb"<(\w+:)?mergeCell[ >]"), re.compile(rb"<(\w+:)
 _ZEROS = re.compile("0{2,}")
 
 
-def excel_as_csv(place: Source, name: str) -> bytes:
+def excel_as_csv(data: bytes, name: str) -> bytes:
     """Return the table of an Excel file as CSV in UTF-8, with commas between columns."""
-    has_formulas = _refuse_odd(place, name)
-    rows = _rows(place, name)
-    formulas = _rows(place, name, data_only=False) if has_formulas else []
+    has_formulas = _refuse_odd(data, name)
+    rows = _rows(data, name)
+    formulas = _rows(data, name, data_only=False) if has_formulas else []
     if not rows[0]:
         raise FileProblem(f"cannot read {name}: its first row is empty; the header must stand there.")
     for number, row in enumerate(rows, 1):
@@ -46,7 +46,7 @@ def excel_as_csv(place: Source, name: str) -> bytes:
     return table.getvalue().encode()
 
 
-def _rows(place: Source, name: str, *, data_only: bool = True) -> list[list[Any]]:
+def _rows(data: bytes, name: str, *, data_only: bool = True) -> list[list[Any]]:
     """Return the rows of cells of the one sheet that has some, without what is empty at their ends."""
     try:
         from openpyxl import load_workbook  # type: ignore[import-untyped]
@@ -57,8 +57,7 @@ def _rows(place: Source, name: str, *, data_only: bool = True) -> list[list[Any]
         ) from None
     filled = []
     try:
-        source = io.BytesIO(place if isinstance(place, bytes) else place.read_bytes())
-        for sheet in load_workbook(source, read_only=True, data_only=data_only).worksheets:
+        for sheet in load_workbook(io.BytesIO(data), read_only=True, data_only=data_only).worksheets:
             sheet.reset_dimensions()  # what a file says about them may be wrong
             count, rows = 0, []
             for row in sheet.rows:
@@ -85,12 +84,12 @@ def _rows(place: Source, name: str, *, data_only: bool = True) -> list[list[Any]
     return filled[0]
 
 
-def _refuse_odd(place: Source, name: str) -> bool:
+def _refuse_odd(data: bytes, name: str) -> bool:
     """Refuse what would unpack to too much, and merged cells; return whether there are formulas."""
     has_formulas = False
     try:
-        with zipfile.ZipFile(io.BytesIO(place) if isinstance(place, bytes) else place) as parts:
-            if sum(part.file_size for part in parts.infolist()) > most_unpacked(size_of(place)):
+        with zipfile.ZipFile(io.BytesIO(data)) as parts:
+            if sum(part.file_size for part in parts.infolist()) > most_unpacked(len(data)):
                 raise FileProblem(f"cannot read {name}: it would unpack to more than any honest table.")
             for part in parts.namelist():
                 if part.startswith("xl/worksheets/"):

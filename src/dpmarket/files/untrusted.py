@@ -12,13 +12,9 @@ import csv
 import io
 import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from dpmarket.errors import FileProblem, InvalidInput
-
-Source = Path | bytes
-"""A file, or its content where it came as a stream."""
 
 _HEAD = 1 << 20
 _COLUMNS = 20_000
@@ -34,9 +30,9 @@ def most_unpacked(size: int) -> int:
     return _SMALL + _RATIO * size
 
 
-def refuse_unreadable_csv(source: Source, name: str) -> None:
+def refuse_unreadable_csv(data: bytes, name: str) -> None:
     """Say in a clear word what the beginning of a file tells about one that is no CSV."""
-    head = head_of(source, name, _HEAD)
+    head = data[:_HEAD]
     for mark, kind in _COMPRESSED.items():
         # Two letters may begin an honest header; what follows them in a compressed file is no text.
         if head.startswith(mark) and not head[:64].isascii():
@@ -48,38 +44,19 @@ def refuse_unreadable_csv(source: Source, name: str) -> None:
         raise FileProblem(f"cannot read {name}: it has more than {_COLUMNS:,} columns.")
 
 
-def refuse_unreadable_parquet(source: Source, name: str) -> None:
+def refuse_unreadable_parquet(data: bytes, name: str) -> None:
     """Refuse what is no Parquet, or would unpack to far more than its size, or to too many columns."""
     try:
-        found = parquet_size(source)
+        found = parquet_size(data)
     except InvalidInput as problem:
         raise FileProblem(f"cannot understand {name} as Parquet: {problem}") from None
-    except OSError as problem:
-        raise FileProblem(f"cannot read {name}: {problem.strerror or problem}.") from None
     if found.columns > _COLUMNS:
         raise FileProblem(f"cannot read {name}: it has more than {_COLUMNS:,} columns.")
-    size = size_of(source)
-    if found.unpacked > most_unpacked(size):
+    if found.unpacked > most_unpacked(len(data)):
         raise FileProblem(
-            f"cannot read {name}: its {size:,} bytes would unpack to {found.unpacked:,}, more than "
+            f"cannot read {name}: its {len(data):,} bytes would unpack to {found.unpacked:,}, more than "
             "those of any honest table; if it is one, save it as CSV."
         )
-
-
-def size_of(source: Source) -> int:
-    """Return the number of bytes of a file or its content."""
-    return len(source) if isinstance(source, bytes) else os.path.getsize(source)
-
-
-def head_of(source: Source, name: str, most: int) -> bytes:
-    """Return the first bytes of a file or its content."""
-    if isinstance(source, bytes):
-        return source[:most]
-    try:
-        with source.open("rb") as file:
-            return file.read(most)
-    except OSError as problem:
-        raise FileProblem(f"cannot read {name}: {problem.strerror or problem}.") from None
 
 
 def csv_problem(data: bytes, separator: str = ",") -> str | None:
@@ -136,15 +113,14 @@ class ParquetSize(NamedTuple):
     unpacked: int
 
 
-def parquet_size(source: Path | bytes) -> ParquetSize:
+def parquet_size(data: bytes) -> ParquetSize:
     """Return the size of a Parquet file once it is unpacked; only its footer and page headers are read.
 
     Refused are parts that contradict each other, and an encoding of texts that can grow without a page
     saying so.
     """
     try:
-        with io.BytesIO(source) if isinstance(source, bytes) else source.open("rb") as file:
-            return _size(file)
+        return _size(io.BytesIO(data))
     except InvalidInput:
         raise
     except (AttributeError, IndexError, KeyError, TypeError, ValueError):
