@@ -6,7 +6,6 @@ the same market, quotes and payments. The noise in the model is secret and diffe
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +22,7 @@ from dpmarket.campaign.people import person_digests
 from dpmarket.campaign.place import place_of, state_folder
 from dpmarket.campaign.rules.pricing import plan_for
 from dpmarket.campaign.rules.rules_file import read_rules
+from dpmarket.campaign.rules.template import rules_template
 from dpmarket.certificates import write_certificate
 from dpmarket.datasets import PublicData, breast_cancer
 from dpmarket.errors import FileProblem
@@ -123,29 +123,13 @@ def _columns(records: PublicData) -> dict[str, Any]:
 
 
 def _rules_file(sellers: PublicData) -> str:
-    bounds = zip(sellers.feature_names, sellers.low.tolist(), sellers.high.tolist(), strict=True)
-    features = [f"{json.dumps(name)} = {{ low = {low!r}, high = {high!r} }}" for name, low, high in bounds]
-    return f"""# The market of dpmarket's demonstration: everything here is public.
-[campaign]
-name = "demonstration"
-
-[sellers]
-expected = {len(sellers)}
-
-[costs]
-distribution = "uniform(1, 5)"
-
-[objective]
-budget = {BUDGET}
-# Without it the money would buy a better model from fewer people, with far larger epsilons.
-max_mean_epsilon = 1.0
-
-[money]
-currency = "EUR"
-
-[label]
-column = "diagnosis"
-values = {json.dumps(list(sellers.classes))}
-
-[features]
-""" + "".join(f"{line}\n" for line in features)
+    """Return the rules: everything here is public."""
+    values: dict[str, Any] = {"campaign.name": "demonstration", "sellers.expected": len(sellers)}
+    for end, bounds in (("low", sellers.low), ("high", sellers.high)):
+        names = (f"features.{name}.{end}" for name in sellers.feature_names)
+        values |= dict(zip(names, bounds.tolist(), strict=True))
+    values |= {"objective.budget": BUDGET, "money.currency": "EUR"}
+    # Without it the money would buy a better model from fewer people, with far larger epsilons.
+    values["objective.max_mean_epsilon"] = 1.0
+    label = {"label.column": "diagnosis", "label.values": list(sellers.classes)}
+    return rules_template(values | label)
