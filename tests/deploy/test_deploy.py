@@ -82,20 +82,6 @@ def test_systemd_finds_nothing_wrong_with_the_units(tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
-@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
-def test_systemd_calls_the_exposure_of_a_unit_small(unit):
-    done = subprocess.run(
-        ["systemd-analyze", "security", "--offline=true", "--threshold=15", "--no-pager", unit],
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    if "offline" in done.stderr:
-        pytest.skip("this systemd is too old to look at files")
-    assert done.returncode == 0, done.stdout.splitlines()[-1]
-
-
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_every_setting_that_a_file_names_exists(path):
     text = path.read_text()

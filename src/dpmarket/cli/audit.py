@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -27,19 +26,12 @@ if TYPE_CHECKING:
     from dpmarket.cli.render import Voice
 
 
-class MechanismName(StrEnum):
-    """The mechanisms whose sellers report costs."""
-
-    offline = "offline"
-    online = "online"
-
-
 @command
 def truthfulness(
     given: Spoken, *, costs: CostsOption, payment_weight: PaymentWeightOption, features: int,
     weight_cap: WeightCapOption = None, max_mean_epsilon: MaxMeanEpsilonOption = None,
-    max_epsilon: float | None = None, shape: Shape = Shape.linear,
-    mechanism: MechanismName = MechanismName.offline, sellers: int = 30, markets: int = 2,
+    max_epsilon: float | None = None, shape: Shape = "linear",
+    mechanism: Literal["offline", "online"] = "offline", sellers: int = 30, markets: int = 2,
     misreports: int = 40, seed: int = 0,
 ) -> None:  # fmt: skip
     """Search simulated markets for a misreport that gains; exit code 1 if one is found.
@@ -65,10 +57,10 @@ def truthfulness(
     objective = Objective.for_model(
         features + 1, payment_weight, weight_cap=weight_cap, max_mean_epsilon=max_mean_epsilon
     )
-    tables = EpsilonCost.identity(max_epsilon, shape.value)
+    tables = EpsilonCost.identity(max_epsilon, shape)
     audited = (
         OfflineMechanism(dist, objective, epsilon_cost=tables)
-        if mechanism is MechanismName.offline
+        if mechanism == "offline"
         else population_schedule(dist, objective, sellers, epsilon_cost=tables)
     )
     voice = given.voice()

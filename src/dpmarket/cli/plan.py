@@ -33,7 +33,7 @@ def plan(
     ] = None,
     sellers: int | None = None, features: int | None = None, classes: int = 2,
     rules: Annotated[Path | None, typer.Option("--rules", "-m")] = None, budget: float | None = None,
-    target: float | None = None, probability: float | None = None, shape: Shape = Shape.linear,
+    target: float | None = None, probability: float | None = None, shape: Shape = "linear",
     max_epsilon: float | None = None, delta: float | None = None, weight_cap: WeightCapOption = None,
     max_mean_epsilon: MaxMeanEpsilonOption = None, public: Path | None = None,
     campaigns: Annotated[int, typer.Option(min=2)] = 12, plot: Path | None = None,
@@ -76,7 +76,7 @@ def plan(
         raise typer.BadParameter("say --costs, --sellers and --features, or --rules.")
     if (budget is None) == (target is None):
         raise typer.BadParameter("say either --budget or --target.")
-    if max_epsilon is None and (delta is not None or shape is Shape.quadratic):
+    if max_epsilon is None and (delta is not None or shape == "quadratic"):
         raise typer.BadParameter("say --max-epsilon: the table of a delta or of quadratic costs must end.")
     dist = read_distribution(costs)
     objective, fewer = (
@@ -84,9 +84,9 @@ def plan(
         for columns in (features, features // 2)
     )
     if delta is None:
-        tables = EpsilonCost.identity(max_epsilon, shape.value)
+        tables = EpsilonCost.identity(max_epsilon, shape)
     else:
-        tables = EpsilonCost.of_delta(delta, max_epsilon or 0.0, shape.value)
+        tables = EpsilonCost.of_delta(delta, max_epsilon or 0.0, shape)
     voice = given.voice()
     with voice.progress() as progress:
         progress("Planning", 0.0)
@@ -99,7 +99,7 @@ def plan(
         )  # fmt: skip
     settings = {
         "costs.distribution": costs,
-        "costs.shape": None if shape is Shape.linear else shape.value,
+        "costs.shape": None if shape == "linear" else shape,
         "sellers.expected": sellers,
         "objective.budget": round(budget, 2),
         "objective.weight_cap": weight_cap,

@@ -48,7 +48,8 @@ def serve(
     chosen = {name: value for name, value in given.items() if value is not None}
     settings = settings_of(folder).model_copy(update=chosen)
     log_to()
-    run(settings, _tell_address)
+    api = "The API for programs: {0}/api/v1/openapi.json"
+    run(settings, lambda url: typer.echo(f"Serving on {url}; Ctrl-C stops.\n{api.format(url)}"))
 
 
 @command
@@ -91,11 +92,6 @@ def service(folder: Path) -> Iterator[tuple[Market, Settings]]:
 
     with opened_folder(folder) as opened:
         yield opened
-
-
-def _tell_address(url: str) -> None:
-    typer.echo(f"Serving on {url}; Ctrl-C stops.")
-    typer.echo(f"The API for programs: {url}/api/v1/openapi.json")
 
 
 def need_extra() -> None:
