@@ -47,7 +47,7 @@ def test_the_report_looks_right_in_a_browser(browser, demo, width, scheme):
     assert fetched == [demo.report.as_uri()]
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     charts = page.query_selector_all("svg.chart")
-    assert len(charts) == 4
+    assert len(charts) == 3
     for chart in charts:
         assert chart.evaluate(VISIBLE)
         assert chart.get_attribute("role") == "img"

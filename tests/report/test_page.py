@@ -139,7 +139,7 @@ def test_the_page_stands_alone_and_every_chart_has_a_text_alternative(page, demo
     assert "<script" not in text
     assert [address for address in page.addresses if not address.startswith(("#", "data:,"))] == []
     assert [name for name, count in Counter(page.ids).items() if count > 1] == []
-    assert len(page.charts) == 4
+    assert len(page.charts) == 3
     for chart in page.charts:
         assert chart["role"] == "img"
         assert chart["aria-label"] == f"{chart['title']}. {chart['desc']}"

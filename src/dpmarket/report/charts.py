@@ -15,13 +15,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import matplotlib
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import PercentFormatter
 
 from dpmarket.mechanisms.forecasts import Forecast
-from dpmarket.report.summary import Rule, Summary, guess_after
+from dpmarket.report.summary import Rule, Summary
 
 # Okabe and Ito's colours that colour-blind readers can tell apart; yellow left out: too pale on white.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -48,7 +46,6 @@ def charts_of(summary: Summary) -> dict[str, str]:
         "epsilon": rule_chart(summary, "epsilon"),
         "payment": rule_chart(summary, "payment"),
         "sellers": _sellers_chart(summary),
-        "promise": _promise_chart(summary),
     }
     if summary.forecast is not None:
         charts["forecast"] = _forecast_chart(summary.forecast)
@@ -132,25 +129,6 @@ def _sellers_chart(summary: Summary) -> str:
     axes.set_axisbelow(True)
     finish(axes, with_unit("cost per unit of epsilon", summary.currency), "sellers per unit of cost")
     return inline_svg(figure, "chart-sellers", "How many sellers have which cost", words)
-
-
-def _promise_chart(summary: Summary) -> str:
-    """Draw how sure a guess can become against how sure it was before."""
-    figure, (axes,) = new_figure()
-    axes.plot([0, 1], [0, 1], color=COLOURS[6], lw=1.0, ls=STYLES[3], label="nothing learnt")
-    before = np.linspace(0.0, 1.0, 51).tolist()
-    for k, row in enumerate(summary.meanings):
-        after = [guess_after(p, row.epsilon) for p in before]
-        axes.plot(before, after, color=COLOURS[k], ls=STYLES[k], label=f"epsilon {row.epsilon:.3g}")
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_formatter(PercentFormatter(1.0))
-    axes.set(xlim=(0, 1), ylim=(0, 1))
-    finish(axes, "how sure before", "how sure after, at most")
-    words = " ".join(
-        f"With epsilon {row.epsilon:.3g} a guess that was 50% likely is at most {row.guesses[-1]:.1%} likely."
-        for row in summary.meanings
-    )
-    return inline_svg(figure, "chart-promise", "How sure a guess can become", words)
 
 
 def _forecast_chart(forecast: Forecast) -> str:

@@ -49,7 +49,7 @@ def render_page(summary: Summary) -> str:
             "epsilon": _decimals_of([0.01 * max(group.mean_epsilon for group in groups)]),
         },
         row_decimals=[
-            "number" if row.low is None or row.high is None else _decimals_of([0.01 * (row.high - row.low)])
+            "number" if row["low"] is None else _decimals_of([0.01 * (row["high"] - row["low"])])
             for row in rows
         ],
         in_currency=f", {summary.currency}" if summary.currency else "",
