@@ -22,7 +22,7 @@ from dpmarket.campaign.hooks import enter_hooks
 from dpmarket.campaign.worker import forget, work
 from dpmarket.errors import MarketRefusal
 from dpmarket.web.client import Refused
-from dpmarket.web.webhooks import is_public
+from dpmarket.web.outgoing import is_public
 from dpmarket.web.worker import methods_of
 from support.readers import member_of, seller_of
 from support.shop import SOLD, open_shop

@@ -122,10 +122,9 @@ def private_bytes(target: str | os.PathLike[str], data: bytes, *, overwrite: boo
 def write_folder(target: str | os.PathLike[str], files: Iterable[tuple[str, bytes]]) -> None:
     """Write confidential files, one at a time, into a new folder that appears when all of them are there."""
     path = Path(target)
-    if not path.parent.is_dir():
-        raise FileProblem(f"cannot write {path}: the folder {path.parent} does not exist; make it first.")
     if path.exists():
         raise FileProblem(f"{path} exists; name another folder.")
+    refuse_unwritable(path)
     with _beside(path) as temporary:
         temporary.mkdir(mode=0o700)
         for name, data in files:

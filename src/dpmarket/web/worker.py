@@ -34,9 +34,8 @@ from dpmarket.certificates import Certificate, sign
 from dpmarket.errors import DpmarketError, Infeasible, InvalidInput, NotCertifiable, NotConverged
 from dpmarket.web.folder import SIGNING_KEY, held_open, opened
 from dpmarket.web.logs import log_event, log_to
+from dpmarket.web.outgoing import check_smtp, send_hooks, sender_of
 from dpmarket.web.settings import Settings
-from dpmarket.web.smtp import check_smtp, sender_of
-from dpmarket.web.webhooks import send_hooks
 
 _PAUSE = 1.0  # seconds between a worker's rounds
 _NOW_PAUSE = 0.1
