@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import re
 import secrets
 from hashlib import sha256
@@ -89,19 +88,11 @@ def page(
     return HTMLResponse(content, status, headers)
 
 
-def whole_page(request: Request, content: bytes) -> HTMLResponse:
-    """Return a page that was made elsewhere, by the stricter policy that it brings along itself.
-
-    It is packed for a browser that can unpack it. Nothing that the reader sent is in such a page: from the
-    length of what is packed nobody learns anything about a session.
-    """
+def whole_page(content: bytes) -> HTMLResponse:
+    """Return a page that was made elsewhere, by the stricter policy that it brings along itself."""
     found = _POLICY.search(content[:4000].decode(errors="replace"))
     assert found is not None
-    headers = {"Content-Security-Policy": f"{found[1]}; frame-ancestors 'none'", "Vary": "Accept-Encoding"}
-    if re.search(r"\bgzip\b(?!\s*;\s*q=0(?:\.0*)?\s*(?:,|$))", request.headers.get("accept-encoding", "")):
-        headers["Content-Encoding"] = "gzip"
-        content = gzip.compress(content, 6)
-    return HTMLResponse(content, headers=headers)
+    return HTMLResponse(content, headers={"Content-Security-Policy": f"{found[1]}; frame-ancestors 'none'"})
 
 
 def new_key() -> str:

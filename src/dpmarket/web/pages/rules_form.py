@@ -235,7 +235,8 @@ def typed_of(data: Mapping[str, Any]) -> dict[str, str]:
                 own["gap"] = "category" if declared.get("missing_category") else own["gap"]
             else:
                 own["column"] = declared.get("columns") or declared.get("column", "value")
-            typed |= {f"{place}.{key}": _text(value) for key, value in own.items() if value is not False}
+            said = {key: value for key, value in own.items() if value is not False or key == "missing"}
+            typed |= {f"{place}.{key}": _text(value) for key, value in said.items()}
             columns = own.get("column", name)
             places[place] = columns[0] if isinstance(columns, list) else columns
     for place, column in places.items():
