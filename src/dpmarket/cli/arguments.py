@@ -172,9 +172,9 @@ DISTRIBUTION_HELP = (
     "distribution, cut to [low, high]) or '0.7*uniform(0, 1) + 0.3*uniform(2, 3)'; "
     "or a .json file written by 'dpmarket costs fit'."
 )
-CostsOption = Annotated[
-    str, typer.Option("--costs", help="How costs per unit of epsilon are distributed. " + DISTRIBUTION_HELP)
-]
+_COSTS = typer.Option("--costs", help="How costs per unit of epsilon are distributed. " + DISTRIBUTION_HELP)
+CostsOption = Annotated[str, _COSTS]
+OptionalCosts = Annotated[str | None, _COSTS]
 PaymentWeightOption = Annotated[
     float, typer.Option(help="Error units per unit of money (the paper's gamma): higher buys less.")
 ]

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dpmarket.cli.arguments import (
-    DISTRIBUTION_HELP,
     MaxMeanEpsilonOption,
+    OptionalCosts,
     Shape,
     Spoken,
     WeightCapOption,
@@ -28,10 +28,7 @@ if TYPE_CHECKING:
 @command
 def plan(
     given: Spoken, *,
-    costs: Annotated[
-        str | None, typer.Option("--costs", help="How costs are distributed. " + DISTRIBUTION_HELP)
-    ] = None,
-    sellers: int | None = None, features: int | None = None, classes: int = 2,
+    costs: OptionalCosts = None, sellers: int | None = None, features: int | None = None, classes: int = 2,
     rules: Annotated[Path | None, typer.Option("--rules", "-m")] = None, budget: float | None = None,
     target: float | None = None, probability: float | None = None, shape: Shape = "linear",
     max_epsilon: float | None = None, delta: float | None = None, weight_cap: WeightCapOption = None,
@@ -156,22 +153,19 @@ def _forecast(
     if voice.as_json:
         typer.echo(to_json(found.to_dict()), nl=False)
     rules_asked = list(dict.fromkeys(one.rule for one in found.predictions))
-    lines: dict[tuple[int, float], dict[str, str]] = {}
+    lines: dict[float, dict[str, str]] = {}
     for one in found.predictions:
-        cells = lines.setdefault((one.sellers, one.budget), {})
-        cells[one.rule] = f"{one.score:.3f} ± {one.standard_error:.3f}"
-    for number in dict.fromkeys(one.sellers for one in found.predictions):
-        rows = [
-            [f"{money:,.6g}", *(cells.get(rule, "") for rule in rules_asked)]
-            for (these, money), cells in lines.items()
-            if these == number
-        ]
-        voice.table(
-            f"Forecast of the {found.measure} with {number:,} sellers, on {public.name}",
-            [f"budget ({rules.money.currency})", *rules_asked],
-            rows,
-            found.sentence(number, rules.money.currency, PERSONAL),
-        )
+        lines.setdefault(one.budget, {})[one.rule] = f"{one.score:.3f} ± {one.standard_error:.3f}"
+    rows = [
+        [f"{money:,.6g}", *(cells.get(rule, "") for rule in rules_asked)] for money, cells in lines.items()
+    ]
+    number, currency = found.predictions[0].sellers, rules.money.currency
+    voice.table(
+        f"Forecast of the {found.measure} with {number:,} sellers, on {public.name}",
+        [f"budget ({currency})", *rules_asked],
+        rows,
+        found.sentence(number, currency, PERSONAL),
+    )
 
 
 def _objective(
@@ -218,14 +212,9 @@ def tell_simpler_rules(voice: Voice, plan: Plan, note: str | None = None) -> Non
     """Compare a plan with what the same money buys by simpler rules, for people only."""
     from dpmarket.cli.render import number
 
-    found = plan.prospect
+    found, best = plan.prospect, plan.prospect.error
     rows = [
-        [
-            one.name,
-            f"{one.share_bought:.1%}",
-            number(one.largest_epsilon),
-            f"{one.error / found.error - 1:+.0%}",
-        ]
+        [one.name, f"{one.share_bought:.1%}", number(one.largest_epsilon), f"{one.error / best - 1:+.0%}"]
         for one in (found, *plan.alternatives)
     ]
     columns = ["rule", "bought from", "largest epsilon", "error"]
@@ -238,12 +227,8 @@ def tell_simpler_rules(voice: Voice, plan: Plan, note: str | None = None) -> Non
 @command
 def menu(
     given: Spoken, *, rules: Annotated[Path | None, typer.Option("--rules", "-m")] = None,
-    costs: Annotated[
-        str | None,
-        typer.Option("--costs", help="How costs per unit of epsilon are distributed. " + DISTRIBUTION_HELP),
-    ] = None,
-    payment_weight: float | None = None, sellers: int | None = None, features: int = 10,
-    max_epsilon: float = 10.0, weight_cap: WeightCapOption = None,
+    costs: OptionalCosts = None, payment_weight: float | None = None, sellers: int | None = None,
+    features: int = 10, max_epsilon: float = 10.0, weight_cap: WeightCapOption = None,
     max_mean_epsilon: MaxMeanEpsilonOption = None, group: str | None = None, points: int = 10,
 ) -> None:  # fmt: skip
     """Show the choices of epsilon and payment for sellers who arrive one by one.
