@@ -60,27 +60,21 @@ def report_file(
     progress: StageProgress = silent,
     database: str | None = None,
 ) -> Summary:
-    """Write the report of a campaign from files, and return what it says.
+    """Write the report of a campaign from files to ``output``, and return what it says.
 
     Parameters
     ----------
-    rules_path, database
-        The rules file, and a database in place of the one that it names.
-    output, overwrite
-        Where the page goes, ``-`` for standard output, and whether an existing file may be replaced.
     reports
         The reported costs that were quoted: sellers are then grouped by them. None: by the costs at which the
         rule makes their offers.
     test, groups
-        .csv or .parquet with features and labels of public records, for the model's error; and a column of
-        it, such as a region, for whose values the error is then reported.
+        Public records with features and labels, for the model's error; and a column of them, such as a
+        region, for whose values the error is then reported.
     certificate
         The certificate, whose digest the page then names.
     public
         A public table with the rules' columns, never private records: what other budgets would probably have
         bought is simulated on it.
-    title
-        The page's heading; None: the campaign's name.
     """
     place = place_of(rules_path, database)
     given = [path for path in (test, certificate, reports, public) if path is not None]

@@ -135,15 +135,8 @@ def _form(
         "problems": problems,
         "beside": beside,
         "plan": plan,
-        "minor_units": _minor_units(typed.get("money.minor_units", "")),
-        "currency": typed.get("money.currency", ""),
     }
     return visit.page("new_campaign", shown, status=422 if problems else 200)
-
-
-def _minor_units(text: str) -> int:
-    """Return what the form says, or the usual: this is only for writing amounts beside it."""
-    return int(text) if text.isdecimal() and 0 < len(text) < 12 and int(text) > 0 else 100
 
 
 def _written(moment: datetime) -> str:
