@@ -173,16 +173,3 @@ def test_a_plan_forecasts_itself_on_a_public_data_frame():
     assert number.measure == "R squared"
     with pytest.raises(InvalidInput, match="a column 'none' and others"):
         plan.forecast(frame, "none")
-
-
-@pytest.mark.slow
-def test_the_report_shows_what_other_budgets_would_have_bought(tmp_path):
-    public = public_table(tmp_path, "two classes")
-    write_rules(tmp_path / "rules.toml", GOODS["two classes"].rules(sellers=60, budget=200.0))
-    costs = {"seller": [f"s{k}" for k in range(60)], "cost": [1.0 + k / 20 for k in range(60)]}
-    pl.DataFrame(costs).write_csv(tmp_path / "reports.csv")
-    run("quote", "reports.csv", "-o", "quotes.csv", "--yes", cwd=tmp_path)
-    run("report", "--public", public, "-o", "report.html", cwd=tmp_path)
-    page = (tmp_path / "report.html").read_text()
-    assert "What other budgets would probably have bought" in page
-    assert 'data-name="forecast.predictions.14.score"' in page  # five budgets by three rules

@@ -244,7 +244,7 @@ class _Task:
             )
         for target, table in ((self.quotes, quotes), (self.not_quoted, left_out)):
             if target is not None and table.height:
-                written.enter_context(writing_table(target, table, overwrite=self.overwrite))()
+                written.enter_context(writing_table(target, table, overwrite=self.overwrite))
 
     def _nobody(self, campaign: Campaign, left_out: pl.DataFrame) -> MarketRefusal:
         """Return the refusal of a file of people none of whom has a quote."""

@@ -161,7 +161,7 @@ def check(given: OfMarket, files: list[Path] | None = None) -> None:
         voice.tell("These files can be used", rows, {"files": dict(rows)})
         return
     if given.rules.is_dir():
-        from dpmarket.web.checkup import check_service
+        from dpmarket.web.folder import check_service
 
         found = check_service(given.rules)
     else:

@@ -20,13 +20,12 @@ from dpmarket.audit import (
 )
 from dpmarket.campaign.rules.pricing import CROSS_PRICED, OFFLINE, terms_in
 from dpmarket.campaign.rules.released import ModelFile, StatisticsFile
-from dpmarket.certificates import Verification
 from dpmarket.mechanisms.cross_pricing import LEAST_SELLERS, CrossPricedMechanism, split
 from dpmarket.mechanisms.epsilon_cost import EpsilonCost
 from dpmarket.mechanisms.exact import OfflineMechanism
 from dpmarket.mechanisms.objective import objective_from_dict
 from dpmarket.mechanisms.price_schedule import PriceSchedule
-from dpmarket.report.summary import GAIN, KEPT, LOSS, Material
+from dpmarket.report.summary import GAIN, KEPT, LOSS, AuditNote, Material, noted
 
 _SELLERS, _MISREPORTS = 12, 20  # of a simulated market that is searched for misreports
 _ACCOUNTS = 500  # promises whose spending is recomputed
@@ -89,17 +88,17 @@ def _sold(schedule: PriceSchedule, report: float) -> tuple[float, float]:
     return float(schedule.amount(np.array([report]))[0]), float(payments[0])
 
 
-def audits_of(material: Material) -> list[tuple[str, Audit]]:
-    """Run the audits that a report shows; each with the question that it answers."""
+def audits_of(material: Material) -> list[AuditNote]:
+    """Run the audits that a report shows."""
     made, weights, epsilons = material.released, material.weights, material.outcome.epsilons
-    audits = [(GAIN, _truthfulness(material.rules, epsilons.size))]
+    audits: list[tuple[str, Audit]] = [(GAIN, _truthfulness(material.rules, epsilons.size))]
     if material.is_reported:
         audits.append((LOSS, _participation(material)))
     if isinstance(made, ModelFile):
         audits.append((KEPT, _accounting(made, weights, epsilons)))
     elif made is not None:
         audits.append((KEPT, _spending(made, weights, epsilons)))
-    return audits
+    return [noted(question, audit.passed, audit.summary()) for question, audit in audits]
 
 
 def _truthfulness(rules: Mapping[str, Any], people: int) -> Audit:
@@ -148,24 +147,3 @@ def _spending(statistics: StatisticsFile, weights: FloatArray, epsilons: FloatAr
         false_alarm=0.0,
         details={"total_spent": float(stated)},
     )
-
-
-@dataclass(frozen=True)
-class Verified:
-    """The verification of a certificate in the shape of an audit."""
-
-    verification: Verification
-
-    @property
-    def passed(self) -> bool:
-        """Whether no check failed."""
-        return self.verification.passed
-
-    def summary(self) -> list[tuple[str, str]]:
-        """Return one row per check that was made."""
-        checks = self.verification.checks
-        return [(check.name, check.verdict) for check in checks if check.verdict != "skipped"]
-
-    def to_dict(self) -> dict[str, object]:
-        """Return everything as plain data."""
-        return self.verification.to_dict()

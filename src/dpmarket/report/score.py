@@ -93,16 +93,9 @@ class NumberScore:
 def score_file(
     model: ModelFile, source: str | os.PathLike[str], groups: str | None = None
 ) -> Score | NumberScore:
-    """Score a model on a file of public records with its columns, whatever kinds of columns they are.
+    """Score a model on a file of public records with its features and its label or target.
 
-    Parameters
-    ----------
-    model
-        A released model.
-    source
-        .csv or .parquet with the model's features and its label or target; public, and not trained on.
-    groups
-        A column with at most 20 values, such as a region: the error is then reported for each of them.
+    ``groups`` is a column with at most 20 values, such as a region: the error is then reported for each.
     """
     predicts = model.predicts
     wanted = (predicts.column, *([] if groups is None else [groups]))

@@ -107,7 +107,7 @@ class Field:
         if self.kind == "number":
             codes[~empty], problems = numbers_of(table, self.column, rows[~empty])
         else:
-            codes[~empty], words = self._coded(cells.filter(~empty).str.strip_chars())
+            codes[~empty], words = self.coded(cells.filter(~empty).str.strip_chars())
             problems = find(self.column, words, np.isnan(codes[~empty]), rows[~empty])
         if not self.gaps:
             problems += find(self.column, "an empty cell", empty, rows)
@@ -117,7 +117,7 @@ class Field:
             problems += find(self.column, words, self.is_outside(codes), rows)
         return codes, problems
 
-    def _coded(self, texts: pl.Series) -> tuple[FloatArray, str]:
+    def coded(self, texts: pl.Series) -> tuple[FloatArray, str]:
         """Return codes of texts, NaN for texts without one, and what to say about these."""
         words = _NO_LEVEL
         if self.kind == "date":

@@ -17,7 +17,7 @@ from dpmarket.campaign.opening import opening_of
 from dpmarket.campaign.rules.pricing import errors_of, guessing_error, prospect_for
 from dpmarket.campaign.rules.questions import Question
 from dpmarket.campaign.rules.released import StatisticsFile, released_from_bytes
-from dpmarket.campaign.rules.rules_file import Rules, rules_from
+from dpmarket.campaign.rules.rules_file import Money, Rules, rules_from
 from dpmarket.errors import DpmarketError
 from dpmarket.statistics import ReleasedStatistic
 
@@ -109,6 +109,7 @@ class Planned:
     """A plan beside the form."""
 
     lines: tuple[Line, ...]
+    money: Money
     opening: Opening | None = None
     share: float | None = None
     problem: str | None = None
@@ -138,9 +139,9 @@ def _planned(text: str) -> Planned:
         if (line := _line(rules, name, factor)) is not None
     )
     try:
-        return Planned(lines, opening_of(rules), _share_of_guessing(rules))
+        return Planned(lines, rules.money, opening_of(rules), _share_of_guessing(rules))
     except DpmarketError as problem:
-        return Planned(lines, problem=str(problem))
+        return Planned(lines, rules.money, problem=str(problem))
 
 
 def _share_of_guessing(rules: Rules) -> float | None:
