@@ -1,9 +1,8 @@
 """No misreport pays through the acts, whatever the others report, also when the money ends midway."""
 
-import numpy as np
 import pytest
 
-from campaign.live import CLOSES, METHODS, SCHEDULE, Live
+from campaign.live import CLOSES, METHODS, Live
 from dpmarket.campaign import line, quoting, worker
 
 TRUE = (1.1, 1.7, 2.9)
@@ -57,10 +56,3 @@ def test_whether_there_is_room_depends_on_no_report(market):
         assert live.act(line.reserve, third).state == "waiting"
         live.act(quoting.choose, first, cost)
         assert live.state(third) == "waiting"
-
-
-def test_amounts_round_up_and_nothing_stays_nothing():
-    epsilons = np.array([0.0, 1e-9, 0.5, 1.0])
-    assert quoting.minor_amounts(epsilons, np.array([0.0, 0.0, 1.234, 2.5]), 100).tolist() == [0, 1, 124, 250]
-    epsilon, payment = SCHEDULE.quote([2.0])
-    assert quoting.minor_amounts(epsilon, payment, 100).tolist() == [250]

@@ -16,7 +16,6 @@ from campaign.live import (
     file_campaign,
     half_price,
     import_reports,
-    opened,
     release,
     reports,
 )
@@ -24,6 +23,7 @@ from dpmarket.campaign import account, campaigns, line, payouts, quoting, schema
 from dpmarket.campaign.acts import OWNER, WORKER
 from dpmarket.campaign.checks import findings
 from dpmarket.campaign.people import epsilon_units
+from dpmarket.campaign.release import LastMoment
 from dpmarket.campaign.seal import has_key
 from dpmarket.campaign.transaction import campaign_of
 from dpmarket.campaign.views import show_campaign, show_money
@@ -144,11 +144,14 @@ def test_a_debt_is_paid_before_sellers_are_asked_for_anything(market, clock):
     with market.look() as c:
         debt = show_campaign(c, OWNER, live.campaign).debt
     assert debt >= 700
+    quote = live.shown(who[0])
     refused("state", live.act, sellers.accept, who[0])
     clock.now += DELIVER - CLOSES
     market.run(campaigns.fund, OWNER, live.campaign, debt)
     assert live.campaign_state() == "offered"
     live.act(sellers.accept, who[0])  # the time moved with the buyer
+    now = live.shown(who[0])
+    assert (now.epsilon, now.payment) == (quote.epsilon, quote.payment)
     balanced(market)
 
 
@@ -358,6 +361,12 @@ def test_a_release_that_spends_more_than_was_promised_counts_as_failed(live):
     balanced(live.market)
 
 
+def test_the_commit_point_is_passed_in_the_moment_before_noise():
+    passed = []
+    LastMoment(lambda: passed.append(1)).bits()
+    assert passed == [1]
+
+
 def test_noise_is_drawn_after_the_line_is_shipped_and_the_key_destroyed(live):
     live.deliver("a")
     seen = []
@@ -414,21 +423,6 @@ def test_the_operators_key_is_never_made_twice(live):
     assert "operator" in next(findings(live.market)).found
 
 
-def test_keys_in_clear_are_wrapped_once_there_is_a_master_key(live, place, tmp_path, monkeypatch):
-    live.deliver("a", value=3.0)
-    before = {path: path.read_bytes() for path in live.market.keys.glob("*.key")}
-    master = tmp_path / "master"
-    master.write_text("ab" * 32)
-    master.chmod(0o600)
-    monkeypatch.setenv("DPMARKET_MASTER_KEY_FILE", str(master))
-    clock = live.market.clock
-    live.market.close()
-    live.market = opened(place, tmp_path, clock, make=False)
-    assert all(content not in path.read_bytes() for path, content in before.items())
-    assert live.train() == struct.pack("<d", 3.0)
-    live.market.close()
-
-
 def test_nobody_withdraws_while_the_training_runs_or_after_it(live):
     me = live.deliver("a")
     live.close()
@@ -439,31 +433,6 @@ def test_nobody_withdraws_while_the_training_runs_or_after_it(live):
     live.act(sellers.withdraw, me)
     worker.work(live.market, METHODS)
     assert live.campaign_state() == "cancelled"
-    balanced(live.market)
-
-
-def test_a_trainer_that_died_after_the_commit_point_has_spent_and_its_sellers_are_paid(live):
-    me = live.deliver("a")
-    live.close()
-    sold = live.market.run(training.debit, WORKER, live.campaign, "a" * 32)
-    live.market.run(training.commit, WORKER, live.campaign, "a" * 32, sold)
-    assert training.recover(live.market) == [(live.campaign, "failed")]
-    assert (live.campaign_state(), live.state(me)) == ("failed", "spent")
-    assert money(live).owed == 250
-    balanced(live.market)
-
-
-def test_an_idempotency_key_does_an_act_once(live):
-    me, key = live.join("a"), "k" * 20
-    live.act(line.reserve, me)
-    first = live.act(quoting.choose, me, 2.0, key=key)
-    assert live.act(quoting.choose, me, 2.0, key=key) == first
-    refused("reused", live.act, quoting.choose, me, 2.5, key=key)
-    live.act(sellers.accept, me)
-    for _ in range(2):
-        live.act(sellers.deliver, me, b"\xff" * 8, key="m" * 20)
-    refused("invalid", live.act, sellers.accept, me, key="short")
-    refused("state", live.act, quoting.choose, me, 2.0, key="l" * 20)
     balanced(live.market)
 
 

@@ -52,24 +52,7 @@ def link_of(shop, campaign, pid, sig=None):
 
 
 class Panelist(Reader):
-    """A browser that keeps every cookie."""
-
-    cookies = None
-
-    def send(self, method, path, **options):
-        self.cookies = self.cookies or {}
-        headers = {**self.headers, **options.pop("headers", {})}
-        while True:
-            if self.cookies:
-                headers["Cookie"] = "; ".join(f"{name}={value}" for name, value in self.cookies.items())
-            answer = self.shop.request(method, path, headers=headers, **options)
-            for one in answer.headers.get_list("set-cookie"):
-                name, _, value = one.split(";")[0].partition("=")
-                self.cookies[name] = value
-            if answer.status_code != 303:
-                self.answer = answer
-                return answer
-            method, path, options = "GET", answer.headers["location"], {}
+    """Somebody who came from a panel."""
 
     def join(self, link):
         return self.press(self.see(link), link)
