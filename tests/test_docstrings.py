@@ -10,8 +10,6 @@ from collections import Counter
 from collections.abc import Hashable
 from pathlib import Path
 
-import pytest
-
 import dpmarket
 
 REFERENCE = Path(__file__).parent.parent / "docs" / "reference"
@@ -179,19 +177,6 @@ def members_of(target, options):
 def test_every_public_name_stands_in_the_reference_once():
     times = Counter(value for value in documented() if isinstance(value, Hashable))
     nobody({name: [f"{times[value]} times"] for name, value in PUBLIC.items() if times[value] != 1})
-
-
-@pytest.mark.parametrize(
-    ("text", "names"),
-    [
-        ("Parameters\n----------\nlow, high : numbers\n more\nrng\n any\n\nReturns\n-------\nfloat",
-         {"low", "high", "rng"}),
-        ("Parameters\n----------\n*parts\n Any.", {"parts"}),
-        ("Nothing.", set()),
-    ],
-)  # fmt: skip
-def test_the_reader_of_sections_finds_names(text, names):
-    assert named_in(text, "Parameters") - {""} == names
 
 
 NUMPYDOC = {

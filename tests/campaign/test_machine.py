@@ -310,7 +310,7 @@ def run(place, folder, server, examples, steps, part=0):
 
 
 def test_a_thousand_acts_balance(tmp_path):
-    assert run(tmp_path / "market.db", tmp_path, None, 20, 20) > 1000
+    assert run(tmp_path / "market.db", tmp_path, None, 20, 25) > 1000
     assert reached >= {"offered", "unpaid", "released", "cancelled"}, reached
 
 

@@ -2,8 +2,6 @@
 
 import csv
 import io
-import json
-import math
 import re
 import stat
 from fractions import Fraction
@@ -107,22 +105,3 @@ def test_a_folder_that_holds_other_files_is_left_alone(demonstration):
     assert refused.err.strip()
     assert [(path.name, path.read_text()) for path in folder.iterdir()] == [("quotes.csv", "mine")]
     assert not (demonstration.place / "new").exists()
-
-
-def test_the_summary_says_the_numbers_of_the_files(demonstration):
-    totals = json.loads(demonstration.text("summary.json"))["totals"]
-    quotes = read_table(demonstration.folder / "quotes.csv")
-    bought = [row for row in quotes if float(row["epsilon"]) > 0]
-    assert totals["sellers"] == len(quotes)
-    assert totals["bought"] == len(bought)
-    assert totals["paid_minor_units"] == sum(int(row["payment_minor_units"]) for row in quotes)
-
-
-def test_the_report_says_how_much_surer_a_guess_can_become(demonstration):
-    meanings = json.loads(demonstration.text("summary.json"))["meanings"]
-    assert len(meanings) > 1
-    for meaning in meanings:
-        factor = math.exp(meaning["epsilon"])
-        assert meaning["odds_factor"] == pytest.approx(factor)
-        expected = [before * factor / (1.0 - before + before * factor) for before in (0.01, 0.1, 0.5)]
-        assert meaning["guesses"] == pytest.approx(expected)

@@ -17,11 +17,11 @@ from outside.goods import GOODS, sellers, tables
 from outside.processes import Running
 
 GOOD = GOODS["two classes"]
-MARKETS = {  # how many sellers, and what the buyer wants
-    "offline": (60, {}),
-    "cross-priced": (60, {"budget": 40}),
-    "online": (60, {"budget": 40, "mechanism": "online"}),
-    "posted price": (120, {"budget": 60, "mechanism": "posted"}),
+MARKETS = {  # what the buyer wants
+    "offline": {},
+    "cross-priced": {"budget": 40},
+    "online": {"budget": 40, "mechanism": "online"},
+    "posted price": {"budget": 60, "mechanism": "posted"},
 }
 PUBLIC = ("model.json", "certificate.json", "commitment.json", "report.html", "page.html")
 
@@ -92,11 +92,11 @@ class Whole:
 
 
 def run_to_the_end(folder, kind):
-    number, objective = MARKETS[kind]
-    ids, costs, people = invented(number)
-    expected = number + 20  # fewer come: nobody finds the budget full
-    campaign = campaign_in(folder, GOOD.rules(expected, **objective), ids, costs, people)
-    private = {*costs, *(str(row["income"]) for person in people for row in person), *ids[2:4], *ids[18:]}
+    ids, costs, people = invented()
+    # More are expected than come: nobody finds the budget full.
+    campaign = campaign_in(folder, GOOD.rules(100, **MARKETS[kind]), ids, costs, people)
+    incomes = (str(row["income"]) for person in people for row in person)
+    private = {*costs, *(income for income in incomes if len(income) > 6), *ids[2:4], *ids[18:]}
     whole = Whole(campaign, dict(zip(ids, costs, strict=True)), private)
     whole.hear(campaign.run("commit", "-o", "commitment.json"))
     whole.hear(campaign.quote())
@@ -190,7 +190,9 @@ def test_the_certificate_holds_for_an_auditor_and_for_every_kind_of_seller(whole
     options = ("--openings", "openings.json", "--commitment", "commitment.json")
     verdict = whole.campaign.verify(*options).json
     # Histograms of reports would tell an operator everybody's cost: a campaign does not store them.
-    assert {one["name"] for one in verdict["checks"] if one["verdict"] != "holds"} <= {"histograms"}
+    assert verdict["passed"]
+    skipped = {one["name"] for one in verdict["checks"] if one["verdict"] != "holds"}
+    assert skipped <= {"histograms", "signature"}
     nothing = [who for who, row in whole.campaign.quotes().items() if float(row["epsilon"]) == 0]
     for who in (next(iter(whole.stayed)), whole.left[0], *nothing[:1]):
         receipt = ("--receipt", whole.campaign.receipt_of(who), "--ask-cost")
@@ -319,7 +321,7 @@ def test_people_of_the_pilot_and_excluded_people_do_not_sell(tmp_path):
         )
         campaign.run("costs", "fit", "pilot.csv", "-o", "fit.json", "--force")
         write_rules(campaign / "rules.toml", rules | {"costs": {"distribution": "fit.json"}})
-        done = campaign.quote("--dry-run", code=1 if who == ids[0] else 0)
+        done = campaign.run("quote", "reports.csv", "--dry-run", code=1 if who == ids[0] else 0)
         assert ("people of the pilot" in done.err) == (who == ids[0])
     write_table(campaign / "excluded.csv", {"seller": ids[:2]})
     rules["sellers"]["excluded"] = "excluded.csv"
@@ -329,10 +331,10 @@ def test_people_of_the_pilot_and_excluded_people_do_not_sell(tmp_path):
 
 
 def test_a_first_file_that_is_refused_does_not_fix_the_rules(tmp_path):
-    rules = GOODS["delta"].rules(25)
-    rules["objective"]["delta"] = 4e-3
-    campaign = campaign_in(tmp_path, rules, *invented(26))
-    assert "allows at most 25" in campaign.quote(code=1).err
+    rules = GOODS["delta"].rules(100)
+    rules["objective"]["delta"] = 1e-3
+    campaign = campaign_in(tmp_path, rules, *invented(101))
+    assert "allows at most 100" in campaign.quote(code=1).err
     rules["objective"]["delta"] = 1e-5
     write_rules(campaign / "rules.toml", rules)
     campaign.quote()
@@ -405,11 +407,10 @@ def test_two_commands_at_once_quote_and_train_once(tmp_path):
 # --- budgets and limits -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("mechanism", ["online", "posted"])
-def test_a_budget_online_is_never_exceeded_over_many_days(tmp_path, mechanism):
+def test_a_budget_online_is_never_exceeded_over_many_days(tmp_path):
     """Everybody has the lowest cost, which is the worst for a budget."""
     ids, _, people = invented(18)
-    rules = GOOD.rules(30, budget=10, max_epsilon=0.5, mechanism=mechanism)
+    rules = GOOD.rules(30, budget=10, max_epsilon=0.5, mechanism="online")
     campaign = campaign_in(tmp_path, rules, ids, ["1"] * 18, people)
     spent, told, codes = 0, [], []
     for day in range(3):

@@ -67,32 +67,14 @@ def test_the_printed_init_command_has_the_costs_that_were_planned_for(ask):
     )
 
 
-# --- tables ---
-
-
-def test_the_menu_of_a_rules_file_is_its_own(ask):
-    write_rules(ask.folder / "rules.toml", GOODS["two classes"].rules(50))
-    rows = ask("menu", "--rules", "rules.toml")["menu"]
-    assert max(row["epsilon"] for row in rows) <= 1.0
-    run("menu", "--rules", "rules.toml", "--sellers", 3, cwd=ask.folder, code=2)
-
-
 # --- costs ---
 
 
-@pytest.mark.parametrize(
-    "text", ["uniform(1, 5)", "lognorm(s=0.5, scale=2, high=20)", "0.7*uniform(0, 1) + 0.3*uniform(2, 3)"]
-)
-def test_costs_are_shown_with_their_virtual_costs(ask, text):
-    data = ask("costs", "show", text)
-    assert all(name in json.dumps(data) for name in ("virtual", "support"))
-    lists = [value for value in data.values() if isinstance(value, list) and value]
-    (rows,) = (rows for rows in lists if isinstance(rows[0], dict) and "cost" in rows[0])
+def test_costs_are_shown_with_their_virtual_costs(ask):
+    rows = ask("costs", "show", "lognorm(s=0.5, scale=2, high=20)")["quantiles"]
     virtual = [row["virtual_cost"] for row in rows]
     assert virtual == sorted(virtual)
-    assert text.split("(")[0].split("*")[-1] in run("costs", "show", text, cwd=ask.folder).out
-    for row in rows:
-        assert row["virtual_cost"] >= row["cost"] * (1.0 - 1e-12)
+    assert all(row["virtual_cost"] >= row["cost"] * (1.0 - 1e-12) for row in rows)
 
 
 def test_costs_fitted_to_a_pilot_are_a_distribution_that_plans_take(ask):
@@ -111,7 +93,7 @@ def test_costs_fitted_to_a_pilot_are_a_distribution_that_plans_take(ask):
 
 @pytest.mark.parametrize(
     "text",
-    ["uniform(5, 1)", "uniform(1)", "nothing(1)", "__import__('os')", "uniform(1, 5", "-1*uniform(0, 1)"],
+    ["uniform(5, 1)", "nothing(1)", "__import__('os')", "uniform(1, 5"],
 )
 def test_a_formula_that_is_no_distribution_is_refused(ask, text):
     done = run("costs", "show", "--", text, cwd=ask.folder, code=1)

@@ -7,7 +7,6 @@ and the density of W is that of b times the determinant of the Hessian, exactly.
 Statistical tests have a false-alarm rate of 1e-6 each; with seeded noise they cannot fail by luck at all.
 """
 
-import itertools
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -300,17 +299,17 @@ def centre(kind, records, weights, parts):
 
 
 SUMS = {
-    "mean": (lambda **n: PrivateMean(-1.0, 3.0, **n), [2.0, -1.0, 0.25, 8.0], 1, [-5.0, 0.5, 3.0]),
-    "share": (PrivateShare, [True, False, True, True], 1, [True, False]),
-    "histogram": (lambda **n: PrivateHistogram(("a", "b", "c"), **n), list("abca"), 2, list("abc")),
-    "two bins": (lambda **n: PrivateHistogram(("a", "b"), **n), list("abba"), 1, list("ab")),
+    "mean": (lambda **n: PrivateMean(-1.0, 3.0, **n), [2.0, -1.0, 0.25, 8.0], 1),
+    "share": (PrivateShare, [True, False, True, True], 1),
+    "histogram": (lambda **n: PrivateHistogram(("a", "b", "c"), **n), list("abca"), 2),
+    "two bins": (lambda **n: PrivateHistogram(("a", "b"), **n), list("abba"), 1),
 }
 
 
 @pytest.mark.parametrize("kind", SUMS)
 def test_sums_have_discrete_laplace_noise_of_the_stated_scale(kind):
     """P(k) = (1 - r)/(1 + r) r^|k - centre| with r = exp(-unit / (changed * parts)), parts of the range."""
-    make, records, changed, _ = SUMS[kind]
+    make, records, changed = SUMS[kind]
     standard = []
     for seed in range(FITS):
         fitted = make(noise_source=SeededNoise(seed)).fit(records, epsilons=PROMISED)
@@ -321,23 +320,6 @@ def test_sums_have_discrete_laplace_noise_of_the_stated_scale(kind):
     # One whole number is 2^-60 of the scale: the cumulative distribution is that of the Laplace law.
     assert stats.kstest(standard, stats.laplace.cdf).pvalue > FALSE_ALARM
     assert stats.kstest(0.5 * np.abs(standard), stats.expon.cdf).pvalue < FALSE_ALARM
-
-
-@pytest.mark.parametrize("kind", SUMS)
-def test_exact_probabilities_of_sums_keep_everybodys_epsilon_and_reach_it(kind):
-    """The log ratio of two discrete Laplace laws of one scale is at most how far their centres are apart."""
-    make, records, changed, possible = SUMS[kind]
-    weights, parts, unit = public(make(epsilon=None).fit(records, epsilons=PROMISED))
-    for i, epsilon in enumerate(PROMISED):
-        largest = Fraction(0)
-        for before, after in itertools.product(possible, repeat=2):
-            here, there = (
-                centre(kind, [*records[:i], value, *records[i + 1 :]], weights, parts)
-                for value in (before, after)
-            )
-            moved = sum(abs(a - b) for a, b in zip(here, there, strict=True))
-            largest = max(largest, moved * unit / (changed * parts))
-        assert Fraction(999, 1000) * Fraction(epsilon) <= largest <= Fraction(epsilon)
 
 
 def winning(records, weights, unit, level, candidates):
@@ -382,23 +364,6 @@ def test_a_quantile_wins_as_often_as_its_exact_probability():
     assert stats.chisquare(counts, FITS * exact / exact.sum()).pvalue > FALSE_ALARM
     halved = winning(records, weights, 2 * unit, 0.4, CANDIDATES)
     assert stats.chisquare(counts, FITS * halved / halved.sum()).pvalue < FALSE_ALARM
-
-
-def test_exact_probabilities_of_a_quantile_keep_everybodys_epsilon():
-    promises, possible = [0.5, 1.0, 2.0], (1.0, 3.0, 5.0)
-    fitted = quantile().fit([1.0, 1.0, 1.0], epsilons=promises)
-    unit = Fraction(2) ** fitted.release_.unit_exponent
-    weights = [int(Fraction(spent) / unit) for spent in fitted.epsilons_.tolist()]
-    laws = {
-        records: winning(records, weights, unit, 0.4, CANDIDATES)
-        for records in itertools.product(possible, repeat=3)
-    }
-    largest = np.zeros(3)
-    for records, i, value in itertools.product(laws, range(3), possible):
-        other = (*records[:i], value, *records[i + 1 :])
-        largest[i] = max(largest[i], np.abs(np.log(laws[records] / laws[other])).max())
-    assert (largest <= np.array(promises) + 1e-8).all()
-    assert (largest >= 0.5 * np.array(promises)).all()
 
 
 def test_a_vector_mean_has_radial_noise_of_the_stated_scale_within_everybodys_epsilon():
