@@ -5,7 +5,6 @@ strict expected failures: a mended one deletes the row. `certificates/test_hones
 """
 
 import functools
-import hashlib
 import json
 import tempfile
 from fnmatch import fnmatchcase
@@ -18,7 +17,6 @@ from outside.driver import FileCampaign, run, running_service, until
 from outside.goods import GOODS, sellers, tables
 from outside.many import ManyFiles
 from support import networks
-from support.forging import canonical
 from support.receipt_page import NODE, page_checks
 
 PEOPLE, POSTED = 20, 120  # a posted price buys from few
@@ -27,7 +25,7 @@ WAYS = (
     *("file offline", "file online", "file posted price", "many files offline"),
     *("live offline", "live online", "live posted price"),
 )
-PLACES = ("certificate", "verify", "receipt page", "removed menu", "report", "score", "account")
+PLACES = ("certificate", "verify", "receipt page", "report", "score", "account")
 # What is bought, how, where it is shown, why it does not work.
 BROKEN = [
     ("intervals", "many files *", "*", "refused: noisy Hessians are not added up over files"),
@@ -37,7 +35,8 @@ BROKEN = [
 QUICK = {
     "two classes": WAYS,
     "categories": ("file online",),
-    "gaps, dates, yes/no": ("file online",),
+    "gaps, dates, yes/no": ("file online", "live online"),
+    "rows": ("live online",),
     "softmax, categories": ("live online",),
     "delta": ("file online", "file posted price", "live offline"),
     "delta, torch": ("file online",),
@@ -52,8 +51,6 @@ def rows():
     for good in GOODS:
         for way in WAYS:
             for place in PLACES:
-                if place == "removed menu" and "offline" in way:
-                    continue  # sellers who are asked for a cost see no menu
                 if place == "score" and (not GOODS[good].is_model or "file" not in way):
                     continue
                 if place == "report" and (way == "live posted price" or ("delta" in good and "live" in way)):
@@ -67,7 +64,7 @@ def _marks(*row):
     good, way, place = row
     slow = way not in ("file offline", *QUICK.get(good, ()))
     slow |= place in ("report", "score") and good not in SCORED
-    page = place in ("receipt page", "removed menu") and NODE is None
+    page = place == "receipt page" and NODE is None
     return [*broken, *[pytest.mark.slow] * slow, *[pytest.mark.skip(reason="node is not there")] * page]
 
 
@@ -98,19 +95,6 @@ def show_receipt_page(bought):
     assert "FAILS" in forged.values()
 
 
-def show_removed_menu(bought):
-    """A certificate that leaves out the prices that sellers chose from is no certificate."""
-    first, *rest = bought.certificate.splitlines(keepends=True)
-    body = json.loads(first.rstrip().removesuffix(b",") + b"}")["body"]
-    body["market"]["prices"] = []
-    text = canonical(body)
-    receipt = json.loads(bought.receipt) | {"certificate": hashlib.sha256(text).hexdigest()}
-    forged = b"".join([b'{"body":' + text + b",\n", *rest])
-    found = page_checks(bought.page, forged, canonical(receipt) + b"\n", bought.cost)
-    assert found["layout"] == "holds", found
-    assert "FAILS" in found.values(), found
-
-
 def show_report(bought):
     page = bought.report()
     assert "<html" in page
@@ -130,7 +114,6 @@ SHOWN = {
     "certificate": show_certificate,
     "verify": show_verify,
     "receipt page": show_receipt_page,
-    "removed menu": show_removed_menu,
     "report": show_report,
     "score": show_score,
     "account": show_account,

@@ -29,15 +29,6 @@ def test_what_the_page_shows_runs(path, tmp_path, monkeypatch):
     run_page(path, tmp_path)
 
 
-def test_pages_that_are_continued_run_with_the_page_that_continues_them():
-    report = ROOT / "docs" / "how-to" / "report.md"
-    assert report in pages_to_run()
-    assert ROOT / "docs" / "how-to" / "campaign.md" not in pages_to_run()
-    commands = [line for block in blocks(report) for line in block.lines if line.startswith("$ dpmarket")]
-    assert any("withdraw" in line for line in commands)  # of the campaign's page
-    assert any("receipts" in line for line in commands)  # of the page about certificates
-
-
 def test_no_command_is_shown_where_it_is_not_run():
     """Commands and code stand in blocks that are run, not in indented or unnamed ones."""
     known = {"python", "console", "toml", "json", "text", "html", "sh"}

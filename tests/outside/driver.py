@@ -24,9 +24,6 @@ ENDED = ("released", "failed", "cancelled")
 ROLES = ("operator", "buyer", "paymaster", "auditor")
 
 
-# --- a campaign from files -----------------------------------------------------------------------
-
-
 class FileCampaign:
     """A campaign in a folder: rules, reports and data, and every command that a buyer gives."""
 
@@ -82,9 +79,6 @@ class FileCampaign:
     def receipt_of(self, seller):
         files = {row["seller"]: row["file"] for row in read_table(self / "receipts" / "index.csv")}
         return self / "receipts" / files[seller]
-
-
-# --- a service -----------------------------------------------------------------------------------
 
 
 class Caller:
@@ -169,17 +163,15 @@ class Service:
         """Return a new API token and a new link of a member."""
         return self.run("member", "link", self.folder, name, "--json").json
 
-    def environment(self):
-        return {
+    def launch(self, *arguments, **options):
+        environment = {
             "DPMARKET_TESTING": "true",
             "DPMARKET_CLOCK_FILE": str(self.clock),
             "DPMARKET_STATE": str(self.folder / "state"),
             "PYTHONPATH": os.pathsep.join([TESTS, os.environ.get("PYTHONPATH", "")]),  # has a torch model
             **self.settings,
         }
-
-    def launch(self, *arguments, **options):
-        return Running(*arguments, cwd=self.folder.parent, environment=self.environment(), **options)
+        return Running(*arguments, cwd=self.folder.parent, environment=environment, **options)
 
     def run(self, *arguments, code=0):
         """Run a command on the service's folder, with its own state folder and clock."""

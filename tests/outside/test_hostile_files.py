@@ -1,8 +1,6 @@
 """Broken, forged and hostile files: refused without a private value, and nothing is half-written."""
 
-import copy
 import gzip
-import json
 import shutil
 
 import polars as pl
@@ -211,35 +209,6 @@ def test_json_that_is_broken_or_asks_for_too_much_is_refused(whole, reader):
     for content in JSON.values():
         put(whole, "bad.json", content)
         refused(whole, *reader)
-
-
-def edited(data, path, value):
-    """Return a copy of nested data in which one value is another."""
-    data = copy.deepcopy(data)
-    inner = data
-    for step in path[:-1]:
-        inner = inner[step]
-    assert inner[path[-1]] != value
-    inner[path[-1]] = value
-    return data
-
-
-def load(campaign, name):
-    return json.loads((campaign / name).read_text(encoding="utf-8"))
-
-
-MODELS = {
-    "a coefficient that is a text": (("description", "cells", 0, 0), "many"),
-    "a coefficient beyond every number": (("description", "cells", 0, 0), 10**400),
-    "one label": (("predicts", "labels"), ["yes"]),
-    "no features": (("encoder", "columns"), {}),
-}
-
-
-def test_a_model_that_was_changed_into_none_does_not_predict(whole):
-    for path, value in MODELS.values():
-        put(whole, "bad.json", json.dumps(edited(load(whole, "model.json"), path, value)))
-        refused(whole, "predict", "bad.json", "data.csv", "-o", "predictions.csv")
 
 
 def test_a_database_that_is_none_is_left_as_it_is(tmp_path):

@@ -401,23 +401,3 @@ def test_an_auditor_gets_the_reported_costs_and_openings_that_fit_the_certificat
     options = ("--openings", "openings.json", "--reports", "reports.csv")
     found = verified(tmp_path, market.certified(offline.campaign), *options)
     assert {one["name"]: one["verdict"] for one in found["checks"]}["every quote"] == "holds"
-
-
-@pytest.mark.parametrize("name", ["rows", "gaps, dates, yes/no"])  # others: test_combinations.py
-def test_several_rows_and_rows_with_gaps_can_be_bought_live(market, tmp_path, name):
-    good = GOODS[name]
-    campaign = market.open(good.rules(60))
-    _, costs, people = sellers(good, 6)
-    callers = invite(market, campaign, 6)
-    for caller, cost, rows in zip(callers, costs, people, strict=True):
-        caller.sell(cost, rows[0] if good.rows == 1 else rows)
-        assert caller.me()["state"] == "delivered"
-        assert gain(caller.quote(), cost) >= -1e-9
-    certificate = market.certified(campaign, days=DAYS_OPEN + DAYS_TO_DELIVER)
-    released = json.loads(market.paper(campaign, "released"))
-    assert ("description" in released or "classes" in json.dumps(released)) == good.is_model
-    receipt = callers[0].get("/me/receipt").content
-    found = verified(tmp_path, certificate, "--ask-cost", receipt=receipt, text=f"{costs[0]}\n")
-    assert found["passed"]
-    due = sum(caller.quote()["payment"] for caller in callers)
-    assert market.money(campaign) == (due, 0, 0)
