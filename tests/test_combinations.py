@@ -20,10 +20,11 @@ from support import networks
 from support.receipt_page import NODE, page_checks
 
 PEOPLE, POSTED = 20, 120  # a posted price buys from few
+BUDGET = {"posted": {"budget": 90.0}}
 EXPECTED = 100  # offline, markets of fewer are simulated before they open
 WAYS = (
-    *("file offline", "file online", "file posted price", "many files offline"),
-    *("live offline", "live online", "live posted price"),
+    *("file offline", "file online", "file posted", "many files offline"),
+    *("live offline", "live online", "live posted"),
 )
 PLACES = ("certificate", "verify", "receipt page", "report", "score", "account")
 # What is bought, how, where it is shown, why it does not work.
@@ -38,10 +39,10 @@ QUICK = {
     "gaps, dates, yes/no": ("file online", "live online"),
     "rows": ("live online",),
     "softmax, categories": ("live online",),
-    "delta": ("file online", "file posted price", "live offline"),
+    "delta": ("file online", "file posted", "live offline"),
     "delta, torch": ("file online",),
     "intervals": ("many files offline",),
-    "several statistics": ("live online", "live posted price"),
+    "several statistics": ("live online", "live posted"),
 }
 SCORED = ("two classes", "categories", "intervals")  # reports and scores of others are slow
 
@@ -53,7 +54,7 @@ def rows():
             for place in PLACES:
                 if place == "score" and (not GOODS[good].is_model or "file" not in way):
                     continue
-                if place == "report" and (way == "live posted price" or ("delta" in good and "live" in way)):
+                if place == "report" and (way == "live posted" or ("delta" in good and "live" in way)):
                     continue  # fewer than ten people are bought from here, and totals would tell about them
                 yield pytest.param(good, way, place, marks=_marks(good, way, place))
 
@@ -69,7 +70,8 @@ def _marks(*row):
 
 
 @pytest.mark.parametrize(("good", "way", "place"), list(rows()))
-def test_everything_bought_in_every_way_is_shown_everywhere(good, way, place, service):
+def test_everything_bought_in_every_way_is_shown_everywhere(good, way, place, request):
+    service = request.getfixturevalue("service") if "live" in way else None
     SHOWN[place](purchase(good, way, service))
 
 
@@ -87,11 +89,11 @@ def show_verify(bought):
 
 
 def show_receipt_page(bought):
-    honest = page_checks(bought.page, bought.certificate, bought.receipt, bought.cost)
+    honest = page_checks(receipt_page(), bought.certificate, bought.receipt, bought.cost)
     assert "FAILS" not in honest.values(), honest
     changed = json.loads(bought.receipt)
     changed["line"]["payment"] *= 2
-    forged = page_checks(bought.page, bought.certificate, json.dumps(changed).encode(), bought.cost)
+    forged = page_checks(receipt_page(), bought.certificate, json.dumps(changed).encode(), bought.cost)
     assert "FAILS" in forged.values()
 
 
@@ -125,36 +127,18 @@ SHOWN = {
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory):
-    """A service that starts when it is first asked for."""
-    started = []
-
-    @functools.cache
-    def start():
-        context = running_service(
-            tmp_path_factory.mktemp("live"), torch_factories=networks.NAME, lifetime_epsilon=20.0
-        )
-        started.append(context)
-        return context.__enter__()
-
-    yield start
-    for context in started:
-        context.__exit__(None, None, None)
+    settings = {"torch_factories": networks.NAME, "lifetime_epsilon": 20.0}
+    with running_service(tmp_path_factory.mktemp("live"), **settings) as made:
+        yield made
 
 
 @functools.cache
 def purchase(good, way, service):
     """Return a purchase; nothing is done before something of it is shown."""
-    place, _, mechanism = way.rpartition(" ") if "posted" not in way else way.partition(" ")
-    goods = GOODS[good]
+    place, mechanism = way.rsplit(" ", 1)
     if place == "live":
-        return LivePurchase(goods, mechanism, service)
-    return FilePurchase(goods, mechanism, ManyFiles if place == "many files" else FileCampaign)
-
-
-def objective_of(mechanism):
-    """Return what rules say about a mechanism: its name there, and a budget for a posted price."""
-    named = {"mechanism": "posted" if mechanism == "posted price" else mechanism}
-    return named | ({"budget": 90.0} if mechanism == "posted price" else {})
+        return LivePurchase(GOODS[good], mechanism, service)
+    return FilePurchase(GOODS[good], mechanism, ManyFiles if place == "many files" else FileCampaign)
 
 
 @functools.cache
@@ -169,12 +153,12 @@ class FilePurchase:
     """A campaign from one file of reports and one of records, or from many."""
 
     def __init__(self, good, mechanism, kind):
-        number = POSTED if mechanism == "posted price" else PEOPLE
+        number = POSTED if mechanism == "posted" else PEOPLE
         self.ids, costs, people = sellers(good, number)
         self._who = int(np.argmin(costs))
-        self.cost, self._mechanism = costs[self._who], mechanism
+        self.cost = costs[self._who]
         expected = EXPECTED if mechanism == "offline" else number
-        rules = good.rules(expected, **objective_of(mechanism))
+        rules = good.rules(expected, mechanism=mechanism, **BUDGET.get(mechanism, {}))
         self._campaign = kind(tempfile.mkdtemp(), rules, *tables(self.ids, costs, people))
 
     @functools.cached_property
@@ -196,10 +180,6 @@ class FilePurchase:
     @property
     def receipt(self):
         return self._certified.receipt_of(self.ids[self._who]).read_bytes()
-
-    @property
-    def page(self):
-        return (self._certified / "page.html").read_text(encoding="utf-8")
 
     def verify(self):
         files = ("--openings", "openings.json")
@@ -229,9 +209,9 @@ class LivePurchase:
 
     @functools.cached_property
     def _released(self):
-        service, mechanism = self._service(), self._mechanism.removesuffix(" price")
+        service, mechanism = self._service, self._mechanism
         expected = POSTED if mechanism == "posted" else len(self.ids)
-        rules = self._good.rules(expected, **({"budget": 90.0} if mechanism == "posted" else {}))
+        rules = self._good.rules(expected, **BUDGET.get(mechanism, {}))
         campaign = service.open(rules, mechanism)
         names = [f"{name} of {campaign}" for name in self.ids]
         people = service.invite(campaign, *names)
@@ -255,10 +235,6 @@ class LivePurchase:
     @property
     def receipt(self):
         return self.certificate and self._released[2].get("/me/receipt").content
-
-    @property
-    def page(self):
-        return receipt_page()
 
     def verify(self):
         folder = tempfile.mkdtemp(prefix="outside-")

@@ -150,26 +150,6 @@ def test_promises_reach_the_estimator_through_a_pipeline_and_every_fold_gets_its
         np.testing.assert_allclose(fitted[-1].epsilons_, promises[train], rtol=1e-4)
 
 
-def test_an_encoder_and_the_estimator_make_a_pipeline_over_a_table_with_categories_and_gaps():
-    rng = np.random.default_rng(0)
-    ages = rng.integers(18, 91, 800)
-    table = polars.DataFrame(
-        {"age": [None if k % 7 == 0 else int(a) for k, a in enumerate(ages)],
-         "job": rng.choice(["baker", "smith", "pilot"], 800),
-         "secret": rng.integers(0, 9, 800)}
-    )  # fmt: skip
-    y = (ages > 50).astype(int)
-    declared = {"age": {"low": 18, "high": 90, "missing": 50}, "job": {"categories": ["baker", "smith"]}}
-    fitted = make_pipeline(dpm.PublicEncoder(declared), Model(epsilon=10.0, classes=(0, 1))).fit(table, y)
-    known = np.arange(800) % 7 != 0
-    assert (fitted.predict(table)[known] == y[known]).mean() > 0.85
-    rows = dpm.PublicEncoder(declared, sparse_output=False).fit_transform(table)
-    assert rows.shape == (800, 3)
-    assert (np.linalg.norm(rows, axis=1) <= 1.0).all()
-    with pytest.raises(dpm.InvalidInput, match="job"):
-        dpm.PublicEncoder(declared, outside="refuse").fit_transform(table)
-
-
 # --- people and promises ---
 
 

@@ -159,7 +159,7 @@ def test_a_cost_beyond_the_distribution_gets_no_offer_and_no_money_is_held_for_i
     assert caller.limits()["held"] == 0
 
 
-def test_a_posted_price_is_one_offer_for_everybody_whose_cost_it_covers(market, tmp_path):
+def test_a_posted_price_is_one_offer_for_everybody_whose_cost_it_covers(market):
     good = GOODS["mean"]
     campaign = market.open(good.rules(60, budget=80), "posted")
     costs = [1.0, 1.4, 1.8, 2.2, 4.99]
@@ -174,9 +174,6 @@ def test_a_posted_price_is_one_offer_for_everybody_whose_cost_it_covers(market, 
     price = payment / 100 / epsilon
     for cost, quote in zip(costs, quotes, strict=True):
         assert bool(quote["epsilon"]) == (cost <= price)
-    certificate = market.certified(campaign, days=DAYS_OPEN + DAYS_TO_DELIVER)
-    receipt = callers[0].get("/me/receipt").content
-    assert verified(tmp_path, certificate, receipt=receipt)["passed"]
 
 
 # --- money ---------------------------------------------------------------------------------------
@@ -226,29 +223,21 @@ def test_money_adds_up_from_escrow_to_payouts_returns_and_the_refund(market, onl
 
 def test_escrow_is_never_exceeded_and_a_late_seller_gets_the_place_of_one_who_leaves(market):
     rules = MODEL.rules(60)
-    probe = market.open(rules)
-    largest = market.campaign(probe)["largest"]
+    largest = market.campaign(market.open(rules))["largest"]
     campaign = market.open(rules, amount=2 * largest)
-    first, second, third, fourth = invite(market, campaign, 4)
-    for caller in (first, second, third, fourth):
+    callers = invite(market, campaign, 4)
+    for caller in callers:
         caller.consent()
-    seats = [caller.reserve() for caller in (first, second, third, fourth)]
+    seats = [caller.reserve() for caller in callers]
     assert [seat["state"] for seat in seats] == ["reserved", "reserved", "waiting", "waiting"]
     assert [seat["place"] for seat in seats[2:]] == [1, 2]
     assert not any(seat["menu"] for seat in seats[2:])
+    first, _, third, fourth = callers
     assert not third.request("POST", "/me/choose", {"cost": 1.0}).is_success
-    quote = first.act("choose", cost=1.0)
-    assert quote["payment"] <= largest
+    assert first.act("choose", cost=1.0)["payment"] <= largest
     first.act("withdraw")
     until(lambda: third.reserve()["state"] == "reserved", 20)
     assert fourth.me()["state"] == "waiting"
-    assert not market.fund(campaign, largest + 1).is_success
-    ok(market.fund(campaign, largest))
-    until(lambda: fourth.me()["state"] != "waiting" or fourth.reserve()["menu"], 20)
-    for caller in (second, third, fourth):
-        caller.act("choose", cost=1.0)
-    held = [caller.quote()["payment"] for caller in (second, third, fourth)]
-    assert sum(held) <= 3 * largest
 
 
 def test_a_campaign_without_money_does_not_open_and_a_draft_gives_its_money_back(market):

@@ -325,6 +325,19 @@ def test_a_vector_mean_has_radial_noise_of_the_stated_scale_within_everybodys_ep
         assert weight * unit <= Fraction(epsilon)
 
 
+def test_the_error_that_prices_are_planned_for_is_that_of_the_noise():
+    """The variance of 500 releases; seeds are fixed, so that it never fails by luck."""
+    low, high, epsilons = -2.0, 4.0, np.array([0.1, 0.2, 0.3, 0.2, 0.2]) / 4.0
+    made = [
+        PrivateMean(low, high, noise_source=SeededNoise(seed)).fit(np.ones(5), epsilons).release_
+        for seed in range(500)
+    ]
+    # Whole numbers before they are brought into the public range: all of the noise is in them.
+    raw = np.array([float(one.numerators[0]) / one.denominator for one in made]) * (high - low)
+    expected = PrivateMean(low, high).error.noise / epsilons.sum() ** 2
+    assert raw.var() == pytest.approx(expected, rel=0.35)
+
+
 # --- the paper's own bound ---
 
 
