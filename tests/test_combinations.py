@@ -234,7 +234,8 @@ class LivePurchase:
 
     @property
     def receipt(self):
-        return self.certificate and self._released[2].get("/me/receipt").content
+        assert self.certificate  # receipts come with it
+        return self._released[2].get("/me/receipt").content
 
     def verify(self):
         folder = tempfile.mkdtemp(prefix="outside-")

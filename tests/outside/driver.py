@@ -163,15 +163,17 @@ class Service:
         """Return a new API token and a new link of a member."""
         return self.run("member", "link", self.folder, name, "--json").json
 
-    def launch(self, *arguments, **options):
-        environment = {
+    def environment(self):
+        return {
             "DPMARKET_TESTING": "true",
             "DPMARKET_CLOCK_FILE": str(self.clock),
             "DPMARKET_STATE": str(self.folder / "state"),
             "PYTHONPATH": os.pathsep.join([TESTS, os.environ.get("PYTHONPATH", "")]),  # has a torch model
             **self.settings,
         }
-        return Running(*arguments, cwd=self.folder.parent, environment=environment, **options)
+
+    def launch(self, *arguments, **options):
+        return Running(*arguments, cwd=self.folder.parent, environment=self.environment(), **options)
 
     def run(self, *arguments, code=0):
         """Run a command on the service's folder, with its own state folder and clock."""
@@ -219,10 +221,9 @@ class Service:
 
     def draft(self, rules, mechanism="online", name=None, closes=7, deliver=9):
         """Draft a campaign that closes and takes records until so many days from now; return its id."""
-        days = (timedelta(days=number) for number in (0, closes, deliver))
-        names = ("opens_at", "closes_at", "deliver_until")
         now = datetime.now(UTC) + timedelta(seconds=float(self.clock.read_text()))
-        times = {name: (now + day).isoformat() for name, day in zip(names, days, strict=True)}
+        days = {"opens_at": 0, "closes_at": closes, "deliver_until": deliver}
+        times = {name: (now + timedelta(days=number)).isoformat() for name, number in days.items()}
         called = {"campaign": {"name": name or secrets.token_hex(8), "mechanism": mechanism}}
         few = {"sellers": {**rules["sellers"], "minimum": 1}}
         return self.members["buyer"].post("/campaigns", {"rules": {**rules, **called, **few}, **times})

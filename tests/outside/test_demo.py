@@ -57,9 +57,7 @@ def test_a_second_run_replaces_the_first_with_other_noise_and_the_same_market(de
 
 def test_the_certificate_of_the_demonstration_verifies(demonstration):
     files = ("--openings", "out/openings.json")
-    verdict = demonstration.run("verify", "out/certificate.json", *files, "--json").json
-    assert verdict["passed"]
-    assert "fails" not in {check["verdict"] for check in verdict["checks"]}
+    assert demonstration.run("verify", "out/certificate.json", *files, "--json").json["passed"]
     stale = demonstration.place / "stale.json"  # of the first run: not the one that these openings open
     stale.write_bytes(demonstration.before["certificate.json"])
     demonstration.run("verify", "stale.json", "--openings", "out/openings.json", code=1)
@@ -104,4 +102,3 @@ def test_a_folder_that_holds_other_files_is_left_alone(demonstration):
     refused = demonstration.run("demo", "mine", code=1)
     assert refused.err.strip()
     assert [(path.name, path.read_text()) for path in folder.iterdir()] == [("quotes.csv", "mine")]
-    assert not (demonstration.place / "new").exists()

@@ -87,9 +87,7 @@ def base(tmp_path_factory):
 
 WRONG = {
     'lifetime_epsilonn = "canary"': "lifetime_epsilonn",
-    'batch = "canary"': "batch",
     "port = 70000": "port",
-    'quote_hours = "canary"': "quote_hours",
     "this is no TOML canary": "settings",
     'clock_file = "canary"': "clock_file",
 }
