@@ -87,7 +87,7 @@ def base(tmp_path_factory):
 
 WRONG = {
     'lifetime_epsilonn = "canary"': "lifetime_epsilonn",
-    "port = 70000": "port",
+    "batch = 0": "batch",
     "this is no TOML canary": "settings",
     'clock_file = "canary"': "clock_file",
 }
@@ -100,7 +100,7 @@ def test_a_wrong_setting_is_refused_in_a_sentence_that_names_it_and_no_value(bas
     for line, word in WRONG.items():
         others = [one for one in before if not one.startswith(line.split(" = ")[0])]
         path.write_text("\n".join([*others, line, ""]), encoding="utf-8")
-        done = run("serve", made.folder, "--metrics-port", 0, cwd=tmp_path, code=None)
+        done = run("serve", made.folder, "--port", 0, "--metrics-port", 0, cwd=tmp_path, code=None)
         assert done.code not in (0, None), line
         assert word in done.err, line
         assert "canary" not in done.err, line
