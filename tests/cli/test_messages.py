@@ -105,15 +105,6 @@ def test_what_is_no_id_or_no_address_is_said_in_one_line(folder):
         assert len(said.splitlines()) == 1
 
 
-def test_a_password_in_a_databases_address_is_not_shown(folder):
-    text = '[campaign]\ndatabase = "postgresql://ann:s3cret@host/db"'
-    (folder / "rules.toml").write_text((folder / "rules.toml").read_text().replace("[campaign]", text))
-    for flags in ((), ("--json",)):
-        said = run("show", "rules.toml", *flags, cwd=folder).stdout
-        assert "@host" in said
-        assert "s3cret" not in said
-
-
 def test_a_dry_run_enters_nothing_and_says_what_quote_says(folder):
     dry = json.loads(run("quote", "reports.csv", "--dry-run", "--json", cwd=folder).stdout)
     assert not (folder / "rules.db").exists()
@@ -149,7 +140,6 @@ def test_a_table_whose_name_is_no_text_is_refused_in_one_line(folder):
     for arguments in (
         ("quote", "reports.csv", "-o", odd, "--force"),
         ("train", odd, "-o", "model.json"),
-        ("show", odd),
     ):
         said = run(*arguments, cwd=folder, code=1).stderr
         assert "a file's name in UTF-8" in said

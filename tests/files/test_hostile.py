@@ -119,7 +119,7 @@ def test_json_that_python_writes_is_read_to_the_same(value):
 def test_whatever_a_file_says_a_market_or_model_is_read_or_refused(tmp_path_factory, value, kind):
     path = tmp_path_factory.mktemp("file") / "file.json"
     if kind == "model":
-        path.write_text(json.dumps({"schema": "dpmarket.model/7", "x": value}))
+        path.write_text(json.dumps({"schema": "dpmarket.model/8", "x": value}))
         with pytest.raises(FileProblem):
             read_model(path)
     else:

@@ -124,7 +124,7 @@ def test_the_summary_is_the_outcomes_by_another_computation(demo):
     rows /= radius * np.maximum(1.0, np.linalg.norm(rows, axis=1, keepdims=True) / radius)
     cells = np.array(model["description"]["cells"][0])
     margins = rows @ cells[:-1] + cells[-1] * model["intercept_scaling"]
-    wrong = ((margins > 0) != (test["diagnosis"] == model["predicts"]["labels"][1]).to_numpy()).sum()
+    wrong = ((margins > 0) != (test["diagnosis"] == model["predicts"]["values"][1]).to_numpy()).sum()
     assert (demo.summary.score.wrong, demo.summary.score.records) == (wrong, 113)
 
 

@@ -27,7 +27,7 @@ def test_acts_are_served_unless_a_worker_or_a_file_brings_them():
     served = set(served_acts())
     assert {name for name, entry in ACTS.items() if entry.roles == ("worker",)}.isdisjoint(served)
     assert {"draft", "open", "fund", "invite", "choose", "deliver", "pay_out", "grant"} <= served
-    assert "enter_quotes" not in served
+    assert "import_reports" not in served
 
 
 def test_every_act_answers_callers_without_its_role_as_if_it_were_not_there(shop, campaign):

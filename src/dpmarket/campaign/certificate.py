@@ -24,17 +24,18 @@ from dpmarket.campaign.acts import WORKER, Caller, act
 from dpmarket.campaign.database import Market
 from dpmarket.campaign.jobs import operators_opener
 from dpmarket.campaign.opening import NO_CURRENCY, by_schedules, decide_for, pools_of, rules_of
-from dpmarket.campaign.quoting import Decide, decided_of, schedules_from
+from dpmarket.campaign.partitions import people_of
+from dpmarket.campaign.quoting import Decide, schedules_from
 from dpmarket.campaign.rules.decision import Binding
 from dpmarket.campaign.rules.pricing import OFFLINE, online_schedules
 from dpmarket.campaign.rules.publication import announced_text
 from dpmarket.campaign.rules.released import ModelFile, Released, released_from_bytes
 from dpmarket.campaign.seal import seal
-from dpmarket.campaign.training import released
+from dpmarket.campaign.training import document_of
 from dpmarket.campaign.transaction import Campaign, Tx, body_of, campaign_of
 from dpmarket.certificates import Certificate
 from dpmarket.errors import FileProblem, NotCertifiable
-from dpmarket.files import csv_text, write_folder, write_table
+from dpmarket.files import csv_text, write_folder
 from dpmarket.mechanisms.cross_pricing import split
 from dpmarket.progress import StageProgress, silent
 
@@ -60,11 +61,11 @@ def binding_of(key: bytes, found: Campaign) -> Binding:
     return Binding(certificates.rules_digest(rules_text(key, found)), nonce_of(key, found.id))
 
 
-def decide_of(market: Market, found: Campaign) -> Decide:
+def decide_of(key: bytes, found: Campaign) -> Decide:
     """Return the mechanism of a campaign: online, the price schedule that was frozen when it opened."""
     if found.mechanism != OFFLINE and found.offer is not None:
         return by_schedules(schedules_from(found.offer), found.minor_units)
-    return decide_for(rules_of(found), binding_of(market.key, found))
+    return decide_for(rules_of(found), binding_of(key, found))
 
 
 def certify_campaign(market: Market, campaign: int) -> Certificate:
@@ -74,14 +75,14 @@ def certify_campaign(market: Market, campaign: int) -> Certificate:
     """
     with market.look() as c:
         found = campaign_of(c, campaign)
-    document = released(market, campaign)
+    document = document_of(market, campaign)
     if document is None:
         raise NotCertifiable("there is nothing to certify before a model or statistics are released.")
     made = released_from_bytes(document)
     if not made.secure_noise:
         raise NotCertifiable("expected a model with secret noise; this one's can be repeated.")
     release = describe_release(made)
-    public = _decided(found)
+    public = decided_by(found)
     text = rules_text(market.key, found)
     sellers, quoted_at = _sellers(market, found, public, release)
     currency = "" if found.currency == NO_CURRENCY else found.currency
@@ -96,7 +97,7 @@ def certify_campaign(market: Market, campaign: int) -> Certificate:
     )
 
 
-def _decided(found: Campaign) -> dict[str, Any]:
+def decided_by(found: Campaign) -> dict[str, Any]:
     """Return all that decided, as plain data."""
     if found.mechanism == OFFLINE:
         return dict(json.loads(found.offer or "{}"))
@@ -108,7 +109,7 @@ def _sellers(
 ) -> tuple[certificates.Sellers, str]:
     """Return a line for everybody who was decided about, and when the first of them was quoted."""
     with market.look() as c:
-        table = decided_of(c, found.id)
+        table = people_of(c, found).drop_nulls("epsilon")
     if table.height == 0:
         raise NotCertifiable("nobody was quoted.")
     is_live, pools = found.channel == "live", pools_of(rules_of(found))
@@ -152,7 +153,7 @@ def describe_release(made: Released) -> dict[str, Any]:
     return certificates.describe_statistics(statistics, made.rows_per_person)
 
 
-def write_receipts_folder(
+def write_receipts(
     certificate: Certificate, folder: str | os.PathLike[str], progress: StageProgress = silent
 ) -> int:
     """Write one receipt per seller, and an index of which file is whose, into a new folder; return how many.
@@ -174,16 +175,6 @@ def write_receipts_folder(
 
     write_folder(folder, files())
     return total
-
-
-def write_receipts_table(
-    certificate: Certificate, target: str | os.PathLike[str], *, overwrite: bool = False
-) -> int:
-    """Write all receipts to one .csv or .parquet file, columns seller and receipt; return how many."""
-    rows = [(str(seller), receipt.decode()) for seller, receipt in certificate.receipts()]
-    kinds = {"seller": pl.String, "receipt": pl.String}
-    write_table(target, pl.DataFrame(rows, schema=kinds, orient="row"), overwrite=overwrite)
-    return len(rows)
 
 
 def certify_live(market: Market, campaign: int, sign: Callable[[Certificate], bytes] | None = None) -> bytes:
@@ -231,12 +222,6 @@ def enter_report(tx: Tx, caller: Caller, campaign: int, page: bytes) -> None:
     """Enter a campaign's report, once; an empty one says that there is none."""
     if body_of(tx.c, campaign, "report") is None:
         tx.add(schema.document, campaign=campaign, kind="report", body=page, at=tx.now)
-
-
-def document_of(market: Market, campaign: int, kind: str) -> bytes | None:
-    """Return a document of a campaign; None if there is none."""
-    with market.look() as c:
-        return body_of(c, campaign, kind)
 
 
 def reported_costs(market: Market, campaign: int) -> dict[bytes, float] | None:

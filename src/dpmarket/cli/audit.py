@@ -100,7 +100,8 @@ def privacy(
         people whose budgets are so large that they hide nothing of it.
     :param l2: The model's ridge penalty; left out: what the estimator suggests.
     :param intercept: Whether the model has a constant.
-    :param fits: Models trained for each audited person; left out: 16,000 to 128,000, most for small ones.
+    :param fits: Models trained for each audited person; left out: 16,000 to 128,000, most for small ones,
+        which takes minutes.
     :param false_alarm: Probability, at most, of calling a respected budget exceeded.
     """
     from dpmarket.audit import audit_privacy, epsilons_around

@@ -47,7 +47,7 @@ def init(
     :param rules: Where to write the rules file.
     :param settings: Write this value: PATH=VALUE, such as objective.budget=500 or features.age.low=18:
         whatever the file takes. Several times.
-    :param sample: A public sample, .csv or .parquet: its columns become the features, to be read over.
+    :param sample: A public sample, .csv, .xlsx or .parquet: its columns become the features, to be read over.
     :param service: Make a service's folder and its first operator instead.
     :param name: With --service: the operator's name.
     """
@@ -136,8 +136,8 @@ def quote(
 
 
 def _tell_quotes(voice: Voice, done: Quoting, output: Path | None, letters: Path | None) -> None:
-    from dpmarket.campaign.rules.amounts import money_text
     from dpmarket.campaign.rules.decision import budget_in_minor_units, is_cross_priced
+    from dpmarket.campaign.rules.meaning import money_text
     from dpmarket.campaign.rules.pricing import budget_words, errors_of
 
     rules, number, epsilons = done.rules, done.bought_from, done.epsilons
@@ -193,9 +193,7 @@ def _tell_quotes(voice: Voice, done: Quoting, output: Path | None, letters: Path
     if output is None:
         notes = ["Nothing was entered: this was a dry run."]
         if is_cross_priced(rules, done.sellers):
-            notes.append(
-                "Parts of the sellers are drawn by the rules and the list of sellers: quotes can differ."
-            )
+            notes.append("The real quotes can differ a little: sellers are split into parts by chance.")
     elif epsilons is None:
         notes.append("The folder of quotes stays the campaign's: keep it as it was written.")
     elif str(output) != "-":
@@ -305,7 +303,7 @@ def _tell_training(voice: Voice, done: Training, output: str) -> None:
     found = done.released
     what = "statistics" if isinstance(found, StatisticsFile) else "model"
     rows = [
-        ("people trained on" if what == "model" else "people asked", f"{found.records:,}"),
+        ("people trained on" if what == "model" else "people bought from", f"{found.records:,}"),
         ("total epsilon", number(done.total_epsilon, 6)),
     ]
     note = f"Sellers who withdrew ({done.withdrawn:,}) are not in it."

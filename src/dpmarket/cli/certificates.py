@@ -80,19 +80,19 @@ def receipts(
     """Write every seller's receipt, with which they can check their own line of the certificate.
 
     It holds their line, its salt, its path in the certificate, and the digest. A receipt is as confidential
-    as the seller's cost. In a folder, index.csv says which file is whose.
+    as the seller's cost. The folder's index.csv says which file is whose.
 
     With --page alone only the page is written: nothing confidential is in it, and it is the same file for
     everybody, so that sellers can get it from somebody other than the buyer.
 
     :param certificate: The certificate that 'dpmarket certify' wrote.
     :param openings: The openings that 'dpmarket certify' wrote.
-    :param output: A .csv or .parquet file for all receipts, or a new folder for one file each.
+    :param output: A new folder for the receipts, one file each.
     :param page: Write the page on which sellers check their receipts in a browser, an .html file.
     """
     import hashlib
 
-    from dpmarket.campaign.certificate import write_receipts_folder, write_receipts_table
+    from dpmarket.campaign.certificate import write_receipts
     from dpmarket.errors import InvalidInput
 
     voice = given.voice()
@@ -109,10 +109,7 @@ def receipts(
         with voice.progress() as progress:
             progress("Reading the certificate", 0.0)
             found = certificates.read_certificate(certificate, openings)
-            if output.suffix.lower() in (".csv", ".parquet"):
-                count = write_receipts_table(found, output, overwrite=given.force)
-            else:
-                count = write_receipts_folder(found, output, progress)
+            count = write_receipts(found, output, progress)
         rows, data = [("receipts", f"{count:,}"), ("written to", str(output))], {"receipts": count}
     if page is not None:
         content = certificates.receipt_page()

@@ -46,7 +46,7 @@ def plan(
     :param sellers: How many sellers will report.
     :param features: Columns of a record, without its label: decides how much noise matters.
     :param classes: How many labels there are.
-    :param rules: Plan what this rules file asks for, instead of --features.
+    :param rules: Plan what this rules file asks for; beside it only --budget and --sellers count.
     :param budget: Money for all sellers together.
     :param target: Expected error to reach, instead of a budget; see the table.
     :param probability: With which payments stay within the budget; left out: they meet it on average.
@@ -73,7 +73,7 @@ def plan(
     if public is not None or plot is not None:
         raise typer.BadParameter("--public needs --rules, and --plot needs --public.")
     if costs is None or sellers is None or features is None:
-        raise typer.BadParameter("say --costs, --sellers and --features, or --rules.")
+        raise typer.BadParameter("give -m rules.toml, or --costs, --sellers and --features.")
     if (budget is None) == (target is None):
         raise typer.BadParameter("say either --budget or --target.")
     if max_epsilon is None and (delta is not None or shape is Shape.quadratic):

@@ -33,7 +33,7 @@ def report(
     :param public: A public table with the rules' columns: forecast what other budgets would have bought.
     :param title: The page's heading.
     """
-    from dpmarket.campaign.rules.amounts import money_text
+    from dpmarket.campaign.rules.meaning import money_text
     from dpmarket.cli.render import number
     from dpmarket.report import report_file
 

@@ -291,7 +291,7 @@ def _refuse_missing(columns: Sequence[str], there: Sequence[str], name: str) -> 
             f"{'is' if len(found) == 1 else 'are'} expected."
             if found
             else f"cannot find {_names(missing)} in {name}: none of its {len(there)} columns is expected. Is "
-            "the header row missing?"
+            "the header row missing, or do the rules name other columns?"
         )
     twice = [column for column in dict.fromkeys(columns) if there.count(column) > 1]
     if twice:

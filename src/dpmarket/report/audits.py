@@ -18,7 +18,7 @@ from dpmarket.audit import (
     audit_spending,
     audit_truthfulness,
 )
-from dpmarket.campaign.rules.pricing import CROSS_PRICED, OFFLINE, everybodys_costs, groups_in
+from dpmarket.campaign.rules.pricing import CROSS_PRICED, OFFLINE, terms_in
 from dpmarket.campaign.rules.released import ModelFile, StatisticsFile
 from dpmarket.certificates import Verification
 from dpmarket.mechanisms.cross_pricing import LEAST_SELLERS, CrossPricedMechanism, split
@@ -48,7 +48,7 @@ def answers_of(rules: Mapping[str, Any], sellers: int, share: float) -> Answers:
 
     Of each group there are as many as its share says.
     """
-    groups = groups_in(rules)
+    groups = terms_in(rules).groups
     ends = np.cumsum([group.share for group in groups])[:-1]
     members = np.searchsorted(ends, (np.arange(sellers) + 0.5) / sellers)
     if rules["mechanism"] not in (OFFLINE, CROSS_PRICED):
@@ -105,7 +105,7 @@ def audits_of(material: Material) -> list[tuple[str, Audit]]:
 def _truthfulness(rules: Mapping[str, Any], people: int) -> Audit:
     """Search a simulated market under a campaign's rules for a misreport that gains."""
     sellers = LEAST_SELLERS if "budget" in rules else min(_SELLERS, people)
-    answers, dist = answers_of(rules, sellers, sellers / people), everybodys_costs(rules)
+    answers, dist = answers_of(rules, sellers, sellers / people), terms_in(rules).distribution
     rng = np.random.default_rng(0)
     return audit_truthfulness(answers, dist, sellers, 1, _MISREPORTS, rng)  # type: ignore[arg-type]
 

@@ -186,7 +186,7 @@ class _PublicRows:
         features = {name: values[test] for name, values in self._features.items()}
         if self._rules.target is not None:
             return self._right(released.numbers(features), test)
-        return self._right(released.likeliest(released.probabilities(features)), test)
+        return self._right(released.probabilities(features).argmax(axis=1), test)
 
     def _right(self, predicted: Any, test: IntArray) -> float:
         """Return the share of right labels, or of a constant's squared or pinball loss that is saved."""

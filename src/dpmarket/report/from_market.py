@@ -17,17 +17,18 @@ import numpy as np
 
 from dpmarket.arrays import FloatArray
 from dpmarket.audit import Audit
-from dpmarket.campaign.certificate import LEFT, describe_release
+from dpmarket.campaign.certificate import LEFT, decided_by, describe_release
 from dpmarket.campaign.database import Market
 from dpmarket.campaign.file_reports import read_reports
 from dpmarket.campaign.opening import pools_of, rules_of
+from dpmarket.campaign.partitions import people_of
 from dpmarket.campaign.people import EPSILON_UNITS, person_digests
 from dpmarket.campaign.place import place_of, refuse_changed
-from dpmarket.campaign.quoting import decided_of, reports_digest_of
+from dpmarket.campaign.quoting import reports_digest_of
 from dpmarket.campaign.rules import pricing
 from dpmarket.campaign.rules.released import ModelFile, Released, released_from_bytes
 from dpmarket.campaign.rules.rules_file import Rules
-from dpmarket.campaign.training import released
+from dpmarket.campaign.training import document_of
 from dpmarket.campaign.transaction import Campaign, campaign_of
 from dpmarket.certificates import verify
 from dpmarket.certificates.canonical import canonical
@@ -167,16 +168,15 @@ def read_material(
 ) -> Material:
     """Read what the market stores about a campaign's sellers, its decision and its release."""
     with market.look() as c:
-        table = decided_of(c, found.id)
+        table = people_of(c, found).drop_nulls("epsilon")
     if table.height == 0:
         raise MarketRefusal("state", "Nobody was quoted in this campaign.")
     digests, states = table.get_column("digest").to_list(), table.get_column("state")
-    offline = found.mechanism == pricing.OFFLINE
-    public = json.loads(found.offer or "{}") if offline else pricing.online_schedules(rules)[1]
+    public = decided_by(found)
     pools = pools_of(rules)
     members = np.array([pools.index(pool) for pool in table.get_column("pool")], dtype=np.int64)
     epsilons, amounts = (table.get_column(name).to_numpy() for name in ("epsilon", "payment"))
-    document = released(market, found.id)
+    document = document_of(market, found.id)
     known = costs is not None and all(digest in costs for digest in digests)
     if costs is not None and known:
         own = np.array([costs[digest] for digest in digests])

@@ -34,16 +34,16 @@ SCHEMA = "dpmarket.report/4"
 GUESSES = (0.01, 0.1, 0.5)
 _POINTS = 81  # of the rule, as drawn
 GAIN = "Could anybody have gained by naming another cost?"
-LOSS = "Was anybody paid less than the promise costs them?"
-KEPT = "Does what was released keep the promises?"
+LOSS = "Was anybody paid less than their cost?"
+KEPT = "Does the release keep every privacy budget?"
 SEALED = "Does the certificate hold together?"
 _TRIED = {
     GAIN: "In simulated markets under this rule sellers named other costs than their own: lower ones, higher "
-    "ones, and those where offers change. A lie that brings more than the truth, beyond rounding, is found.",
-    LOSS: "Every payment was held against the reported cost times the promise, in exact arithmetic and in "
+    "ones, and those where offers change. A misreport that gains, beyond rounding, is found.",
+    LOSS: "Every payment was held against the reported cost times the epsilon, in exact arithmetic and in "
     "whole smallest units of money.",
-    KEPT: "What was spent of the promises was computed again, by other code, from the weights and the noise "
-    "that were used.",
+    KEPT: "What was spent of the privacy budgets was computed again, by other code, from the weights and the "
+    "noise that were used.",
     SEALED: "A program that shares no code with the rest read the certificate as an outsider would, and "
     "checked its layout, its sums, the noise of the release and its limits.",
 }
@@ -251,9 +251,11 @@ def summarise(material: Material) -> Summary:
     schedules = pricing.schedules_of(rules, everybody, material.members)
     each = [
         _rule(schedule, group.virtual_cost, material.ceiling, is_planned=few_withdrew)
-        for schedule, group in zip(schedules, pricing.groups_in(rules), strict=True)
+        for schedule, group in zip(schedules, pricing.terms_in(rules).groups, strict=True)
     ]
-    ends = group_ends(pricing.everybodys_costs(rules), max(schedule.reserve_price for schedule in schedules))
+    ends = group_ends(
+        pricing.terms_in(rules).distribution, max(schedule.reserve_price for schedule in schedules)
+    )
     bought, payments = epsilons > 0.0, amounts / material.minor_units
     groups = [group_sellers(costs[some], epsilons[some], payments[some], ends) for some in (bought, ~bought)]
     error = outcome.sampling_error + outcome.noise_error if kept.all() else None
@@ -276,7 +278,7 @@ def summarise(material: Material) -> Summary:
         # Not the highest epsilon of all: it would tell what the lowest cost was. The rule's own bound.
         meanings=(
             meaning("the average seller who was bought from", totals.mean_epsilon),
-            meaning("the most that the rule promises anybody", material.ceiling),
+            meaning("the most that the rule asks of anybody", material.ceiling),
         ),
         score=score,
         has_model=model is not None,
@@ -310,7 +312,7 @@ def _strata(material: Material, kept: BoolArray, each: Sequence[Rule]) -> tuple[
             float(sums[g] / sums.sum()) if shows else None,
             each[g],
         )
-        for g, group in enumerate(pricing.groups_in(material.rules))
+        for g, group in enumerate(pricing.terms_in(material.rules).groups)
     )
 
 

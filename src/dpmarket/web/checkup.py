@@ -1,9 +1,8 @@
-"""Checks of a service's folder: modes, keys, disk and address, then the market itself."""
+"""Checks of a service's folder: the market itself, keys, modes and address."""
 
 from __future__ import annotations
 
 import os
-import shutil
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,9 +14,6 @@ from dpmarket.errors import FileProblem
 from dpmarket.web.folder import SIGNING_KEY, name_master_key, settings_of
 from dpmarket.web.settings import LOOPBACK, SETTINGS_FILE, Settings
 
-_LEAST = 500_000_000
-"""Bytes that must be free: a database that cannot be written answers 503 to everybody."""
-
 
 def check_service(folder: Path) -> list[Finding]:
     """Look for missing keys, wrong modes, wrong books, a log ahead, a wrong clock, a full disk.
@@ -26,7 +22,7 @@ def check_service(folder: Path) -> list[Finding]:
     """
     settings = settings_of(folder)
     name_master_key(settings)
-    return [*_market(settings), *_modes(settings), *_disk(settings), *_address(settings)]
+    return [*_market(settings), *_modes(settings), *_address(settings)]
 
 
 def _market(settings: Settings) -> Iterator[Finding]:
@@ -78,22 +74,6 @@ def _modes(settings: Settings) -> Iterator[Finding]:
                 "mode",
                 f"{path} belongs to another user (number {found.st_uid}).",
                 "run the service and this check as one user; chown what belongs to another.",
-            )
-
-
-def _disk(settings: Settings) -> Iterator[Finding]:
-    folders = {settings.state_folder, settings.keys}
-    if not is_address(settings.database):
-        folders.add(Path(settings.database).parent)
-    for folder in sorted(folders):
-        if not folder.is_dir():
-            continue
-        free = shutil.disk_usage(folder).free
-        if free < _LEAST:
-            yield Finding(
-                "disk",
-                f"{free // 1_000_000} MB are free in {folder}, less than {_LEAST // 1_000_000}.",
-                "make room: what cannot be written is refused, and nothing can be sold meanwhile.",
             )
 
 

@@ -21,14 +21,14 @@ from typing import Any
 
 from dpmarket.campaign import hooks
 from dpmarket.campaign.acts import WORKER
-from dpmarket.campaign.certificate import certify_live, decide_of, document_of, enter_report, reported_costs
+from dpmarket.campaign.certificate import certify_live, decide_of, enter_report, reported_costs
 from dpmarket.campaign.database import Market
 from dpmarket.campaign.jobs import FORECAST, Job, has_due_job
 from dpmarket.campaign.mail import enter_mails, handlers
 from dpmarket.campaign.opening import rules_of
 from dpmarket.campaign.release import release_for
 from dpmarket.campaign.rules.encoding import decode_records
-from dpmarket.campaign.training import RecordSource, Release, SealedRecords
+from dpmarket.campaign.training import Read, Release, document_of, sealed_records
 from dpmarket.campaign.transaction import Campaign, campaign_of
 from dpmarket.campaign.worker import Methods, forget, tidy, work
 from dpmarket.certificates import Certificate, sign
@@ -228,12 +228,12 @@ def methods_of(settings: Settings) -> Methods:
         settings.refuse_unlisted(rules.training.model)
         return release_for(rules)
 
-    return Methods(decide_of, _records, release, others)
+    return Methods(lambda market, found: decide_of(market.key, found), _records, release, others)
 
 
-def _records(market: Market, found: Campaign) -> RecordSource:
+def _records(market: Market, found: Campaign) -> Read:
     rules = rules_of(found)
-    return SealedRecords(market, found.id, lambda contents: decode_records(rules, contents))
+    return sealed_records(market, found.id, lambda contents: decode_records(rules, contents))
 
 
 def _report(market: Market, job: Job) -> None:

@@ -126,7 +126,7 @@ def _form(
         "rows": fields.lines_shown(form, "feature"),
         "feature_kinds": fields.FEATURE_KINDS,
         "gaps": fields.GAPS,
-        "consents": visit.service.look(consent_versions),
+        "consents": list(visit.service.look(consent_versions).items()),
         "beside_others": any(key.path in beside for key in others),
         "purpose": NUMBERS if typed.get("purpose") == NUMBERS else MODEL,
         "lines": fields.lines_shown(form, "statistic"),

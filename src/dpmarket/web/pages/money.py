@@ -9,7 +9,7 @@ from fastapi import APIRouter, Response
 
 from dpmarket.campaign import views
 from dpmarket.campaign.bank_file import FORMATS, BankAccount, bank_format, read_accounts
-from dpmarket.campaign.rules.amounts import money_text
+from dpmarket.campaign.rules.meaning import money_text
 from dpmarket.campaign.transaction import nothing
 from dpmarket.campaign.views import list_entries
 from dpmarket.errors import FileProblem, InvalidInput, MarketRefusal
