@@ -40,7 +40,7 @@ class BrokenService(Service):
 
     def start(self):
         """Start both processes."""
-        self.lock, self.broken, self.hours = threading.Lock(), Counter(), 0.0
+        self.lock, self.broken = threading.Lock(), Counter()
         self.start_web()
         self.start_worker()
         self.http = httpx.Client(base_url=self.url, timeout=60.0, trust_env=False)
@@ -68,8 +68,7 @@ class BrokenService(Service):
             self.broken[kind] += 1
             process = self._worker if "worker" in kind else self._serving
             if "clock" in kind:
-                self.hours += 0.2
-                self.ahead(hours=self.hours)
+                self.ahead(hours=0.2)
             elif "frozen" in kind:
                 process.signal(signal.SIGSTOP)
                 time.sleep(rng.uniform(0.5, 3.0))
@@ -158,7 +157,7 @@ def day(folder, minutes, number, seed):
             tell(f"{len(sold)} sellers, {sum(service.broken.values())} faults")
         stop.set()
         breaker.join()
-        service.ahead(days=10, hours=service.hours)
+        service.ahead(days=10)
         for campaign in campaigns:
             findings += released(service, campaign, rng)
         findings += kept_answers(sold) + paid_once(service, campaigns, sold)

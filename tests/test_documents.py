@@ -12,7 +12,7 @@ import pytest
 from dpmarket.campaign.rules.rules_file import Rules
 from dpmarket.web.app import make_routes
 from dpmarket.web.settings import Settings
-from support.campaigns import write_rows
+from outside.goods import write_table
 from support.commands import all_commands, examples_of
 from support.documents import PAGES, ROOT, blocks, pages_to_run, run_page
 
@@ -27,15 +27,6 @@ def test_what_the_page_shows_runs(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
     run_page(path, tmp_path)
-
-
-def test_pages_that_are_continued_run_with_the_page_that_continues_them():
-    report = ROOT / "docs" / "how-to" / "report.md"
-    assert report in pages_to_run()
-    assert ROOT / "docs" / "how-to" / "campaign.md" not in pages_to_run()
-    commands = [line for block in blocks(report) for line in block.lines if line.startswith("$ dpmarket")]
-    assert any("withdraw" in line for line in commands)  # of the campaign's page
-    assert any("receipts" in line for line in commands)  # of the page about certificates
 
 
 def test_no_command_is_shown_where_it_is_not_run():
@@ -128,15 +119,14 @@ def test_the_examples_of_all_commands_run_one_after_the_other(tmp_path, monkeypa
     ids = ["Zoë K.", *(f"seller {k}" for k in range(299))]
     costs, ages, incomes = rng.uniform(1, 5, 300), rng.uniform(18, 90, 300), rng.uniform(0, 1e5, 300)
     labels = np.where(ages / 90 + incomes / 1e5 > 1.0, "yes", "no")
-    records = list(zip(ids, ages.tolist(), incomes.tolist(), labels.tolist(), strict=True))
-    header = ["seller", "age", "income", "label"]
-    write_rows("reports.csv", ["seller", "cost"], zip(ids, costs.tolist(), strict=True))
-    write_rows("data.csv", header, records)
+    public = {"age": ages.tolist(), "income": incomes.tolist(), "label": labels.tolist()}
+    write_table("reports.csv", {"seller": ids, "cost": costs.tolist()})
+    write_table("data.csv", {"seller": ids, **public})
     Path("records").mkdir()
-    pl.DataFrame(records, schema=header, orient="row").write_parquet("records/all.parquet")
-    write_rows("public.csv", header[1:], [record[1:] for record in records])
-    write_rows("accounts.csv", ["id", "name", "iban"], [[one, one, "DE89370400440532013000"] for one in ids])
-    write_rows("pilot.csv", ["cost"], [[cost] for cost in rng.gamma(3.0, 0.8, 200).tolist()])
+    pl.DataFrame({"seller": ids, **public}).write_parquet("records/all.parquet")
+    write_table("public.csv", public)
+    write_table("accounts.csv", {"id": ids, "name": ids, "iban": ["DE89370400440532013000"] * 300})
+    write_table("pilot.csv", {"cost": rng.gamma(3.0, 0.8, 200).tolist()})
     examples = [example for command in all_commands().values() for example in examples_of(command)]
     shown = [f"$ {example}" for example in ("dpmarket init --service hospital", *examples)]
     page = tmp_path / "examples.md"

@@ -100,21 +100,16 @@ def test_the_english_has_none_of_the_listed_habits(kind):
     assert not found, "\n".join(["", *found])
 
 
-@pytest.mark.parametrize(
-    "sentence",
-    ["Who sells is paid.", "It ends. Whoever comes is paid.", "- What is public is printed.",
-     "Nobody was told.", "Records, too.", "2 payments not made", "Files from strangers",
-     "offers for who is seated", "the own report", "it makes lying pay"],
-)  # fmt: skip
-def test_a_habit_is_found(sentence):
-    assert any(re.search(pattern, sentence) for pattern in (HABITS | WHAT).values())
-
-
-@pytest.mark.parametrize(
-    "sentence",
-    ["Who sells?", "Sellers who withdrew are not paid.", "too many rows", "What does my budget buy?",
-     "It was not made by hand", "People are told at once that it is full.",
-     "The sum says what is spent."],
-)  # fmt: skip
-def test_good_english_is_left_alone(sentence):
-    assert not any(re.search(pattern, sentence) for pattern in (HABITS | WHAT).values())
+def test_a_habit_is_found_and_good_english_is_left_alone():
+    habits = [
+        "Who sells is paid.", "It ends. Whoever comes is paid.", "- What is public is printed.",
+        "Nobody was told.", "Records, too.", "2 payments not made", "Files from strangers",
+        "offers for who is seated", "the own report", "it makes lying pay",
+    ]  # fmt: skip
+    good = [
+        "Who sells?", "Sellers who withdrew are not paid.", "too many rows", "What does my budget buy?",
+        "It was not made by hand", "People are told at once that it is full.", "The sum says what is spent.",
+    ]  # fmt: skip
+    for sentence in [*habits, *good]:
+        found = any(re.search(pattern, sentence) for pattern in (HABITS | WHAT).values())
+        assert found == (sentence in habits), sentence

@@ -3,7 +3,6 @@
 from fractions import Fraction
 
 import numpy as np
-import pytest
 
 from dpmarket.numerics import exact_sum, two_sum
 

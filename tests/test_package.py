@@ -32,11 +32,6 @@ def test_every_package_has_what_it_lists():
         assert [name for name in getattr(module, "__all__", ()) if not hasattr(module, name)] == [], package
 
 
-def test_a_name_that_does_not_exist_is_an_attribute_error():
-    with pytest.raises(AttributeError, match="nosuch"):
-        _ = dpmarket.nosuch
-
-
 def test_the_files_whose_tests_take_longest_are_there_and_run_first(request):
     tests = ROOT / "tests"
     longest = (tests / "longest.txt").read_text(encoding="utf-8").split()

@@ -34,18 +34,6 @@ def _act(place, folder, act, values, now, number):
         ACTS[act](market, folder, *values)
 
 
-def _choose(market, folder, participation):
-    market.run(quoting.choose, Caller(participation=participation), 2.0, key="k" * 20)
-
-
-def _accept(market, folder, participation):
-    market.run(sellers.accept, Caller(participation=participation))
-
-
-def _withdraw(market, folder, participation):
-    market.run(sellers.withdraw, Caller(participation=participation))
-
-
 def _work(market, folder):
     worker.work(market, methods(folder))
 
@@ -56,4 +44,14 @@ def _pay(market, folder, campaign):
     (folder / "paid").write_text("\n".join(lines.get_column("reference")))
 
 
-ACTS = {"choose": _choose, "accept": _accept, "withdraw": _withdraw, "work": _work, "pay": _pay}
+def _by_seller(act, *values, **options):
+    return lambda market, _, me: market.run(act, Caller(participation=me), *values, **options)
+
+
+ACTS = {
+    "choose": _by_seller(quoting.choose, 2.0, key="k" * 20),
+    "accept": _by_seller(sellers.accept),
+    "withdraw": _by_seller(sellers.withdraw),
+    "work": _work,
+    "pay": _pay,
+}

@@ -1,7 +1,5 @@
 """Acts and views by role: what a caller has no role in looks like what does not exist; nothing in clear."""
 
-from datetime import timedelta
-
 import pytest
 
 from campaign.live import Live, balanced
@@ -102,20 +100,6 @@ def test_a_role_in_one_campaign_is_none_in_another(live):
     assert unknown(live.market.run, sellers.invite, caller, live.campaign, ["b"]) == NOTHING
 
 
-def test_sums_are_shown_in_whole_batches_and_never_change_by_one_person(market):
-    live = Live(market, places=45)
-    who, seen = [], []
-    for k in range(42):
-        who.append(live.accept(f"p{k}", 1.0 + k / 50))
-        with market.look() as c:
-            seen.append(views.show_sums(c, OWNER, live.campaign))
-    assert [one.acceptances for one in seen] == [0] * 39 + [20] * 3
-    live.act(sellers.withdraw, who[0])
-    with market.look() as c:
-        after = views.show_sums(c, OWNER, live.campaign)
-    assert (after.epsilon, after.payments) == (seen[-1].epsilon, seen[-1].payments)
-
-
 def test_what_other_campaigns_use_of_a_limit_is_told_in_tenths(market):
     rules = {"sellers": {"minimum": 1, "lifetime_epsilon": 10.0, "lifetime_delta": 1e-6}}
     live, other = Live(market, rules=rules), Live(market, name="other", rules=rules)
@@ -123,24 +107,3 @@ def test_what_other_campaigns_use_of_a_limit_is_told_in_tenths(market):
     assert live.limits(me) == views.MyLimits(10.0, 2.0, 0.0, 0.0, 8.0)
     other.join("a")
     assert live.limits(me).elsewhere == 2.0
-
-
-def test_tokens_are_stored_as_digests_and_end(live):
-    (made,) = live.market.run(sellers.invite, OWNER, live.campaign, ["a"])
-    hour = timedelta(hours=1)
-    session = live.market.transact(lambda tx: access.sign_in(tx, made.token, "invitation", hour))
-    now = live.market.transact(lambda tx: tx.now)
-    with live.market.look() as c:
-        assert access.caller_of(c, session, ("session",), now) == Caller(participation=made.participation)
-        assert unknown(access.caller_of, c, session, ("api",), now) == NOTHING
-        assert unknown(access.caller_of, c, session, ("session",), "2030") == NOTHING
-    live.market.run(sellers.reissue_links, OWNER, live.campaign, ["a"])
-    with live.market.look() as c:
-        assert unknown(access.caller_of, c, session, ("session",), now) == NOTHING
-    login = live.market.run(access.link_member, OWNER, member(live.market).member)
-
-    def sign_in(tx):
-        return access.sign_in(tx, login, "login", hour)
-
-    live.market.transact(sign_in)
-    assert unknown(live.market.transact, sign_in) == NOTHING

@@ -1,5 +1,6 @@
 """Two acts at the same time: one of them is refused or waits, and the books balance."""
 
+import functools
 import struct
 import threading
 
@@ -50,22 +51,16 @@ def test_two_reservations_for_one_place(market, second):
     balanced(market)
 
 
-def test_one_seller_chooses_twice(live, second):
-    me = live.join("a")
-    live.act(line.reserve, me)
-    answers = together(*(by(one, me, quoting.choose, 2.0) for one in (live.market, second)))
-    assert sum(isinstance(answer, quoting.Quote) for answer in answers) == 1
-    balanced(live.market)
-
-
-def test_an_idempotency_key_used_twice_at_once(live, second):
+@pytest.mark.parametrize("key", [None, "k" * 20])
+def test_one_seller_chooses_twice(live, second, key):
+    """With an idempotency key both are told of the one quote."""
     me = live.join("a")
     live.act(line.reserve, me)
     caller = Caller(participation=me)
-    answers = together(
-        *(lambda one=one: one.run(quoting.choose, caller, 2.0, key="k" * 20) for one in (live.market, second))
-    )
-    assert answers[0] == answers[1]
+    ways = [functools.partial(one.run, quoting.choose, caller, 2.0, key=key) for one in (live.market, second)]
+    answers = together(*ways)
+    assert sum(isinstance(answer, quoting.Quote) for answer in answers) == (1 if key is None else 2)
+    assert key is None or answers[0] == answers[1]
     balanced(live.market)
 
 

@@ -30,7 +30,6 @@ from campaign.live import (
 from dpmarket.campaign import account, campaigns, line, payouts, schema, sellers, training
 from dpmarket.campaign.acts import OWNER
 from dpmarket.campaign.database import is_address, open_market
-from dpmarket.campaign.log import Log
 from dpmarket.campaign.repair import back_up, put_back, repair, restore
 from dpmarket.campaign.views import show_money
 from dpmarket.errors import FileProblem, MarketRefusal
@@ -374,19 +373,6 @@ def test_no_false_refusal_beside_concurrent_withdrawals(copies):
     assert problems == []
     assert checks > 40
     assert len(live.market.log.lines()) == 41
-
-
-def test_the_last_line_is_read_without_reading_the_file(tmp_path):
-    log = Log(tmp_path / "log")
-    from dpmarket.campaign.log import make_line
-
-    lines, before = [], ""
-    for tick in range(1, 2000):
-        lines.append(make_line(tick, "now", "withdrawn", {"people": ["a" * 32] * (tick % 200)}, before))
-        before = lines[-1].digest
-    log.append(lambda last: lines)
-    assert log.last() == lines[-1]
-    assert log.lines() == lines
 
 
 def test_what_was_spent_counts_even_beyond_a_limit(copies):

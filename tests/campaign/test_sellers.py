@@ -56,13 +56,6 @@ def test_nobody_holds_more_than_a_lifetime_limit(live):
         c.execute(schema.person.update().values(epsilon_spent=0))
 
 
-def test_a_person_who_is_named_twice_is_invited_once(live):
-    (one,) = live.invite("a", "a")
-    (again,) = live.market.run(sellers.reissue_links, OWNER, live.campaign, ["a", "a"])
-    assert again.participation == one
-    assert len(live.invite("b", "a", "c", "b")) == 2
-
-
 def test_people_are_invited_without_a_group_only_if_a_screening_question_leads_to_one(market):
     """Else nobody could decide about them: no group's table prices them."""
     rules = {**RULES, "groups": {"city": {"quota": 2}, "country": {"quota": 2}}}
@@ -74,13 +67,6 @@ def test_people_are_invited_without_a_group_only_if_a_screening_question_leads_t
     with pytest.raises(MarketRefusal, match="say which one"):
         other.invite("a")
     assert other.invite("a", group="city")
-
-
-def test_declining_before_consent_can_be_undone_to_the_invitation(live):
-    (me,) = live.invite("a")
-    live.act(sellers.decline, me)
-    assert live.act(sellers.undo, me) == "invited"
-    assert live.state(me) == "invited"
 
 
 def test_payees_are_opened_by_a_worker_for_the_process_that_asks_and_nobody_else(live, monkeypatch):

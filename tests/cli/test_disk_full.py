@@ -9,7 +9,8 @@ from dpmarket.campaign.checks import refuse_unbalanced
 from dpmarket.campaign.database import open_market
 from dpmarket.campaign.place import campaign_named
 from dpmarket.errors import FileProblem
-from support.campaigns import make_campaign
+from outside.driver import FileCampaign
+from outside.goods import GOODS, sellers, tables
 from support.commands import COMMAND, run
 
 
@@ -35,14 +36,15 @@ def state_of(folder):
     with market:
         refuse_unbalanced(market)
         with market.look() as c:
-            found = campaign_named(c, "campaign")
+            found = campaign_named(c, "a campaign")
     return found and found.state
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("DPMARKET_STATE", str(tmp_path / "state"))
-    make_campaign(tmp_path, 1000)
+    good = GOODS["two classes"]
+    FileCampaign(tmp_path, good.rules(1000), *tables(*sellers(good, 1000)))
     return tmp_path
 
 

@@ -5,14 +5,18 @@ import tomllib
 
 import pytest
 
-from support.campaigns import make_campaign
+from outside.driver import FileCampaign
+from outside.goods import GOODS, sellers, tables
 from support.commands import run
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("DPMARKET_STATE", str(tmp_path / "state"))
-    make_campaign(tmp_path, 12)
+    good = GOODS["two classes"]
+    rules = good.rules(100)
+    rules["sellers"]["minimum"] = 2
+    FileCampaign(tmp_path, rules, *tables(*sellers(good, 12)))
     return tmp_path
 
 
@@ -69,7 +73,7 @@ def test_a_dry_run_enters_nothing_and_says_what_quote_says(folder):
 
 
 def test_money_is_shown_with_its_currency(folder):
-    text = (folder / "rules.toml").read_text() + '\n[money]\ncurrency = "CHF"\n'
+    text = (folder / "rules.toml").read_text().replace("EUR", "CHF")
     (folder / "rules.toml").write_text(text)
     said = run("quote", "reports.csv", *QUOTE, cwd=folder)
     assert " CHF" in said.stdout

@@ -20,7 +20,6 @@ import sys
 import tempfile
 import time
 import tomllib
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -45,15 +44,6 @@ class Fault:
     tests: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """By which test a fault was found, None if by none, and how long that took."""
-
-    fault: Fault
-    found_by: str | None
-    seconds: float
-
-
 class CannotPlant(Exception):
     """The source is not what the fault was written for."""
 
@@ -75,20 +65,12 @@ def pointed_outside(faults: list[Fault], table: Path = TABLE) -> list[Fault]:
     """Return the faults with the lasting tests that are likely to find them in place of their own."""
     first = tomllib.loads(table.read_text(encoding="utf-8"))["outside"]
     lasting = lasting_tests()
-    return [
-        replace(
-            fault,
-            tests=tuple(
-                dict.fromkeys(
-                    [
-                        *(name for name in fault.tests if name in lasting),
-                        *first[fault.edits[0][0].split("/")[0]],
-                    ]
-                )
-            ),
-        )
-        for fault in faults
-    ]
+
+    def likely(fault: Fault) -> tuple[str, ...]:
+        own = [name for name in fault.tests if name in lasting]
+        return tuple(dict.fromkeys([*own, *first[fault.edits[0][0].split("/")[0]]]))
+
+    return [replace(fault, tests=likely(fault)) for fault in faults]
 
 
 def lasting_tests() -> list[str]:
@@ -138,22 +120,11 @@ def run_tests(tree: Path, arguments: list[str]) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-def find_all(
-    faults: list[Fault], pristine: Path, folder: Path, workers: int, every: list[str]
-) -> Iterator[Verdict]:
-    """Yield what was found, in the order of its being found; several faults are tried at a time."""
-    with ThreadPoolExecutor(workers) as pool:
-        running = [pool.submit(find, fault, pristine, folder, every) for fault in faults]
-        try:
-            for future in as_completed(running):
-                yield future.result()
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+def find(fault: Fault, pristine: Path, folder: Path, every: list[str]) -> tuple[Fault, str | None, float]:
+    """Plant a fault in a fresh copy, and run its own tests, then ``every``, until one finds it.
 
-
-def find(fault: Fault, pristine: Path, folder: Path, every: list[str]) -> Verdict:
-    """Plant a fault in a fresh copy, and run its own tests, then ``every``, until one finds it."""
+    Return the fault, the test that found it, None if none did, and the seconds that it took.
+    """
     start = time.perf_counter()
     tree = Path(tempfile.mkdtemp(dir=folder)) / "tree"
     copy_tree(pristine, tree)
@@ -166,7 +137,7 @@ def find(fault: Fault, pristine: Path, folder: Path, every: list[str]) -> Verdic
         found = found or (found_by(tree, ["-x", *every]) if every else None)
     finally:
         shutil.rmtree(tree.parent, ignore_errors=True)
-    return Verdict(fault, found, time.perf_counter() - start)
+    return fault, found, time.perf_counter() - start
 
 
 def forget_compiled(source: Path, path: Path) -> None:
@@ -191,14 +162,6 @@ def found_by(tree: Path, arguments: list[str]) -> str | None:
     if failed is None or "SyntaxError" in failed[0]:  # else a file of tests that cannot even be loaded
         raise CannotPlant(f"the tests could not be run:\n{text[-3000:]}")
     return failed[1]
-
-
-def report(verdicts: list[Verdict]) -> str:
-    """Return the table of faults and what found them."""
-    rows = [("fault", "found by", "seconds"), ("-----", "--------", "-------")]
-    rows += [(v.fault.name, v.found_by or "NOTHING: it survives", f"{v.seconds:.0f}") for v in verdicts]
-    width = max(len(row[0]) for row in rows)
-    return "\n".join(f"{name:{width}}  {seconds:>7}  {found}" for name, found, seconds in rows)
 
 
 def main() -> int:
@@ -226,29 +189,26 @@ def main() -> int:
         for fault in faults:  # all, before the first is tried
             planted(fault, pristine / "src" / "dpmarket")
         tests = sorted({f"tests/{name}" for fault in faults for name in fault.tests})
-        tell(f"Without a fault: {len(tests)} files of tests ...")
         code, text = run_tests(pristine, ["-n", str(options.workers), *tests])
         if code:
             print(text[-3000:])
             print("Without any fault these tests fail already: nothing can be said.")
             return 1
-        tell(text.strip().splitlines()[-1])
-        verdicts = []
-        for verdict in find_all(faults, pristine, Path(place), options.workers, every):
-            verdicts.append(verdict)
-            told = verdict.found_by or "NOTHING FOUND IT"
-            tell(f"[{len(verdicts)}/{len(faults)}] {verdict.fault.name}: {told} ({verdict.seconds:.0f} s)")
-    order = {fault.name: k for k, fault in enumerate(faults)}
-    verdicts.sort(key=lambda verdict: order[verdict.fault.name])
-    print(report(verdicts))
-    survivors = [verdict.fault.name for verdict in verdicts if verdict.found_by is None]
-    print(f"\n{len(verdicts) - len(survivors)} of {len(verdicts)} faults are found.")
+        print("Without a fault:", text.strip().splitlines()[-1], flush=True)
+        survivors = []
+        with ThreadPoolExecutor(options.workers) as pool:
+            running = [pool.submit(find, fault, pristine, Path(place), every) for fault in faults]
+            try:
+                for number, future in enumerate(as_completed(running), 1):
+                    fault, found, seconds = future.result()
+                    survivors += [fault.name] * (found is None)
+                    found = found or "NOTHING: it survives"
+                    print(f"[{number}/{len(faults)}] {fault.name}: {found} ({seconds:.0f} s)", flush=True)
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+    print(f"\n{len(faults) - len(survivors)} of {len(faults)} faults are found.", *survivors, sep="\n")
     return 1 if survivors else 0
-
-
-def tell(text: str) -> None:
-    """Say how far it is, where the table does not go."""
-    print(text, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -24,9 +24,6 @@ ENDED = ("released", "failed", "cancelled")
 ROLES = ("operator", "buyer", "paymaster", "auditor")
 
 
-# --- a campaign from files -----------------------------------------------------------------------
-
-
 class FileCampaign:
     """A campaign in a folder: rules, reports and data, and every command that a buyer gives."""
 
@@ -82,9 +79,6 @@ class FileCampaign:
     def receipt_of(self, seller):
         files = {row["seller"]: row["file"] for row in read_table(self / "receipts" / "index.csv")}
         return self / "receipts" / files[seller]
-
-
-# --- a service -----------------------------------------------------------------------------------
 
 
 class Caller:
@@ -186,9 +180,10 @@ class Service:
         return self.launch(*arguments).wait(code)
 
     def ahead(self, **span):
-        """Put the clock ahead of the machine's by a span, such as ``days=8``."""
+        """Put the clock ahead by a span, such as ``days=8``; it never goes back."""
+        seconds = float(self.clock.read_text()) if self.clock.exists() else 0.0
         aside = self.clock.with_suffix(".new")
-        aside.write_text(str(timedelta(**span).total_seconds()))
+        aside.write_text(str(seconds + timedelta(**span).total_seconds()))
         aside.replace(self.clock)
 
     def start(self):
@@ -198,30 +193,37 @@ class Service:
         self.url = until(lambda: re.search(r"Serving on (http\S+?);?\s", self._serving.out()))[1]
         self.http = httpx.Client(base_url=self.url, timeout=120.0, trust_env=False)
         self.members = {role: self.caller(token) for role, token in self.tokens.items()}
+        self._running = [self._worker, self._serving]
 
-    def stop(self):
-        """End both processes as a service manager does; return their exit codes."""
+    def stop(self, number=signal.SIGTERM):
+        """End both processes, if they run, as a service manager does; return what they left behind."""
         self.http.close()
-        for process in (self._worker, self._serving):
-            process.signal(signal.SIGTERM)
-        return [process.wait(None, 60).code for process in (self._worker, self._serving)]
+        ended, self._running = self._running, []
+        for process in ended:
+            process.signal(number)
+        return [process.wait(None, 60) for process in ended]
 
     def kill(self):
         """End both processes at once: what the worker is at, such as a report, may take long."""
-        self.http.close()
-        for process in (self._worker, self._serving):
-            process.signal(signal.SIGKILL)
-            process.wait(None)
+        self.stop(signal.SIGKILL)
+
+    @contextmanager
+    def running(self):
+        """Run for a ``with`` block; within it processes may be ended and started again."""
+        self.start()
+        try:
+            yield self
+        finally:
+            self.kill()
 
     def caller(self, token):
         return Caller(self.http, token)
 
     def draft(self, rules, mechanism="online", name=None, closes=7, deliver=9):
         """Draft a campaign that closes and takes records until so many days from now; return its id."""
-        days = (timedelta(days=number) for number in (0, closes, deliver))
-        names = ("opens_at", "closes_at", "deliver_until")
         now = datetime.now(UTC) + timedelta(seconds=float(self.clock.read_text()))
-        times = {name: (now + day).isoformat() for name, day in zip(names, days, strict=True)}
+        days = {"opens_at": 0, "closes_at": closes, "deliver_until": deliver}
+        times = {name: (now + timedelta(days=number)).isoformat() for name, number in days.items()}
         called = {"campaign": {"name": name or secrets.token_hex(8), "mechanism": mechanism}}
         few = {"sellers": {**rules["sellers"], "minimum": 1}}
         return self.members["buyer"].post("/campaigns", {"rules": {**rules, **called, **few}, **times})
@@ -251,6 +253,16 @@ class Service:
 
     def state(self, campaign):
         return self.campaign(campaign)["state"]
+
+    def certified(self, campaign, **span):
+        """Let time pass until a campaign is released and certified; return its certificate."""
+        self.ahead(**span)
+        self.until_state(campaign, "released")
+        until(lambda: self.members["buyer"].request("GET", f"/campaigns/{campaign}/certificate").is_success)
+        return self.paper(campaign, "certificate")
+
+    def refund(self, campaign, amount):
+        return self.members["paymaster"].request("POST", f"/campaigns/{campaign}/refund", {"amount": amount})
 
     def paper(self, campaign, name, role="buyer"):
         """Return one of certificate, released, openings, report, sums, rules as bytes."""
@@ -283,12 +295,6 @@ class Service:
         return until(look)
 
 
-@contextmanager
 def running_service(folder, **settings):
     """Run a service in a new folder for a ``with`` block."""
-    service = Service(Path(folder) / "service", **settings)
-    service.start()
-    try:
-        yield service
-    finally:
-        service.kill()
+    return Service(Path(folder) / "service", **settings).running()

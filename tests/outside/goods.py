@@ -26,7 +26,6 @@ MEAN = {"kind": "mean", "column": "age", **AGE}
 SHARE = {"kind": "share", "column": "member"}
 HISTOGRAM = {"kind": "histogram", "column": "way", "categories": THREE}
 QUANTILE = {"kind": "quantile", "column": "age", "level": 0.5, "low": 0, "high": 120, "steps": 24}
-PLACED = ("column", "columns", "share")
 VECTOR = {"kind": "vector_mean", "columns": ["east", "north"], "bound": 2.0}
 
 
@@ -43,27 +42,13 @@ class Good:
     def is_model(self):
         return "features" in self.tables
 
-    @property
-    def outcome(self):
-        """The column that a model predicts."""
-        return (self.tables.get("label") or self.tables["target"])["column"]
-
     def columns(self):
         """Return the names of the columns of a record."""
         if self.is_model:
-            return [*self.tables["features"], self.outcome]
-        return list(dict.fromkeys(name for _, names in self.questions().values() for name in names))
-
-    def questions(self):
-        """Return what a statistic asks, by name: its settings, and the columns that it is asked of."""
-        asked = self.tables["statistics"]
-        columns = {
-            name: question.get("columns", [question.get("column")]) for name, question in asked.items()
-        }
-        return {
-            name: ({k: v for k, v in question.items() if k not in PLACED}, columns[name])
-            for name, question in asked.items()
-        }
+            predicted = self.tables.get("label") or self.tables["target"]
+            return [*self.tables["features"], predicted["column"]]
+        asked = self.tables["statistics"].values()
+        return [name for one in asked for name in one.get("columns", [one.get("column")])]
 
     def rules(self, sellers=60, mechanism="offline", **objective):
         """Return the rules of a campaign; ``objective`` adds to its table, such as ``budget=30``."""

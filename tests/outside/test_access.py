@@ -1,4 +1,4 @@
-"""Who may see and do what over HTTP, and how everything else is refused."""
+"""Who may see what over HTTP, and how everything else is refused; ``web/test_acts.py`` has every act."""
 
 import json
 import secrets
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from outside.driver import API, running_service, until
+from outside.driver import API, running_service
 from outside.goods import GOODS, sellers
 
 GOOD = GOODS["mean"]
@@ -31,13 +31,6 @@ class World:
     payout: str
     callers: dict
 
-    def status(self, role, method, path, body=None):
-        return self.callers[role].request(method, path, body).status_code
-
-    def command(self, *arguments):
-        """Run a command on the service's folder, with its own state folder."""
-        return self.service.run(*arguments)
-
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory):
@@ -57,14 +50,12 @@ def world(tmp_path_factory):
             caller.act("set_payee", payee=PAYEE)
         (stranger,) = service.invite(foreign, "a stranger")
         callers |= dict(zip(SELLERS, [*people[:2], stranger], strict=True))
-        service.ahead(days=9.1)
-        service.until_state(campaign, "released")
-        until(lambda: members["buyer"].request("GET", f"/campaigns/{campaign}/certificate").is_success)
+        service.certified(campaign, days=9.1)
         payout = members["paymaster"].post(f"/campaigns/{campaign}/pay_out")["id"]
         yield World(service, campaign, foreign, payout, callers)
 
 
-# --- who may see and do what ---------------------------------------------------------------------
+# --- who may see what ----------------------------------------------------------------------------
 
 SOLD = {"seller", "other seller"}
 INVOLVED = {"buyer", "auditor", "operator", "paymaster", *SOLD}
@@ -86,52 +77,25 @@ READING = {
     "/me/limits": set(SELLERS),
     "/me/receipt": SOLD,
 }
-# With bodies that change nothing: allowed callers are told what is wrong with them.
-ACTING = {
-    "/campaigns": ({"rules": {}}, {"buyer", "other buyer"}),
-    "/campaigns/{campaign}/fund": ({"amount": 100}, {"paymaster"}),
-    "/campaigns/{campaign}/refund": ({"amount": 2**50}, {"paymaster"}),
-    "/campaigns/{campaign}/open": (None, {"buyer"}),
-    "/campaigns/{campaign}/cancel": (None, {"buyer"}),
-    "/campaigns/{campaign}/invite": ({"ids": ["new"]}, {"operator"}),
-    "/campaigns/{campaign}/reissue_links": ({"ids": ["\u200b"]}, {"operator"}),
-    "/campaigns/{campaign}/pay_out": (None, {"paymaster"}),
-    "/campaigns/{campaign}/confirm": ({"references": ["none"]}, {"paymaster"}),
-    "/add_member": ({"name": "x", "roles": ["none"]}, {"operator"}),
-    "/me/reserve": (None, set(SELLERS)),
-    "/me/choose": ({"cost": 1.0}, set(SELLERS)),
-    "/me/accept": (None, set(SELLERS)),
-    "/me/deliver": ({"values": {"age": 30}}, set(SELLERS)),
-    "/me/set_payee": ({"payee": ""}, set(SELLERS)),
-}
 
 
-def placed(text, world):
-    return json.loads(
-        json.dumps(text).replace("{campaign}", world.campaign).replace("{payout}", world.payout)
-    )
+def placed(route, world):
+    return route.format(campaign=world.campaign, payout=world.payout)
 
 
 def test_everybody_reads_what_is_theirs_and_for_all_others_it_does_not_exist(world):
     found = {}
     for route in READING:
-        answers = {role: world.status(role, "GET", placed(route, world)) for role in world.callers}
+        seen = {role: one.request("GET", placed(route, world)) for role, one in world.callers.items()}
+        answers = {role: answer.status_code for role, answer in seen.items()}
         assert answers.pop("nobody") == 401, route
         assert set(answers.values()) <= {200, 404}, route
         found[route] = {role for role, status in answers.items() if status == 200}
     assert found == READING
-
-
-def test_everybody_does_what_is_theirs_and_for_all_others_it_does_not_exist(world):
-    found = {}
-    for route, (body, _) in ACTING.items():
-        path, sent = placed(route, world), placed(body, world)
-        answers = {role: world.status(role, "POST", path, sent) for role in world.callers}
-        assert answers.pop("nobody") == 401, route
-        assert 403 not in answers.values(), route
-        found[route] = {role for role, status in answers.items() if status != 404}
-    expected = {route: allowed for route, (_, allowed) in ACTING.items()}
-    assert found == expected
+    lists = [world.callers[role].get("/campaigns").json() for role in (*MEMBERS[:2], "auditor")]
+    mine, foreign = {world.campaign}, {world.foreign}
+    found = [{one["id"] for one in campaigns} for campaigns in lists]
+    assert found == [mine, foreign, mine | foreign]
 
 
 def test_what_is_somebody_elses_is_refused_exactly_as_what_does_not_exist(world):
@@ -148,17 +112,7 @@ def test_what_is_somebody_elses_is_refused_exactly_as_what_does_not_exist(world)
             ]
 
 
-def test_lists_hold_only_campaigns_of_the_caller(world):
-    def listed(role):
-        return {one["id"] for one in world.callers[role].get("/campaigns").json()}
-
-    assert listed("buyer") == {world.campaign}
-    assert listed("other buyer") == {world.foreign}
-    for role in ("auditor", "operator", "paymaster"):
-        assert listed(role) == {world.campaign, world.foreign}
-
-
-def test_no_cost_name_or_payee_is_in_anything_that_a_buyer_or_another_seller_reads(world):
+def test_nobody_reads_costs_names_or_payees_but_a_paymaster_payees_and_amounts(world):
     private = [*NAMES, *map(str, COSTS), PAYEE]
     read = [
         world.callers[role].request("GET", placed(route, world)).text
@@ -167,20 +121,11 @@ def test_no_cost_name_or_payee_is_in_anything_that_a_buyer_or_another_seller_rea
     ]
     assert len(read) > 50
     assert [value for value in private for text in read if value in text] == []
-
-
-def test_openings_name_nobody_and_a_paymaster_learns_payees_and_amounts_only(world):
     openings = world.callers["auditor"].get(f"/campaigns/{world.campaign}/openings").text
     assert [name for name in (*NAMES, PAYEE) if name in openings] == []
     lines = world.callers["paymaster"].get(f"/payouts/{world.payout}").json()["lines"]
     assert [set(line) for line in lines] == [{"reference", "payee", "amount"}] * 3
     assert {line["payee"] for line in lines} == {PAYEE}
-
-
-def test_an_online_campaign_has_no_costs_even_for_an_auditor(world):
-    answer = world.callers["auditor"].request("GET", f"/campaigns/{world.campaign}/costs")
-    assert not answer.is_success
-    assert answer.headers["content-type"] == "application/problem+json"
 
 
 def test_a_sealed_report_can_be_read_by_nobody_before_the_campaign_is_cleared(world):
@@ -202,7 +147,7 @@ def test_a_member_whose_membership_ended_is_let_in_no_more_while_others_stay(wor
     made = world.service.add_member("a leaver", "auditor").json
     caller = world.service.caller(made["token"])
     assert caller.get(f"/campaigns/{world.campaign}/sums").is_success
-    world.command("member", "end", world.service.folder, "a leaver")
+    world.service.run("member", "end", world.service.folder, "a leaver")
     assert caller.request("GET", f"/campaigns/{world.campaign}/sums").status_code == 401
     link = made["link"][made["link"].index("/login/") :]
     assert world.service.http.post(link).status_code in (401, 404)
@@ -235,23 +180,16 @@ def test_a_token_counts_only_whole_and_only_as_a_bearer_token(world):
         assert http.get(path, headers=headers).status_code == 401
     assert http.get(path, params={"token": token}).status_code == 401
     assert http.post(f"/login/{token}").status_code == 404
-
-
-def test_a_seller_who_signed_in_by_pages_has_no_access_to_the_api_by_that_cookie(world):
-    http = world.service.http
-    answer = http.post(f"/i/{world.callers['seller'].token}")
-    assert answer.status_code == 303
-    cookie = answer.headers["set-cookie"].split(";")[0]
+    session = http.post(f"/i/{world.callers['seller'].token}").headers["set-cookie"].split(";")[0]
     http.cookies.clear()
-    assert http.get(f"{API}/me", headers={"Cookie": cookie}).status_code == 401
-    http.cookies.clear()
+    assert http.get(f"{API}/me", headers={"Cookie": session}).status_code == 401  # it opens pages alone
 
 
 # --- refusals ------------------------------------------------------------------------------------
 
 
 def refusals(world):
-    """Return requests that are wrong in one way each, with the statuses that say so."""
+    """Return requests that are wrong in one way each, with the status that says so."""
     http, campaign = world.service.http, world.campaign
     seller, buyer = (f"Bearer {world.callers[role].token}" for role in ("foreign seller", "buyer"))
 
@@ -270,19 +208,14 @@ def refusals(world):
         "too large": (post("/me/deliver", {"values": {"age": SECRET * MAX_BODY}}), 413),
         "not JSON": (post("/me/choose", b'{"cost": ' + SECRET.encode()), 400),
         "not UTF-8": (post("/me/choose", b'{"cost": "\xff\xfe"}'), 400),
-        "a key twice": (post("/me/choose", b'{"cost": 1.0, "cost": 2.0}'), 400),
         "not a number": (post("/me/choose", b'{"cost": NaN}'), 400),
-        "infinite": (post("/me/choose", b'{"cost": 1e999}'), (400, 422)),
         "deep": (post("/me/choose", b"[" * 20_000 + b"]" * 20_000), 400),
         "a form": (post("/me/choose", b"cost=1", Content_Type="application/x-www-form-urlencoded"), 415),
-        "no type": (post("/me/choose", cost, Content_Type=""), 415),
         "compressed": (post("/me/choose", cost, Content_Encoding="gzip"), 415),
         "unknown host": (post("/me/choose", cost, Host="example.org"), 421),
         "another site": (post("/me/choose", cost, Origin="https://example.org"), 403),
         "a text": (post("/me/choose", {"cost": SECRET}), 422),
-        "negative": (post("/me/choose", {"cost": -1.0}), 422),
         "unknown key": (post("/me/choose", {**cost, SECRET: 1}), 422),
-        "a list": (post("/me/choose", [SECRET]), 422),
         "short key": (post("/me/choose", cost, Idempotency_Key="short"), 422),
         "unknown rules": (post("/campaigns", {**TIMES, "rules": {SECRET: SECRET}}, token=buyer), 422),
         "not an id": (http.get(f"{API}/campaigns/{SECRET}", headers={"Authorization": buyer}), 422),
@@ -293,9 +226,9 @@ def refusals(world):
 
 
 def test_every_refusal_is_one_kind_of_document_that_repeats_nothing_of_the_request(world):
-    for name, (answer, statuses) in refusals(world).items():
-        expected = statuses if isinstance(statuses, tuple) else (statuses,)
-        assert answer.status_code in expected, (name, answer.status_code, answer.text)
+    before = world.callers["foreign seller"].me()
+    for name, (answer, status) in refusals(world).items():
+        assert answer.status_code == status, (name, answer.status_code, answer.text)
         assert answer.headers["content-type"].split(";")[0] == "application/problem+json", name
         told = answer.json()
         assert set(told) == {"title", "status", "problems"}, name
@@ -303,22 +236,7 @@ def test_every_refusal_is_one_kind_of_document_that_repeats_nothing_of_the_reque
         assert told["title"], name
         assert all(set(one) == {"where", "kind"} for one in told["problems"]), name
         assert SECRET not in answer.text, name
-
-
-def test_a_refused_request_changes_nothing(world):
-    before = world.callers["foreign seller"].me()
-    refusals(world)
     assert world.callers["foreign seller"].me() == before
-
-
-def test_acts_that_move_money_need_an_idempotency_key(world):
-    headers = {"Authorization": f"Bearer {world.callers['paymaster'].token}"}
-    for path, body in (
-        (f"/campaigns/{world.campaign}/fund", {"amount": 100}),
-        (f"/campaigns/{world.campaign}/refund", {"amount": 100}),
-        (f"/campaigns/{world.campaign}/pay_out", {}),
-    ):
-        assert world.service.http.post(API + path, json=body, headers=headers).status_code == 422
 
 
 def test_every_answer_forbids_caching_sniffing_framing_and_foreign_scripts(world):
@@ -336,21 +254,6 @@ def test_every_answer_forbids_caching_sniffing_framing_and_foreign_scripts(world
         assert "access-control-allow-origin" not in answer.headers
         assert answer.headers["cross-origin-opener-policy"] == "same-origin"
         assert not {"server", "strict-transport-security"} & set(answer.headers)  # this one has no TLS
-
-
-def test_asking_too_often_is_answered_with_429_and_a_time_to_wait(world):
-    campaign = world.service.open(GOOD.rules(60))
-    (caller,) = world.service.invite(campaign, "an impatient person")
-    caller.consent()
-    answers = [caller.request("POST", "/me/reserve") for _ in range(14)]
-    late = [answer for answer in answers if answer.status_code == 429]
-    assert answers[0].is_success
-    assert late
-    assert int(late[-1].headers["retry-after"]) >= 1
-    assert late[-1].json()["status"] == 429
-    (other,) = world.service.invite(campaign, "a patient person")
-    other.consent()
-    assert other.reserve()["menu"]  # one person's haste is not another's
 
 
 def test_guessing_links_is_limited_by_address(world):

@@ -135,7 +135,7 @@ def test_a_campaign_runs_from_the_first_link_to_paid_receipts_by_pages_alone(tmp
             for k, (seller, link) in enumerate(zip(sellers, invited, strict=True)):
                 sold(seller.enter(link), 30 + k)
             ahead += timedelta(days=3)
-            service.ahead(seconds=ahead.total_seconds())
+            service.ahead(days=3)
             buyer.enter(service.link_member(f"The buyer {number}")["link"])
             for _ in range(120):
                 if "released" in buyer.go(place).page.locator("main .lead").inner_text():

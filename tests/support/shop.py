@@ -58,14 +58,8 @@ class Shop:
     """A service that answers."""
 
     def __init__(self, market, settings, url, metrics, tokens):
-        self.market, self.settings, self.url, self.metrics, self.tokens = (
-            market,
-            settings,
-            url,
-            metrics,
-            tokens,
-        )
-        self.clock = market.clock
+        self.market, self.settings, self.url = market, settings, url
+        self.metrics, self.tokens, self.clock = metrics, tokens, market.clock
         self.http = httpx.Client(timeout=300.0, trust_env=False)
         self.members = {role: Client(url, token, self.http) for role, token in tokens.items()}
         self._numbers = itertools.count()
