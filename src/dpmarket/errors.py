@@ -77,7 +77,7 @@ class EntropyUnavailable(DpmarketError, RuntimeError):
     >>> from unittest.mock import patch
     >>> import dpmarket as dpm
     >>> with patch("os.urandom", side_effect=NotImplementedError):
-    ...     dpm.privacy.SecureNoise().draw(n_coefficients=3, noise_rate=2.0, accuracy=1e-9)
+    ...     dpm.PrivateLogisticRegression(epsilon=1.0).fit([[0.5], [-0.5]], [0, 1])
     Traceback (most recent call last):
         ...
     dpmarket.errors.EntropyUnavailable: the operating system gave no entropy; no noise was drawn.

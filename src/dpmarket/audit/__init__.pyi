@@ -1,6 +1,5 @@
 from .claim import Claim as Claim
 from .claim import audit_spending as audit_spending
-from .claim import claim_of as claim_of
 from .density import audit_density as audit_density
 from .findings import Audit as Audit
 from .findings import PrivacyFindings as PrivacyFindings

@@ -100,37 +100,13 @@ class Claim:
         return (self.release, self.loss_weights.tobytes(), self.noise_rate, self.plan, self.weight_total)
 
 
-def claim_of(model: Any) -> Claim | None:
-    """Return the claim of a fitted model: its ``description_`` and ``loss_weights_``.
-
-    Parameters
-    ----------
-    model
-        Anything, fitted.
-
-    Returns
-    -------
-    Claim or None
-        None for a model that states nothing.
-
-    Raises
-    ------
-    InvalidInput
-        These are not a description and weights.
-    """
-    if not hasattr(model, "description_") or not hasattr(model, "loss_weights_"):
-        return None
-    return Claim.of(model.description_, model.loss_weights_)
-
-
 def audit_spending(claim: Claim, epsilons: object) -> PrivacyFindings:
     """Recompute everybody's privacy loss, and compare it with everybody's budget.
 
     Parameters
     ----------
     claim
-        The weights and the public constants of the training; :func:`~dpmarket.audit.claim_of` reads them
-        off a model.
+        The weights and the public constants of the training, :meth:`Claim.of` a model.
     epsilons
         The privacy budget of each person, shape (people,).
 

@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from dpmarket import checks
-from dpmarket.audit.findings import Result, verdict
+from dpmarket.audit.findings import Audit, verdict
 from dpmarket.mechanisms.epsilon_cost import EpsilonCost
 
 _ROUNDING = 1e-9  # of a minor unit
@@ -20,7 +20,7 @@ _SHOWN = 10
 
 
 @dataclass(frozen=True, repr=False)
-class ParticipationAudit(Result):
+class ParticipationAudit(Audit):
     """How many sellers were paid less than the cost of what they sold; nobody's cost.
 
     Attributes

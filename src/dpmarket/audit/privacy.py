@@ -26,9 +26,9 @@ import numpy as np
 
 from dpmarket import checks
 from dpmarket.arrays import FloatArray, IntArray, read_only
-from dpmarket.audit.claim import Claim, audit_spending, claim_of
+from dpmarket.audit.claim import Claim, audit_spending
 from dpmarket.audit.density import Group, audit_density, has_density, log_ratio
-from dpmarket.audit.findings import PrivacyFindings, Result, audited_people, verdict
+from dpmarket.audit.findings import Audit, PrivacyFindings, audited_people, verdict
 from dpmarket.audit.guesses import SHARES, Guess, Score, best_guesses, epsilon_bound
 from dpmarket.audit.neighbours import N_FEATURES, Neighbours, best_lean, neighbours_of
 from dpmarket.errors import InvalidInput
@@ -56,7 +56,7 @@ _Train = Callable[[FloatArray, IntArray, int], FloatArray]  # outputs of so many
 
 
 @dataclass(frozen=True, repr=False)
-class PrivacyAudit(Result):
+class PrivacyAudit(Audit):
     """What every kind of evidence shows.
 
     Attributes
@@ -128,12 +128,7 @@ def epsilons_around(epsilon: float) -> FloatArray:
     Returns
     -------
     FloatArray
-        Three epsilons; the person's position is 0.
-
-    Raises
-    ------
-    InvalidInput
-        For an epsilon that is not above 0.
+        Three epsilons.
 
     Examples
     --------
@@ -151,7 +146,6 @@ def audit_privacy(
     fits: int | None = None,
     delta: float | None = None,
     false_alarm: float = 1e-3,
-    executor: Executor | None = None,
     progress: Progress | None = None,
 ) -> PrivacyAudit:
     """Search for privacy budgets that a learner exceeds, by every kind of evidence that it allows.
@@ -174,9 +168,6 @@ def audit_privacy(
         The delta of the guarantees; None: what the model states, or 0.
     false_alarm
         The probability, over all samples, of a lower bound above an epsilon that is respected.
-    executor
-        Where to train, for instance a process pool; the learner must then be picklable. None: by processes on
-        all cores, if models say that their noise cannot be repeated (``certifiable_``); else here.
     progress
         Called with the models trained and all of them.
 
@@ -192,6 +183,9 @@ def audit_privacy(
 
     Notes
     -----
+    Training is done by processes on all cores if the learner can be pickled and models say that their noise
+    cannot be repeated (``certifiable_``).
+
     Guaranteed: If the noise of different fits is independent and every guarantee holds, the probability of
     ``sampled.passed`` being false is at most ``false_alarm``.
 
@@ -221,12 +215,12 @@ def audit_privacy(
     alarm = checks.strictly_between("false_alarm", false_alarm, 0.0, 1.0)
     pair = neighbours_of(0, budgets.size)[0]
     model = learner.fit(pair.features, pair.labels, budgets)
-    claim = claim_of(model)
+    claim = _claim_of(model)
     if delta is None:
         delta = 0.0 if claim is None else claim.delta
     small = checks.non_negative("delta", delta)
     assumed = _Assumed.of(model, claim, budgets)
-    with _processes(learner, executor, sum(totals), model) as place:
+    with _processes(learner, sum(totals), model) as place:
         train = _trainer(learner, budgets, place, progress, sum(totals))
         evidence = [
             _sampled_bound(train, assumed, person, total, alarm / chosen.size, small)
@@ -247,6 +241,12 @@ def audit_privacy(
     agree = all(_same_claims(learner, budgets, claim, person, assumed) for person in chosen.tolist())
     density = audit_density(claim, budgets, people=chosen) if has_density(claim) else None
     return PrivacyAudit(sampled, density, audit_spending(claim, budgets), agree)
+
+
+def _claim_of(model: Any) -> Claim | None:
+    """Return what a fitted model states; None if it states nothing."""
+    stated = hasattr(model, "description_") and hasattr(model, "loss_weights_")
+    return Claim.of(model.description_, model.loss_weights_) if stated else None
 
 
 def _fits_for(epsilon: float) -> int:
@@ -307,7 +307,7 @@ class _Assumed:
 def _same_claims(learner: Learner, budgets: FloatArray, claim: Claim, person: int, assumed: _Assumed) -> bool:
     for pair in assumed.pairs(person):
         for x, y in ((pair.features, pair.labels), (pair.replaced_features, pair.replaced_labels)):
-            other = claim_of(learner.fit(x, y, budgets))
+            other = _claim_of(learner.fit(x, y, budgets))
             if other is None or other.stated != claim.stated:
                 return False
     return True
@@ -345,14 +345,11 @@ def _sampled_bound(
 
 
 @contextmanager
-def _processes(
-    learner: Learner, executor: Executor | None, fits: int, model: Any
-) -> Iterator[Executor | None]:
-    """Give the executor, or a pool on all cores if that is safe and worth its start, or None."""
+def _processes(learner: Learner, fits: int, model: Any) -> Iterator[Executor | None]:
+    """Give a pool on all cores if that is safe and worth its start, or None."""
     cores = os.cpu_count() or 1
-    repeats = not getattr(model, "certifiable_", False)
-    if executor is not None or repeats or cores == 1 or fits < _WORTH_PROCESSES:
-        yield executor
+    if not getattr(model, "certifiable_", False) or cores == 1 or fits < _WORTH_PROCESSES:
+        yield None
         return
     try:
         pickle.dumps(learner)

@@ -24,7 +24,7 @@ import numpy as np
 
 from dpmarket import checks
 from dpmarket.arrays import FloatArray
-from dpmarket.audit.findings import Result, verdict
+from dpmarket.audit.findings import Audit, verdict
 from dpmarket.costs.distribution import CostDistribution
 from dpmarket.errors import Infeasible, InvalidInput, NotConverged
 from dpmarket.mechanisms.epsilon_cost import EpsilonCost
@@ -74,7 +74,7 @@ class Misreport:
 
 
 @dataclass(frozen=True, repr=False)
-class TruthfulnessAudit(Result):
+class TruthfulnessAudit(Audit):
     """The most profitable misreport found.
 
     Attributes

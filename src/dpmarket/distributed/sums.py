@@ -132,7 +132,7 @@ class PartedSums:
 
 @dataclass(frozen=True, eq=False)
 class PartedPeople:
-    """Whole gradients of people in many parts; see :class:`~dpmarket.learning.descent.Gradients`."""
+    """Whole gradients of people in many parts; see :class:`~dpmarket.learning.descent.People`."""
 
     parts: Parts
     total: int

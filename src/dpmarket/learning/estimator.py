@@ -34,7 +34,7 @@ from dpmarket.learning.records import Records
 from dpmarket.learning.validation import refuse_arguments, validated
 from dpmarket.privacy.account import PrivacyAccount
 from dpmarket.privacy.descent import Descent
-from dpmarket.privacy.noise import Bits, NoiseSource, SeededNoise
+from dpmarket.privacy.noise import Bits, NoiseSource, SeededNoise, checked_source
 from dpmarket.progress import Progress
 
 Charge = Callable[[FloatArray], None]
@@ -184,16 +184,13 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         return lambda mus: account.charge(names, split.spent, mus=mus)
 
     def _descend(
-        self, descent: Descent, whole: IntArray, loss: dict[str, Any], source: NoiseSource, charge: Charge,
+        self, descent: Descent, whole: IntArray, loss: dict[str, Any], charge: Charge,
         run: Callable[[Bits], FloatArray],
     ) -> FloatArray:  # fmt: skip
         """Charge everybody, run a descent with a stream of noise, and keep what is public about it."""
-        bits = getattr(source, "bits", None)
-        if not callable(bits):
-            raise InvalidInput("expected a noise_source with a method bits, which a delta needs.")
         spent, total = descent.epsilons(whole), int(whole.sum())
         charge(descent.mu(whole))
-        coefficients = run(bits())
+        coefficients = run(checked_source(self.noise_source).bits())
         self.descent_, self.whole_weights_ = descent, whole
         self.loss_weights_ = read_only(whole / float(total))
         self.epsilons_, self.delta_ = spent, descent.delta
@@ -205,8 +202,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         }
         return coefficients
 
-    def _finish(self, holding: Holding, source: NoiseSource, account: PrivacyAccount | None) -> None:
+    def _finish(self, holding: Holding, account: PrivacyAccount | None) -> None:
         """Keep what follows from the weights and from where the noise came from."""
+        source = checked_source(self.noise_source)
         if account is None and source.certifiable and _is_in_a_fold():
             _say_that_folds_spend()
         self.people_ = holding.people

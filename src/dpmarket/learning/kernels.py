@@ -259,16 +259,6 @@ def accurate_gradient(
     return total
 
 
-@compiled(nogil=True)
-def dense_rows(data: Any, indices: Any, pointers: Any, start: int, stop: int, n: int) -> FloatArray:
-    """Return rows start..stop of a CSR matrix as an array; entries of one place add up."""
-    out = np.zeros((stop - start, n))
-    for i in range(start, stop):
-        for k in range(pointers[i], pointers[i + 1]):
-            out[i - start, indices[k]] += data[k]
-    return out
-
-
 def thread_count() -> int:
     """Return how many threads numba would use: what NUMBA_NUM_THREADS says, or the number of processors."""
     return int(numba.get_num_threads())

@@ -125,13 +125,7 @@ def _dense(features: Any, chosen: slice | IntArray) -> Any:
     """Return some rows as an array."""
     if isinstance(features, np.ndarray):
         return features[chosen]
-    if isinstance(chosen, slice) and features.format == "csr" and features.nnz > _BLOCK_ELEMENTS:
-        from dpmarket.learning import kernels  # takes 100 MB, and small sets of records do without
-
-        # scipy's own slices copy, which takes longer than all that follows.
-        parts = (features.data, features.indices, features.indptr)
-        return kernels.dense_rows(*parts, chosen.start, chosen.stop, features.shape[1])
-    # As floats first: entries of one place must add up alike on both ways.
+    # As floats first: entries of one place add up.
     return features[chosen].astype(np.float64, copy=False).toarray()
 
 

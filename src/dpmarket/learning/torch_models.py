@@ -29,7 +29,7 @@ from dpmarket.learning.torch_gradients import Network, PersonGradients, TorchLos
 from dpmarket.learning.validation import numbers_of, read_classes, validated
 from dpmarket.privacy.account import PrivacyAccount
 from dpmarket.privacy.descent import Descent
-from dpmarket.privacy.noise import Bits, NoiseSource, SecureNoise
+from dpmarket.privacy.noise import Bits, NoiseSource, checked_source
 from dpmarket.progress import Progress
 
 _FEWEST_STEPS = 40
@@ -114,7 +114,7 @@ class _PrivateTorchModel(PrivateEstimator):
     ) -> None:  # fmt: skip
         if intervals is not None:
             raise InvalidInput("expected no intervals= with a torch model, which has none.")
-        pace, source = self._settings()
+        pace = self._pace()
         records, budgets = self._read(X, y, epsilons, people, account, MANY_ROWS, 0.0, allow_nd=True)
         labels, outputs = self._read_labels(records.labels)
         x, holding = records.features, records.holding
@@ -133,17 +133,17 @@ class _PrivateTorchModel(PrivateEstimator):
             return noisy_descent(gradients, start, total, pace, descent, stream=bits, progress=progress)[None]
 
         charge = self._charging(account, holding)
-        weights = self._descend(descent, whole, self._described(), source, charge, run)
+        weights = self._descend(descent, whole, self._described(), charge, run)
         self.module_ = network.loaded(weights[0]).module
-        self._finish(holding, source, account)
+        self._finish(holding, account)
 
     def state_dict(self) -> dict[str, torch.Tensor]:
         """Return the released weights as torch saves and loads them."""
         check_is_fitted(self)
         return dict(self.module_.state_dict())
 
-    def _settings(self) -> tuple[Pace, NoiseSource]:
-        """Check the constructor's arguments; return how the descent moves, and the noise source."""
+    def _pace(self) -> Pace:
+        """Check the constructor's arguments; return how the descent moves."""
         if self.epsilon is not None:
             checks.positive("epsilon", self.epsilon)
         clip, rate = checks.positive("clip", self.clip), checks.positive("learning_rate", self.learning_rate)
@@ -151,8 +151,8 @@ class _PrivateTorchModel(PrivateEstimator):
         if not momentum < 1.0:
             raise InvalidInput(f"expected momentum below 1, got {momentum!r}.")
         decay = checks.non_negative("weight_decay", self.weight_decay)
-        source = SecureNoise() if self.noise_source is None else self.noise_source
-        return Pace(clip, rate, decay, momentum), source
+        checked_source(self.noise_source)
+        return Pace(clip, rate, decay, momentum)
 
     def _outputs(self, X: Any) -> FloatArray:
         """Return the module's outputs, shape (records, outputs)."""

@@ -43,7 +43,7 @@ from dpmarket.mechanisms.groups import weight_cap
 from dpmarket.mechanisms.objective import MENU
 from dpmarket.mechanisms.outcome import with_report
 from dpmarket.numerics import project_to_capped_simplex
-from dpmarket.privacy import NoiseSource, SecureNoise
+from dpmarket.privacy.noise import NoiseSource, checked_source, radial_noise
 
 _COARSE = 64  # entries of the menu between those that are tried first
 _TOLERANCE = 1e-11  # of a gradient, relative to 1 + |2b/eta|
@@ -256,9 +256,9 @@ class JointMechanism:
         longer = int((np.linalg.norm(rows, axis=1) > 1.0 + 1e-12).sum())
         if longer:
             raise InvalidInput(f"expected rows of norm at most 1, found {longer} longer: take PublicScaler.")
-        source = SecureNoise() if self.noise_source is None else self.noise_source
+        stream = checked_source(self.noise_source).bits()
         # At a rate of 2 the noise of the objective, 2b/eta, is b itself.
-        noise, _ = source.draw(rows.shape[1], 2.0, _ACCURACY).high_low()
+        noise, _ = radial_noise(stream, rows.shape[1], 2.0, _ACCURACY).high_low()
         return JointMarket(self, read_only(np.ascontiguousarray(signs[:, None] * rows)), noise)
 
 

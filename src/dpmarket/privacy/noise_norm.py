@@ -25,7 +25,7 @@ import numpy as np
 from dpmarket import checks
 from dpmarket.arrays import BoolArray, FloatArray
 from dpmarket.errors import InvalidInput
-from dpmarket.privacy.noise import NoiseSource
+from dpmarket.privacy.noise import Bits, radial_noise
 
 _UP = 1.0 + 2.0**-50
 _SMALLEST_CONSTANT, _LARGEST_CONSTANT = 2.0**-20, 2.0**20
@@ -154,20 +154,15 @@ class NoiseNorm:
         return np.asarray(np.sqrt(squares) + sums)
 
     def draw(
-        self, source: NoiseSource, outputs: int, noise_rate: float, accuracy: float
+        self, stream: Bits, outputs: int, noise_rate: float, accuracy: float
     ) -> tuple[FloatArray, FloatArray]:
         """Draw exact noise for every coefficient, as the sum of two arrays of shape (outputs, n).
 
         Within ``accuracy``, in the Euclidean norm over all of them, of an ideal sample.
         """
         n = self.n_coefficients
-        wanted: dict[str, int] = {} if self.is_euclidean else {"independent": n - self.joint}
-        if outputs > 1:
-            wanted["blocks"] = outputs
-        draw = source.draw(n, noise_rate, accuracy, **wanted)
-        if not draw.accuracy <= accuracy or len(draw.numerators) != outputs * n:
-            raise InvalidInput("expected noise as accurate as asked for, for every coefficient; got other.")
-        parts = draw.high_low()
+        alone = 0 if self.is_euclidean else n - self.joint
+        parts = radial_noise(stream, n, noise_rate, accuracy, alone, outputs).high_low()
         # Drawn are the joint columns first, then the others, the constant's last.
         order = np.argsort(
             np.append(self.mask, [not self.is_euclidean] * (n - self.mask.size)), kind="stable"

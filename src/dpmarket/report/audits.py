@@ -151,7 +151,7 @@ def _spending(statistics: StatisticsFile, weights: FloatArray, epsilons: FloatAr
 
 
 @dataclass(frozen=True)
-class Verified:
+class Verified(Audit):
     """The verification of a certificate in the shape of an audit."""
 
     verification: Verification

@@ -24,72 +24,41 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpmarket import checks
 from dpmarket.arrays import FloatArray
-from dpmarket.display import html_table, short_repr
 from dpmarket.errors import InvalidInput
 from dpmarket.statistics.release import ReleasedStatistic
 from dpmarket.statistics.sample import RESOLUTION
-
-if TYPE_CHECKING:
-    import polars as pl
 
 _KINDS = ("mean", "share", "histogram")
 _STEPS = np.geomspace(1e-6, 0.995, 400)  # of the largest t
 _UP = 1.0 + 1e-9  # far more than the formulas can be off by rounding
 
 
-@dataclass(frozen=True, repr=False)
-class PostStratified:
+class PostStratified(NamedTuple):
     """A population's values from releases of its groups, with intervals that hold all together.
 
     Attributes
     ----------
-    kind, labels, values, lows, highs
+    labels, values, lows, highs
         As in :class:`~dpmarket.statistics.ReleasedStatistic`, for the population.
-    confidence
-        Probability with which all intervals hold the population's values.
-    shares
-        Of the groups, by name.
 
     Examples
     --------
-    >>> PostStratified("share", ("yes",), (0.5,), (0.4,), (0.6,), 0.95, {"city": 0.3, "land": 0.7})
-    PostStratified(yes: 0.5 (0.4 to 0.6))
+    >>> PostStratified(("yes",), (0.5,), (0.4,), (0.6,)).values
+    (0.5,)
     """
 
-    kind: str
     labels: tuple[str, ...]
     values: tuple[float, ...]
     lows: tuple[float, ...]
     highs: tuple[float, ...]
-    confidence: float
-    shares: dict[str, float]
-
-    def to_frame(self) -> pl.DataFrame:
-        """Return a row per value: label, value, and the ends of its interval."""
-        import polars as pl  # slow to load
-
-        return pl.DataFrame(
-            {"label": self.labels, "value": self.values, "low": self.lows, "high": self.highs}
-        )
-
-    def __repr__(self) -> str:
-        return short_repr(self, self._rows())
-
-    def _repr_html_(self) -> str:
-        return html_table(f"Post-stratified {self.kind}", self._rows())
-
-    def _rows(self) -> list[tuple[str, str]]:
-        ends = zip(self.labels, self.values, self.lows, self.highs, strict=True)
-        return [(label, f"{value:.4g} ({low:.4g} to {high:.4g})") for label, value, low, high in ends]
 
 
 def post_stratified(
@@ -118,8 +87,9 @@ def post_stratified(
     >>> groups = {"city": [True] * 300 + [False] * 100, "land": [True] * 10 + [False] * 40}
     >>> releases = {name: PrivateShare(epsilon=1.0, noise_source=SeededNoise(1)).fit(answers).release_
     ...             for name, answers in groups.items()}
-    >>> post_stratified(releases, {"city": 0.5, "land": 0.5})
-    PostStratified(yes: 0.5 (0.3891 to 0.611))
+    >>> found = post_stratified(releases, {"city": 0.5, "land": 0.5})
+    >>> round(found.values[0], 4), round(found.lows[0], 4), round(found.highs[0], 4)
+    (0.5, 0.3891, 0.611)
     """
     confidence = checks.strictly_between("confidence", confidence, 0.0, 1.0)
     if not releases or set(releases) != set(shares):
@@ -153,8 +123,7 @@ def post_stratified(
         tuple((low + size * np.clip(each, 0.0, 1.0)).tolist())
         for each in (found, found - margin, found + margin)
     )
-    public = {name: float(shares[name]) for name in releases}
-    return PostStratified(first.kind, first.labels, values, lows, highs, confidence, public)
+    return PostStratified(first.labels, values, lows, highs)
 
 
 def _margin(deviation: float, scales: FloatArray, risk: float) -> float:

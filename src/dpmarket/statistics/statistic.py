@@ -26,7 +26,7 @@ from dpmarket import checks
 from dpmarket.arrays import BoolArray, FloatArray, IntArray
 from dpmarket.errors import InvalidInput
 from dpmarket.privacy.account import PrivacyAccount
-from dpmarket.privacy.noise import Bits, NoiseSource, SecureNoise, discrete_laplace
+from dpmarket.privacy.noise import Bits, NoiseSource, checked_source, discrete_laplace
 from dpmarket.statistics.intervals import mean_interval
 from dpmarket.statistics.release import ReleasedStatistic, StatisticError
 from dpmarket.statistics.sample import RESOLUTION, WeightedSample, read_sample, records_at
@@ -155,9 +155,7 @@ class Statistic(ABC):
     def prepare(self, records: Any, epsilons: Any, people: Any) -> Prepared:
         """Check and read everything that ``fit`` is given, and refuse whatever can be refused."""
         self.__post_init__()  # settings may have been changed since
-        if self.noise_source is not None and not hasattr(self.noise_source, "bits"):
-            name = type(self.noise_source).__name__
-            raise InvalidInput(f"expected noise_source to be None or to give random bits, got {name}.")
+        checked_source(self.noise_source)
         if hasattr(records, "prepared"):  # records on other machines are read there
             return records.prepared(self, epsilons)  # type: ignore[no-any-return]
         sample = read_sample(records, self.epsilon, epsilons, people, self.rows_per_person)
@@ -175,8 +173,8 @@ class Statistic(ABC):
 
     def release(self, prepared: Prepared) -> ReleasedStatistic:
         """Draw noise and return what may be published."""
-        source, sample = self.noise_source or SecureNoise(), prepared.sample
-        found = self._draw(sample, prepared.numbers, source.bits())  # type: ignore[attr-defined]
+        source, sample = checked_source(self.noise_source), prepared.sample
+        found = self._draw(sample, prepared.numbers, source.bits())
         return ReleasedStatistic(
             kind=self.kind,
             question=self.to_dict(),
