@@ -198,14 +198,8 @@ class SigmoidLoss(Loss):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the value as plain data, ready for JSON."""
-        return {
-            "kind": "sigmoid",
-            "scale": self.scale,
-            "slope": self.slope,
-            "shift": list(self.shift),
-            "target": list(self.target),
-            "labels": list(self.labels),
-        }
+        pairs = {name: list(getattr(self, name)) for name in ("shift", "target", "labels")}
+        return {"kind": "sigmoid", "scale": self.scale, "slope": self.slope, **pairs}
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -43,10 +43,6 @@ class NoiseNorm:
         E: the largest Euclidean norm of a row of features, above 0, at most 1 (which always holds).
     constant
         The number in the constant column, a power of two; None without an intercept.
-
-    Notes
-    -----
-    Guaranteed: a value; bounds are rounded up.
 
     Examples
     --------
@@ -173,21 +169,11 @@ class NoiseNorm:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the value as plain data, ready for JSON."""
-        return {
-            "separate": list(self.separate),
-            "euclidean_bound": self.euclidean_bound,
-            "constant": self.constant,
-        }
+        return {**asdict(self), "separate": list(self.separate)}
 
     @classmethod
     def from_dict(cls, data: Any) -> NoiseNorm:
-        """Return the norm that :meth:`to_dict` described.
-
-        Raises
-        ------
-        InvalidInput
-            For anything else.
-        """
+        """Return the norm that :meth:`to_dict` described; refuse anything else."""
         if not isinstance(data, dict) or set(data) != {"separate", "euclidean_bound", "constant"}:
             raise InvalidInput("expected a noise norm: separate, euclidean_bound and constant.")
         if not isinstance(data["separate"], list):

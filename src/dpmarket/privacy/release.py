@@ -52,15 +52,7 @@ _SMALLEST_EPSILON = 1e-100
 
 
 class Weights(NamedTuple):
-    """Weights of people in training, which add up to 1 within 1e-12, and the noise rate that goes with them.
-
-    Attributes
-    ----------
-    loss_weights
-        Shape (people,), read-only.
-    noise_rate
-        eta, the rate parameter of the noise.
-    """
+    """Weights of people, which add up to 1 within 1e-12, and the noise rate that goes with them."""
 
     loss_weights: FloatArray
     noise_rate: float
@@ -131,18 +123,13 @@ class Release:
 
     @property
     def _accounting(self) -> charge.Accounting:
-        norm = self.norm
-        return charge.Accounting(self.reach, norm.row_bound, norm.row_bound_2, self.l2, self.bounds)
+        return charge.Accounting(self.reach, self.norm.row_bound, self.norm.row_bound_2, self.l2, self.bounds)
 
     def epsilons(self, loss_weights: ArrayLike, noise_rate: float) -> FloatArray:
         """Return each person's privacy loss (epsilon), rounded up, without the cost of the grid.
 
-        Weights, shape (people,), at least 0, need not add up to 1: what is charged is what is used.
-
-        Raises
-        ------
-        InvalidInput
-            For values that are no such numbers, and for charges above 1e100.
+        Weights, shape (people,), at least 0, need not add up to 1: what is charged is what is used. Charges
+        above 1e100 are refused.
         """
         given = checks.non_negative_vector("loss_weights", loss_weights)
         return read_only(self._accounting.epsilons(given, checks.positive("noise_rate", noise_rate)))
@@ -159,8 +146,6 @@ class Release:
 
         Raises
         ------
-        InvalidInput
-            For values that are no such numbers, and if no epsilon exceeds ``numerical_epsilon``.
         Infeasible
             If no noise, however large, lets weights that add up to 1 keep these epsilons at this ``l2``.
         """
@@ -183,12 +168,7 @@ class Release:
     ) -> ReleasePlan:
         """Return grid, gradient bound and noise accuracy that cost at most ``numerical_epsilon``.
 
-        ``weight_total`` bounds the sum of the weights.
-
-        Raises
-        ------
-        Infeasible
-            If the plan leaves the range of floats.
+        ``weight_total`` bounds the sum of the weights. A plan beyond the range of floats is infeasible.
         """
         asked = checks.positive("numerical_epsilon", numerical_epsilon)
         eta = checks.positive("noise_rate", noise_rate)
@@ -232,23 +212,12 @@ class Release:
 
     @classmethod
     def from_dict(cls, data: Any) -> Release:
-        """Return the release that :meth:`to_dict` described.
-
-        Raises
-        ------
-        InvalidInput
-            For anything else, and for constants that do not follow from the description.
-        """
+        """Return the release that :meth:`to_dict` described; refuse others, and other constants."""
         keys = {"schema", "loss", "norm", "l2", "rows_per_person", "private", "constants"}
         if not isinstance(data, dict) or set(data) != keys or data["schema"] != _SCHEMA:
             raise InvalidInput(f"expected a release of the schema {_SCHEMA}.")
-        found = cls(
-            loss_from(data["loss"]),
-            NoiseNorm.from_dict(data["norm"]),
-            data["l2"],
-            data["rows_per_person"],
-            data["private"],
-        )
+        described = (loss_from(data["loss"]), NoiseNorm.from_dict(data["norm"]))
+        found = cls(*described, data["l2"], data["rows_per_person"], data["private"])
         if data["constants"] != found._constants():
             raise InvalidInput("expected the constants that follow from the loss and the norm, got others.")
         return found
