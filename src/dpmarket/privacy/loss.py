@@ -307,10 +307,9 @@ def quantile_loss(share: float, width: float = 0.1, label_bound: float = 2.0**10
 
     Parameters
     ----------
-    share
-        Which share of labels lies below the quantile, strictly between 0 and 1.
-    width
-        Width of the corner, in units of the label, > 0.
+    share, width
+        Which share of labels lies below the quantile, strictly between 0 and 1; and the corner's width, in
+        units of the label, > 0.
     label_bound
         Labels further from 0 count as that far.
 
@@ -334,10 +333,8 @@ def log_cosh_loss(width: float, label_bound: float = 2.0**10) -> SigmoidLoss:
 
     Parameters
     ----------
-    width
-        Where errors start to count linearly, in units of the label, > 0.
-    label_bound
-        Labels further from 0 count as that far.
+    width, label_bound
+        Where errors start to count linearly, > 0; and where labels are cut off, in units of the label.
 
     Returns
     -------

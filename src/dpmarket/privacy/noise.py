@@ -12,9 +12,8 @@ be continued at any time:
 * the norm is a sum of n exponentials, the direction that of n normals;
 * independent noise of one coefficient (:mod:`dpmarket.privacy.noise_norm`) is an exponential with a sign.
 
-Only at the end are these real numbers cut off, at a precision that bounds the distance between the result and
-the ideal, real-valued noise by a given absolute number. Noise in whole numbers (discrete Laplace, report
-noisy max, rounded radial noise) is not cut off at all: it has the ideal law.
+Only at the end are these real numbers cut off, within a given distance of the ideal, real-valued noise. Noise
+in whole numbers (discrete Laplace, report noisy max, rounded radial noise) has the ideal law.
 """
 
 from __future__ import annotations
@@ -284,9 +283,7 @@ class _Parts(NamedTuple):
         )
 
     def rounded(self, eta: Fraction, bits: int) -> tuple[tuple[int, ...] | None, Fraction]:
-        radial, error = (
-            cut_off(self.lengths, self.normals, self.signs, eta, bits) if self.lengths else ((), Fraction(0))
-        )
+        radial, error = cut_off(self.lengths, self.normals, self.signs, eta, bits)
         own, own_error = cut_off_each(self.sizes, self.own_signs, eta, bits)
         return None if radial is None else (*radial, *own), error + own_error
 
@@ -322,6 +319,8 @@ def cut_off(
     one unit per coordinate for the integer division.
     """
     n = len(lengths)
+    if n == 0:
+        return (), Fraction(0)
     length = sum(number.floor(bits) for number in lengths)
     direction = [sign * number.floor(bits) for sign, number in zip(signs, normals, strict=True)]
     root = math.isqrt(sum(part * part for part in direction))

@@ -25,8 +25,6 @@ penalty.
           + \sqrt n \min(M n\, rank\, R_2,\; third\, A R_2^3 / \Lambda).
 
 Weights must not depend on the records. If they do, nothing here holds.
-
-A new loss is one function or class of :mod:`dpmarket.privacy.loss`; nothing here changes.
 """
 
 from __future__ import annotations
@@ -64,10 +62,8 @@ class Release:
 
     Parameters
     ----------
-    loss
-        A :class:`~dpmarket.privacy.loss.Loss`.
-    norm
-        The norm of the noise and the bounds on rows.
+    loss, norm
+        The loss; and the norm of the noise, with the bounds on rows.
     l2
         The ridge penalty Lambda, > 0.
     rows_per_person
@@ -83,7 +79,6 @@ class Release:
       arithmetic on the given floats, and is above its formula by less than 1e-13, relatively, for charges
       below a billion.
     * ``epsilons(*weights(budgets)) <= budgets`` as computed, and at least ``1 - 1e-9`` times it.
-    * A value; a function of public quantities only.
 
     Examples
     --------
@@ -153,15 +148,11 @@ class Release:
         usable = usable_epsilons(budgets, checks.non_negative("numerical_epsilon", numerical_epsilon))
         found = self._accounting.weights(usable)
         if found is None:
+            least = least_l2(self.loss, self.norm, exact_sum(usable), self.private) * 1.001
             raise Infeasible(
-                f"no amount of noise keeps these epsilons at l2 = {self.l2!r}. "
-                f"l2 = {self.least_l2(exact_sum(usable)) * 1.001:.4g} works."
+                f"no amount of noise keeps these epsilons at l2 = {self.l2!r}. l2 = {least:.4g} works."
             )
         return Weights(read_only(found[0]), found[1])
-
-    def least_l2(self, total_epsilon: float) -> float:
-        """Return the penalty from which epsilons of this sum need no log-determinant term at t < 1."""
-        return least_l2(self.loss, self.norm, total_epsilon, self.private)
 
     def grid_plan(
         self, numerical_epsilon: float, noise_rate: float, weight_total: float = 1.0
@@ -197,8 +188,7 @@ class Release:
     def to_dict(self) -> dict[str, Any]:
         """Return the description as plain data, ready for JSON: all that an outsider needs to charge again.
 
-        Besides what :meth:`from_dict` reads it has the constants that formula (*) and the grid's cost use, so
-        that a reader need not know the loss or the norm.
+        With the constants of formula (*) and the grid's cost a reader need not know the loss or the norm.
         """
         return {
             "schema": _SCHEMA,
@@ -223,21 +213,14 @@ class Release:
         return found
 
     def _constants(self) -> dict[str, Any]:
-        loss, norm = self.loss, self.norm
+        of_loss = ("outputs", "rank", "curvature_1", "third", "relative_third")
+        of_norm = ("joint", "row_bound", "row_bound_2", "largest_sum", "ones")
         return {
-            "outputs": loss.outputs,
-            "rank": loss.rank,
-            "coefficients": norm.n_coefficients,
-            "joint": norm.joint,
+            **{name: getattr(self.loss, name) for name in of_loss},
+            **{name: getattr(self.norm, name) for name in of_norm},
+            "coefficients": self.norm.n_coefficients,
             "reach": self.reach,
             "bounds": [[list(term) for term in terms] for terms in self.bounds],
-            "curvature_1": loss.curvature_1,
-            "third": loss.third,
-            "relative_third": loss.relative_third,
-            "row_bound": norm.row_bound,
-            "row_bound_2": norm.row_bound_2,
-            "largest_sum": norm.largest_sum,
-            "ones": norm.ones,
         }
 
     def _grid_slope(self, eta: float, total: float) -> float:
@@ -287,8 +270,7 @@ def least_l2(
     r"""Return the penalty from which t = 1 is the maximiser for small weights, given the sum of epsilons.
 
     There :math:`\lambda \ge \sum_k m_k (p_k + v_k - q_k)` and the charges add up to
-    :math:`(2 \lambda + \sum_k m_k q_k) R_2^2 / \Lambda`. With two classes it is :math:`2 R_2^2 / \sum
-    \epsilon`, and no log-determinant term is left at all. 0 where only labels are private.
+    :math:`(2 \lambda + \sum_k m_k q_k) R_2^2 / \Lambda`. 0 where only labels are private.
     """
     if private == "labels":
         return 0.0
@@ -383,9 +365,8 @@ def paper_privacy_loss(
 ) -> FloatArray:
     """Return the privacy loss as the paper prints it: ``a_i * eta + 2 * log(1 + k / (m * Lambda))``.
 
-    Proposition II.2, literally, for rows of norm at most 1 and one row per person. Never below
-    :meth:`Release.epsilons`, and offered for comparison: everybody is charged for the largest weight that
-    anybody could have, even people of weight 0.
+    Proposition II.2, literally, for rows of norm at most 1 and one row per person; for comparison. It charges
+    everybody for the largest weight that anybody could have.
 
     Parameters
     ----------
