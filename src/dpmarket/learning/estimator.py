@@ -100,11 +100,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X
-            Features, shape (records, features): an array, a data frame or a CSR matrix. Of torch models the
-            first axis is records; images and series keep their shape.
-        y
-            Labels, shape (records,).
+        X, y
+            Features, shape (records, features): an array, a data frame or a CSR matrix; and labels, shape
+            (records,). Of torch models the first axis is records; images and series keep their shape.
         epsilons
             The privacy budgets: one per record; or, with ``people``, a mapping from owner to epsilon, or an
             array per person that ``people`` numbers from 0; or the name of a column of ``X``, a data frame,
@@ -122,9 +120,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         Raises
         ------
         InvalidInput
-            For budgets that are NaN, negative, infinite, text, of a wrong length or all 0, for records of
-            people with a budget, a module or a loss that are not what this estimator takes. Before noise is
-            drawn.
+            For budgets, records of people with a budget, a module or a loss that are not what this estimator
+            takes. Before noise is drawn.
         Infeasible
             If no noise keeps the budgets at this ``l2``, if the account has too little left for somebody, or
             if the epsilons are too small for a Hessian.
@@ -148,11 +145,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         self, X: Any, y: Any, epsilons: Any, people: Any, account: PrivacyAccount | None, rows: int,
         reserve: float, **options: Any,
     ) -> tuple[Records, FloatArray]:  # fmt: skip
-        """Read budgets, drop records whose weight will be 0, and check the others as scikit-learn does.
-
-        ``rows`` bounds the records of one person; people with no more than ``reserve`` get weight 0. Labels
-        are returned as they were given.
-        """
+        """Read budgets, drop records whose weight will be 0, and check the others as scikit-learn does."""
         X, epsilons, people = named_columns(X, epsilons, people)
         refuse_other_index(X, epsilons, people, y=y)
         count = number_of_records(X, y)

@@ -71,10 +71,8 @@ def minimise(
 
     Parameters
     ----------
-    sums
-        The records.
-    l2
-        The ridge penalty Lambda, > 0; constants' coefficients are penalised as well.
+    sums, l2
+        The records; and the ridge penalty Lambda, > 0, of constants' coefficients as well.
     linear_high, linear_low
         b, as the exact sum of two matrices of shape (outputs, n). Zeros: the fit without noise.
     gradient_bound
@@ -160,11 +158,6 @@ class _Objective:
         """Outputs and coefficients of each."""
         return self.linear.shape[1:]
 
-    @property
-    def linear_norm(self) -> float:
-        """The length of b."""
-        return float(np.linalg.norm(self.linear[0]))
-
     def gradient(self, w: FloatArray) -> FloatArray:
         """Return the gradient, added up in pairs and rounded once."""
         loss = self.sums.gradient(w.reshape(self.shape)).reshape(2, -1)
@@ -187,8 +180,11 @@ class _Objective:
         found = self.sums.product(w.reshape(self.shape), v.reshape(self.shape)).ravel()
         return np.asarray(found + self.l2 * v)
 
+    def _sizes(self, norm: float) -> float:
+        return self.l2 * norm + float(np.linalg.norm(self.linear[0]))
+
     def gradient_error(self, norm: float) -> float:
-        return self.sums.errors.gradient(norm) + 2.0**-96 * (self.l2 * norm + self.linear_norm)
+        return self.sums.errors.gradient(norm) + 2.0**-96 * self._sizes(norm)
 
     def float64_limit(self, norm: float) -> float:
         """Return a gradient norm below which float64 points and gradients need not get."""
@@ -197,17 +193,14 @@ class _Objective:
 
     def accurate_gradient_error(self, norm: float) -> float:
         size = self.sums.loss.reach_2 * self.sums.total * self.sums.row_bound
-        return self.sums.errors.accurate_gradient(norm) + 2.0**-96 * (
-            size + self.l2 * norm + self.linear_norm
-        )
+        return self.sums.errors.accurate_gradient(norm) + 2.0**-96 * (size + self._sizes(norm))
 
     def product_error(self, norm: float) -> float:
         return self.sums.errors.product(norm) + 8.0 * UNIT * self.l2
 
     def curvature_change(self, step: float) -> float:
         loss = self.sums.loss
-        change = 0.5 * loss.third * self.sums.total * self.sums.row_bound**3 * step**2
-        return change * (1.0 + 1e-12)
+        return 0.5 * loss.third * self.sums.total * self.sums.row_bound**3 * step**2 * (1.0 + 1e-12)
 
     def preconditioner(self, w: FloatArray) -> Solve:
         """Return a function that solves with what stands in for the Hessian at ``w``."""

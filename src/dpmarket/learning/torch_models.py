@@ -43,20 +43,14 @@ class _PrivateTorchModel(PrivateEstimator):
     ----------
     loss
         From outputs and labels of one record, as tensors with a first axis of length 1, to a number.
-    epsilon
-        The common privacy budget, > 0, used where ``fit`` is given no ``epsilons``.
-    delta
-        The delta of everybody's (epsilon, delta) guarantee, at most ``1 / (10 people)``.
+    epsilon, delta, noise_source
+        As for :class:`~dpmarket.learning.PrivateLogisticRegression`; a delta is needed.
     steps
         Steps of the descent. None means 40 to 200, more where budgets leave less noise.
     clip
         Length to which each person's mean gradient is shortened, before it is weighted.
-    learning_rate, momentum
-        How far a step goes, and how much of the last one is kept.
-    weight_decay
-        How much of each weight a step takes back, times the learning rate.
-    noise_source
-        Where the noise comes from; None means :class:`~dpmarket.privacy.noise.SecureNoise`.
+    learning_rate, momentum, weight_decay
+        How far a step goes, how much of the last one is kept, and how much of each weight is taken back.
 
     Attributes
     ----------
@@ -64,13 +58,8 @@ class _PrivateTorchModel(PrivateEstimator):
         The trained module: a copy with the released weights, in evaluation mode. Public.
     descent_
         The :class:`~dpmarket.privacy.descent.Descent`: steps, noise and delta.
-    epsilons_, delta_, loss_weights_, effective_people_, people_
+    epsilons_, delta_, loss_weights_, effective_people_, people_, description_, certifiable_
         As for :class:`~dpmarket.learning.PrivateLogisticRegression`.
-    description_
-        Everything public about the release, as plain data: what a certificate states.
-    certifiable_
-        Whether the noise source says that its noise is secret, and nothing public was read from labels.
-
     Notes
     -----
     Guaranteed, as far as a record's gradient in torch is a function of that record and the weights:

@@ -148,11 +148,15 @@ class Release:
         usable = usable_epsilons(budgets, checks.non_negative("numerical_epsilon", numerical_epsilon))
         found = self._accounting.weights(usable)
         if found is None:
-            least = least_l2(self.loss, self.norm, exact_sum(usable), self.private) * 1.001
+            least = self.least_l2(exact_sum(usable)) * 1.001
             raise Infeasible(
                 f"no amount of noise keeps these epsilons at l2 = {self.l2!r}. l2 = {least:.4g} works."
             )
         return Weights(read_only(found[0]), found[1])
+
+    def least_l2(self, total_epsilon: float) -> float:
+        """Return the penalty from which epsilons of this sum need no log-determinant term at t < 1."""
+        return least_l2(self.loss, self.norm, total_epsilon, self.private)
 
     def grid_plan(
         self, numerical_epsilon: float, noise_rate: float, weight_total: float = 1.0
