@@ -19,7 +19,7 @@ LIBRARY = "costs privacy learning statistics mechanisms audit certificates datas
 # Made by other functions, whose examples show them; or they need files, which the how-to pages have.
 SHOWN_ELSEWHERE = """
 Loss Learner Misreport CrossPrices NoiseDraw NoiseSource ReleasePlan Minimum Rows Audit PrivacyFindings
-PrivacyAudit claim_of Check Sellers Money make_certificate describe_market describe_model
+PrivacyAudit Check Sellers Money make_certificate describe_market describe_model
 describe_statistics rules_digest CertifiedStatistic check_certificate new_signing_key read_certificate
 read_signature sign write_certificate Statistic PrivacyAccount Plan TruthfulnessAudit
 ParticipationAudit Forecast Prediction"""

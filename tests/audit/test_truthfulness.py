@@ -95,12 +95,6 @@ def test_a_bonus_on_a_ten_thousandth_of_the_support_beside_anothers_cost_is_foun
     assert not audit_truthfulness(broken.BonusBesideATie(), suspect, 4, 1, 60, rng()).passed
 
 
-def test_a_mechanism_for_quadratic_costs_fails_people_whose_costs_are_linear():
-    assert audit_truthfulness(QUADRATIC_COSTS, U, 1, 1, 16, rng()).passed
-    linear = EpsilonCost.identity()
-    assert not audit_truthfulness(QUADRATIC_COSTS, U, 1, 1, 16, rng(), epsilon_cost=linear).passed
-
-
 def test_payments_rounded_to_cents_need_the_minor_unit():
     schedule = population_schedule(U, OBJECTIVE, 40)
 

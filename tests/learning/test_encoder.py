@@ -211,17 +211,6 @@ def test_an_encoder_survives_json_cloning_and_pickling():
             PublicEncoder.from_dict(broken)
 
 
-def test_declarations_with_numbers_and_truths_of_numpy_survive_json():
-    for declared in (
-        {"low": np.float32(0.5), "high": np.int64(3), "missing_category": np.True_},
-        {"categories": np.array([1, 2]), "missing": np.int64(1), "other": np.True_},
-        {"boolean": True, "missing": np.False_},
-    ):
-        encoder = PublicEncoder({"a": declared})
-        again = PublicEncoder.from_dict(json.loads(json.dumps(encoder.to_dict())))
-        assert again.to_dict() == encoder.to_dict()
-
-
 def test_no_message_quotes_a_value():
     with pytest.raises(InvalidInput, match="column 'age': expected numbers"):
         PublicEncoder({"age": {"low": 0, "high": 99}}).fit_transform({"age": [10**400]})

@@ -9,7 +9,6 @@ from sklearn.linear_model import LogisticRegression
 from dpmarket.errors import Infeasible
 from dpmarket.learning import kernels, minimiser
 from dpmarket.learning.minimiser import Minimum, minimise
-from dpmarket.learning.rounding import add_pairs, product_rest
 from dpmarket.learning.rows import Rows
 from dpmarket.learning.sums import LocalSums
 from dpmarket.privacy.loss import Softmax, hinge_loss, log_cosh_loss, logistic_loss, quantile_loss
@@ -180,19 +179,6 @@ def true_gradient(rows, l2, linear, minimum):
     return mpmath.sqrt(sum(t * t for t in total))
 
 
-@pytest.mark.parametrize("constant", [True, False])
-@pytest.mark.parametrize("bound", [1e-3, 1e-14, 1e-22])
-def test_the_proved_bound_is_true_and_small_enough(bound, constant):
-    for seed, (count, n, l2) in enumerate([(3, 1, 0.3), (40, 4, 1e-3), (60, 3, 1e-6)]):
-        x, labels, weights = records(count, n, seed)
-        rows = Rows(x, labels, weights, constant=1.0 if constant else None)
-        rng = np.random.default_rng(seed)
-        linear = (rng.normal(size=n + constant) * 0.2, rng.normal(size=n + constant) * 1e-18)
-        minimum = logistic_minimum(rows, l2, *linear, bound)
-        with mpmath.workprec(300):
-            assert true_gradient(rows, l2, linear, minimum) <= minimum.gradient_bound <= bound
-
-
 def test_without_noise_a_large_problem_agrees_with_scikit_learn():
     x, labels, _ = records(50_000, 4)
     weights = np.full(50_000, 1.0 / 50_000)
@@ -202,14 +188,6 @@ def test_without_noise_a_large_problem_agrees_with_scikit_learn():
     )
     peer.fit(x, labels, sample_weight=weights)
     np.testing.assert_allclose(minimum.high, peer.coef_[0], atol=1e-8)
-
-
-def test_scales_multiply_rows_but_not_the_constant():
-    x, labels, weights = records(500, 3)
-    scales = 2.0 ** -np.random.default_rng(0).integers(0, 5, 500).astype(float)
-    a = logistic_minimum(Rows(x, labels, weights, scales), 0.01, *zeros(4), 1e-20)
-    b = logistic_minimum(Rows(x * scales[:, None], labels, weights), 0.01, *zeros(4), 1e-20)
-    np.testing.assert_allclose(a.high + a.low, b.high + b.low, atol=1e-15)
 
 
 def test_the_number_of_threads_changes_nothing(monkeypatch):
@@ -268,17 +246,3 @@ def test_the_bound_after_a_correction_covers_what_the_correction_left():
             left = true_gradient(rows, 0.01, linear, Minimum(w, correction, found))
             assert left <= found
             assert left > found * 1e-3
-
-
-def test_adding_pairs_and_exact_products_lose_nothing():
-    rng = np.random.default_rng(3)
-    a, b = rng.normal(size=(2, 2, 50)) * np.array([1.0, 1e-17])[:, None]
-    total = add_pairs(a, b)
-    factor, vector = 0.1, rng.normal(size=50)
-    rest = product_rest(factor, vector, factor * vector)
-    with mpmath.workprec(300):
-        for k in range(50):
-            exact = sum(mpmath.mpf(float(part[j, k])) for part in (a, b) for j in (0, 1))
-            assert abs(mpmath.mpf(float(total[0, k])) + float(total[1, k]) - exact) <= 2.0**-102
-            product = mpmath.mpf(factor) * float(vector[k])
-            assert mpmath.mpf(float((factor * vector)[k])) + float(rest[k]) == product

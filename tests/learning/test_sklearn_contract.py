@@ -57,16 +57,6 @@ def test_owners_and_a_mapping_go_through_a_cross_validation(routing):
         np.testing.assert_allclose(fitted[-1].epsilons_, list(promises.values()), rtol=1e-5)
 
 
-def test_an_array_per_person_that_folds_would_cut_is_refused_and_never_misread(routing):
-    x, y = records()
-    people = np.random.default_rng(0).permutation(len(x))
-    promises = np.linspace(0.1, 2.0, len(x))
-    with pytest.raises(InvalidInput, match="as many as there are records"):
-        pipeline().fit(x, y, epsilons=promises, people=people)
-    with pytest.raises(InvalidInput, match="as many as there are records"):
-        cross_validate(pipeline(), x, y, params={"epsilons": promises, "people": people}, error_score="raise")
-
-
 def test_a_cross_validation_says_once_that_every_fold_spends():
     x, y = np.random.default_rng(0).uniform(-0.5, 0.5, (200, 2)), np.arange(200) % 2
     model = PrivateLogisticRegression(epsilon=1.0, classes=(0, 1))

@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 from torch.nn import Conv1d, Flatten, LayerNorm, Linear, ReLU, Sequential, Tanh
 
 import dpmarket as dpm
-from dpmarket.audit import audit_spending, claim_of
+from dpmarket.audit import Claim, audit_spending
 from dpmarket.errors import InvalidInput
 from dpmarket.learning.torch_gradients import Network, PersonGradients
 from dpmarket.privacy import SeededNoise
@@ -121,7 +121,7 @@ def test_people_without_a_budget_have_no_influence_at_all():
     a = classifier().fit(x, y, epsilons=epsilons)
     assert (a.epsilons_ <= epsilons).all()
     assert a.epsilons_ == pytest.approx(epsilons, rel=1e-6)
-    assert audit_spending(claim_of(a), a.epsilons_).passed
+    assert audit_spending(Claim.of(a.description_, a.loss_weights_), a.epsilons_).passed
     x[epsilons == 0.0], y[epsilons == 0.0] = np.nan, "neither"
     b = classifier().fit(x, y, epsilons=epsilons)
     assert a.description_ == b.description_

@@ -83,16 +83,6 @@ def test_the_epsilon_of_a_gaussian_mechanism_is_rounded_up_and_hardly_more(mu, d
     assert gaussian_deltas(epsilon, mu) <= delta
 
 
-def test_many_gaussian_releases_cost_as_one_with_all_their_squares():
-    account = Account(3.0, delta=1e-5)
-    for mu in (0.3, 0.4):
-        account.charge(["a"], mus=[mu])
-    together = gaussian_epsilon(0.5, 1e-5)
-    assert together <= account.spent(["a"])[0] <= together * ABOVE
-    alone = gaussian_epsilon(0.3, 0.5e-5) + gaussian_epsilon(0.4, 0.5e-5)
-    assert together < 0.75 * alone  # what adding up epsilons and deltas would charge
-
-
 def test_epsilons_and_distances_compose_by_the_sum_of_both_and_never_exceed_the_limit():
     account = Account({"a": 2.5, "b": 2.5}, delta=1e-5)
     account.charge(["a", "b"], [0.5, 0.0], mus=[0.3, 0.3])

@@ -58,18 +58,6 @@ def test_intervals_hold_the_populations_value_with_the_stated_confidence(people,
     assert missed <= binom.isf(1e-6, runs, 0.2)
 
 
-def test_the_interval_is_about_as_wide_as_that_of_one_release():
-    rng = np.random.default_rng(1)
-    answers = rng.random(400) < 0.5
-    one = released(PrivateShare(confidence=0.95), answers, 1.0, 1)
-    parts = {
-        "first": released(PrivateShare(), answers[:200], 1.0, 2),
-        "second": released(PrivateShare(), answers[200:], 1.0, 3),
-    }
-    found = post_stratified(parts, {"first": 0.5, "second": 0.5})
-    assert found.highs[0] - found.lows[0] < 1.1 * (one.highs[0] - one.lows[0])
-
-
 def test_what_does_not_fit_is_refused():
     share = released(PrivateShare(), [True] * 30, 1.0, 1)
     for parts, shares in (

@@ -96,7 +96,7 @@ def read_budgets(
 def taking_part(
     X: Any, y: Any, budgets: FloatArray, holding: Holding, reserve: float
 ) -> tuple[Any, Any, IntArray]:
-    """Drop records of people whose budget is at most ``reserve``, before anything about them could be refused.
+    """Drop records of people whose budget is at most ``reserve``, before anything of them could be refused.
 
     Returned are records, labels, and the position of each among all that were given.
     """
@@ -151,7 +151,8 @@ def named_columns(X: Any, epsilons: Any, people: Any) -> tuple[Any, Any, Any]:
 def refuse_other_index(X: Any, epsilons: Any, people: Any, **more: Any) -> None:
     """Refuse budgets, owners and ``more``, such as labels, that carry another pandas index than the records.
 
-    Arrays go by position, pandas by index: others would get the budgets. Those per person are numbered from 0.
+    Arrays go by position, pandas by index: others would get the budgets. Budgets per person have the index 0,
+    1, 2, ...
     """
     index = _index_of(epsilons)
     if people is not None and index is not None and not np.array_equal(index, np.arange(len(index))):

@@ -60,6 +60,7 @@ class _PrivateTorchModel(PrivateEstimator):
         The :class:`~dpmarket.privacy.descent.Descent`: steps, noise and delta.
     epsilons_, delta_, loss_weights_, effective_people_, people_, description_, certifiable_
         As for :class:`~dpmarket.learning.PrivateLogisticRegression`.
+
     Notes
     -----
     Guaranteed, as far as a record's gradient in torch is a function of that record and the weights:
