@@ -46,13 +46,8 @@ def test_owners_and_a_mapping_go_through_a_cross_validation(routing):
     x, y = records()
     people = np.array([f"p{k // 2}" for k in range(len(x))])
     promises = {f"p{k}": 0.5 + k / 100 for k in range(100)}
-    result = cross_validate(
-        pipeline(rows_per_person=2),
-        x,
-        y,
-        params={"epsilons": promises, "people": people},
-        return_estimator=True,
-    )
+    params = {"epsilons": promises, "people": people}
+    result = cross_validate(pipeline(rows_per_person=2), x, y, params=params, return_estimator=True)
     for fitted in result["estimator"]:
         np.testing.assert_allclose(fitted[-1].epsilons_, list(promises.values()), rtol=1e-5)
 

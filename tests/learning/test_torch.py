@@ -338,11 +338,7 @@ def test_a_refusal_during_training_quotes_no_record():
     assert "123456789" not in str(caught.value)
 
 
-def test_a_torch_model_has_no_intervals_and_a_linear_descent_counts_its_steps():
+def test_a_torch_model_has_no_intervals():
     x, y, epsilons = records(100)
     with pytest.raises(InvalidInput, match="intervals"):
         classifier().fit(x, y, epsilons=epsilons, intervals=0.3)
-    steps = []
-    linear = dpm.PrivateLogisticRegression(("other", "same"), delta=1e-4, noise_source=SeededNoise(1))
-    linear.fit(x, y, epsilons=epsilons, progress=lambda *done: steps.append(done))
-    assert steps == [(k, linear.descent_.steps) for k in range(1, linear.descent_.steps + 1)]

@@ -170,16 +170,14 @@ def test_charges_that_make_no_sense_are_refused(people, charge):
     assert account.left(["a", "b"]).tolist() == [1.0, 1.0]
 
 
-@pytest.mark.parametrize("limits", [{"a": -1.0}, [np.inf], "1", {"a": None}])
-def test_limits_that_make_no_sense_are_refused(limits):
+@pytest.mark.parametrize(
+    "settings",
+    [*([limits] for limits in ({"a": -1.0}, [np.inf], "1", {"a": None})),
+     *([1.0, delta] for delta in (-1e-9, 1e-101, 1.0, math.nan))],
+)  # fmt: skip
+def test_limits_and_deltas_that_make_no_sense_are_refused(settings):
     with pytest.raises(InvalidInput):
-        Account(limits)
-
-
-@pytest.mark.parametrize("delta", [-1e-9, 1e-101, 1.0, float("nan")])
-def test_the_delta_of_an_account_is_below_1_and_not_too_small(delta):
-    with pytest.raises(InvalidInput):
-        Account(1.0, delta=delta)
+        Account(*settings)
 
 
 def test_charges_from_many_threads_are_all_or_nothing_and_never_exceed_a_limit():
@@ -211,4 +209,4 @@ def test_charges_from_many_threads_are_all_or_nothing_and_never_exceed_a_limit()
 
 def test_a_person_without_a_name_is_refused_because_nan_is_somebody_new_every_time():
     with pytest.raises(InvalidInput, match="gap"):
-        Account(1.0).charge([float("nan")], [0.9])
+        Account(1.0).charge([math.nan], [0.9])

@@ -38,10 +38,9 @@ class Claim:
 
     Parameters
     ----------
-    release
-        The description of the release.
-    loss_weights
-        Weight of each person, shape (people,): shares, or whole numbers for a descent.
+    release, loss_weights
+        The description of the release; and the weight of each person, shape (people,): shares, or whole
+        numbers for a descent.
     noise_rate
         The rate of the noise; not used for a descent.
     plan, weight_total
@@ -70,13 +69,7 @@ class Claim:
 
     @classmethod
     def of(cls, description: Mapping[str, Any], loss_weights: ArrayLike) -> Claim:
-        """Return the claim that a description (``description_`` of an estimator) and shares make.
-
-        Raises
-        ------
-        InvalidInput
-            The description is not one of a release.
-        """
+        """Return the claim of a model, from its ``description_`` and ``loss_weights_``."""
         try:
             shares = np.asarray(loss_weights, dtype=np.float64)
             if "coefficients" in description:
@@ -105,21 +98,15 @@ def audit_spending(claim: Claim, epsilons: object) -> PrivacyFindings:
 
     Parameters
     ----------
-    claim
-        The weights and the public constants of the training, :meth:`Claim.of` a model.
-    epsilons
-        The privacy budget of each person, shape (people,).
+    claim, epsilons
+        The weights and the public constants of the training, :meth:`Claim.of` a model; and the privacy budget
+        of each person, shape (people,).
 
     Returns
     -------
     PrivacyFindings
         ``found`` is the loss, rounded up to floats: with a delta, the epsilon at that delta. It fails if any
         loss exceeds its budget by anything.
-
-    Raises
-    ------
-    InvalidInput
-        Budgets that are not such numbers, or not as many as weights.
 
     Examples
     --------

@@ -25,12 +25,8 @@ class ParticipationAudit(Audit):
 
     Attributes
     ----------
-    sellers
-        How many were checked.
-    losers
-        How many were paid less, by more than rounding.
-    positions
-        The first ten of them.
+    sellers, losers, positions
+        How many were checked, how many of them were paid less, by more than rounding, and the first ten.
     largest_loss
         Money.
     """
@@ -80,11 +76,6 @@ def audit_participation(
     Returns
     -------
     ParticipationAudit
-
-    Raises
-    ------
-    InvalidInput
-        If vectors differ in length or are not numbers.
 
     Examples
     --------

@@ -61,10 +61,9 @@ class PrivacyAudit(Audit):
 
     Attributes
     ----------
-    sampled
-        Lower bounds from sampled models, for the audited people.
-    density
-        The largest exact log density ratios of the same people; None without a claim or with a delta.
+    sampled, density
+        Lower bounds from sampled models, for the audited people; and their largest exact log density ratios,
+        None without a claim or with a delta.
     spending
         Everybody's recomputed spending; None if the model makes no claim.
     claims_agree
@@ -155,10 +154,9 @@ def audit_privacy(
     learner
         Anything with ``fit(X, y, epsilons)``. What it releases is read from ``coef_`` and ``intercept_`` or,
         where it has none, from the probabilities that it predicts.
-    epsilons
-        The privacy budget of each person, one record each, shape (people,), at least 3 people.
-    people
-        Positions of the people to audit by samples and by the exact density; None: up to three with the
+    epsilons, people
+        The privacy budget of each person, one record each, shape (people,), at least 3 people; and the
+        positions of the people to audit by samples and by the exact density. None: up to three with the
         smallest, middle and largest budget. Spending is recomputed for everybody.
     fits
         Models trained for each audited person, at least 400. None: 16,000 to 128,000, which show three
@@ -174,12 +172,6 @@ def audit_privacy(
     Returns
     -------
     PrivacyAudit
-
-    Raises
-    ------
-    InvalidInput
-        Arguments that are not these, a learner whose output is not finite numbers, or one that draws the same
-        noise in different processes.
 
     Notes
     -----

@@ -68,10 +68,9 @@ def post_stratified(
 
     Parameters
     ----------
-    releases
-        Of each group, by name: the same statistic with the same public settings.
-    shares
-        Of each group in the population, by name, adding up to 1; public, not from these records.
+    releases, shares
+        Of each group, by name: the same statistic with the same public settings; and its share of the
+        population, adding up to 1, public, not from these records.
     confidence
         Probability with which all intervals shall hold the population's values.
 
@@ -138,9 +137,8 @@ def group_difference(values: object, membership: object) -> float:
     r"""Return D, how much groups differ in what is to be learnt, from a public pilot table.
 
     Weights that give group g the sum :math:`w_g` in place of :math:`\pi_g` move a mean by :math:`\sum_g
-    (w_g - \pi_g) m_g`, with :math:`m_g` the groups' means. The square of that is D times the squared gaps,
-    exactly for two groups and on average over directions for more, with D the variance of the groups' means.
-    What sampling adds to it is subtracted.
+    (w_g - \pi_g) m_g`, with :math:`m_g` the groups' means: its square is D times the squared gaps, with D the
+    variance of the groups' means, less what sampling adds to it.
 
     Parameters
     ----------
@@ -153,8 +151,7 @@ def group_difference(values: object, membership: object) -> float:
     Returns
     -------
     float
-        In units of the objective's sampling error, at least 0: the weight of soft quotas under which a plan
-        trades representativeness against money.
+        In units of the objective's sampling error, at least 0: the weight of soft quotas in a plan.
 
     Examples
     --------
@@ -182,15 +179,13 @@ def rebalanced(epsilons: object, membership: object, shares: Sequence[float]) ->
     """Return what to use of each seller's epsilon so that groups have their shares of the total exactly.
 
     Everybody in a group with too much uses the same part of their epsilon; the group with the least for
-    its share uses all. Nobody spends more than was sold, and payments stay as they are. It is how shares that
-    prices met on average are met exactly, and how a purchase without quotas is re-weighted afterwards.
+    its share uses all. Nobody spends more than was sold, and payments stay as they are.
 
     Parameters
     ----------
-    epsilons
-        What each seller sold, at least 0; with a delta the Gaussian parameters mu.
-    membership
-        Each seller's group as a position in ``shares``.
+    epsilons, membership
+        What each seller sold, at least 0, with a delta the Gaussian parameters mu; and the seller's group as
+        a position in ``shares``.
     shares
         Of the groups. Those of groups that sold nothing go to the others in proportion.
 

@@ -131,14 +131,9 @@ class Statistic(ABC):
         ----------
         records
             One per row, as the statistic says. Records of people whose epsilon is 0 are not read.
-        epsilons
-            One per record; or, with ``people``, a mapping from owner to epsilon, or an array per person that
-            ``people`` numbers from 0. None means the constructor's ``epsilon`` for everybody.
-        people
-            Owner of each record, shape (records,). All records of a person together have the person's weight.
-        account
-            Keeps what each person has left over many releases (:class:`~dpmarket.privacy.Account`). It is
-            charged before noise is drawn, and refuses with :class:`~dpmarket.errors.Infeasible`.
+        epsilons, people, account
+            As for the estimators (:meth:`~dpmarket.learning.PrivateLogisticRegression.fit`). All records of a
+            person together have the person's weight.
         """
         prepared = self.prepare(records, epsilons, people)
         sample = prepared.sample
