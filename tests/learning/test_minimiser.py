@@ -7,7 +7,7 @@ from scipy.sparse import csr_array
 from sklearn.linear_model import LogisticRegression
 
 from dpmarket.errors import Infeasible
-from dpmarket.learning import kernels, minimiser
+from dpmarket.learning import kernels
 from dpmarket.learning.minimiser import Minimum, minimise
 from dpmarket.learning.rows import Rows
 from dpmarket.learning.sums import LocalSums
@@ -160,25 +160,6 @@ def zeros(n):
     return np.zeros(n), np.zeros(n)
 
 
-def true_gradient(rows, l2, linear, minimum):
-    """Return the norm of the gradient at the returned point, with 300 bits."""
-    n = rows.n_coefficients
-    point = [mpmath.mpf(a) + b for a, b in zip(minimum.high.tolist(), minimum.low.tolist(), strict=True)]
-    total = [
-        mpmath.mpf(a) + b + mpmath.mpf(l2) * w
-        for a, b, w in zip(linear[0].tolist(), linear[1].tolist(), point, strict=True)
-    ]
-    for i in range(len(rows.labels)):
-        row = [mpmath.mpf(value) for value in rows.features[i].tolist()] + [mpmath.mpf(1)] * (
-            rows.constant is not None
-        )
-        sign = 2.0 * float(rows.labels[i]) - 1.0
-        s = 1 / (1 + mpmath.exp(sign * sum(a * b for a, b in zip(row, point, strict=True))))
-        total = [t - sign * float(rows.weights[i]) * s * value for t, value in zip(total, row, strict=True)]
-    assert len(total) == n
-    return mpmath.sqrt(sum(t * t for t in total))
-
-
 def test_without_noise_a_large_problem_agrees_with_scikit_learn():
     x, labels, _ = records(50_000, 4)
     weights = np.full(50_000, 1.0 / 50_000)
@@ -220,21 +201,3 @@ def test_hard_data_are_no_reason_to_give_up(case, l2):
     rows = Rows(*case[1:])
     n = rows.n_coefficients
     assert logistic_minimum(rows, l2, np.full(n, 300.0 * l2), np.zeros(n), 1e-17).gradient_bound <= 1e-17
-
-
-def test_the_bound_after_a_correction_covers_what_the_correction_left():
-    x, labels, weights = records(50, 6)
-    rows = Rows(x, labels, weights)
-    linear = zeros(7)
-    for size in (1e-2, 1e-6):
-        sums = LocalSums(rows, logistic_loss(), ROOT_2)
-        objective = minimiser._Objective(sums, 0.01, np.stack(linear)[:, None, :])
-        w = logistic_minimum(rows, 0.01, *linear, 1e-12).high + size * np.linspace(-1, 1, 7)
-        gradient = objective.accurate_gradient(w, np.zeros(7))
-        bound = float(np.linalg.norm(gradient)) / 4.0
-        # Without a good preconditioner the iteration ends early and leaves something.
-        correction, found = minimiser._correction(objective, w, np.copy, gradient, 1e-25, bound)
-        with mpmath.workprec(300):
-            left = true_gradient(rows, 0.01, linear, Minimum(w, correction, found))
-            assert left <= found
-            assert left > found * 1e-3

@@ -7,10 +7,8 @@ steps (BFGS of limited memory) with a preconditioner, first over evenly spaced r
 coefficients the preconditioner is the Hessian; for many the one Kronecker product with the same partial
 traces G (over coefficients) and S (over outputs), :math:`\Lambda I + G \otimes S / t`.
 
-*The proof.* If float64 cannot prove the bound, the gradient g is evaluated in pairs of floats at the point w,
-a correction d is solved for by conjugate gradients, and :math:`|\nabla(w + d)| \le |g + H d|` plus rounding
-plus what the expansion misses, at most :math:`\frac{1}{2}\, third\, A R^3 |d|^2`, is proved without a second
-evaluation; where that is not enough, w + d is the next point, as a pair.
+*The proof.* If float64 cannot prove the bound, the gradient is evaluated in pairs of floats, with a bound on
+its rounding, at points that are pairs; from one to the next leads a Newton step by conjugate gradients.
 
 Whether a bound can be reached is decided from public quantities and the noise, before a record is read; after
 that there is no way to give up that depends on the records: quasi-Newton steps with a line search reach the
@@ -26,6 +24,7 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import cho_solve, cholesky, eigh
+from scipy.sparse.linalg import LinearOperator, cg
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 from dpmarket.arrays import FloatArray, read_only
@@ -38,7 +37,7 @@ Solve = Callable[[FloatArray], FloatArray]
 """Solves approximately, symmetrically and positively, with the Hessian: a preconditioner."""
 
 _MAX_STEPS = 20_000
-_MAX_CORRECTIONS = 2000
+_MAX_CORRECTIONS = 200
 _MAX_HALVINGS = 200
 _MEMORY = 30
 _REFRESH = 40
@@ -195,13 +194,6 @@ class _Objective:
         size = self.sums.loss.reach_2 * self.sums.total * self.sums.row_bound
         return self.sums.errors.accurate_gradient(norm) + 2.0**-96 * (size + self._sizes(norm))
 
-    def product_error(self, norm: float) -> float:
-        return self.sums.errors.product(norm) + 8.0 * UNIT * self.l2
-
-    def curvature_change(self, step: float) -> float:
-        loss = self.sums.loss
-        return 0.5 * loss.third * self.sums.total * self.sums.row_bound**3 * step**2 * (1.0 + 1e-12)
-
     def preconditioner(self, w: FloatArray) -> Solve:
         """Return a function that solves with what stands in for the Hessian at ``w``."""
         outputs, n = self.shape
@@ -341,49 +333,21 @@ def _proved(objective: _Objective, w: FloatArray, solve: Solve, bound: float) ->
             return Minimum(read_only(w), read_only(np.zeros_like(w)), found)
     rest = np.zeros_like(w)
     for _ in range(_MAX_CORRECTIONS):
-        norm = float(np.linalg.norm(w)) * (1.0 + 1e-12)
         gradient = objective.accurate_gradient(w, rest)
-        error = objective.accurate_gradient_error(norm)
+        error = objective.accurate_gradient_error(float(np.linalg.norm(w)) * (1.0 + 1e-12))
         found = norm_up(gradient) + error
         if found <= bound:
             return Minimum(read_only(w), read_only(rest), found)
-        correction, found = _correction(objective, w, solve, gradient, error, bound)
-        if not rest.any() and found <= bound:
-            return Minimum(read_only(w), read_only(correction), found)
-        w, rest = two_sum(w, rest + correction)
-    raise NotConverged("the correction did not reach the gradient bound.")
+        w, rest = two_sum(w, rest + _correction(objective, w, solve, gradient, bound))
+    raise NotConverged("the corrections did not reach the gradient bound.")
 
 
 def _correction(
-    objective: _Objective, w: FloatArray, solve: Solve, gradient: FloatArray, error: float, bound: float
-) -> tuple[FloatArray, float]:
-    """Solve ``H d = -g`` by preconditioned conjugate gradients; return d and the proved bound at w + d."""
-    norm = float(np.linalg.norm(w)) * (1.0 + 1e-12)
-    correction = np.zeros_like(w)
-    residual = gradient.copy()
-    solved = solve(residual)
-    direction = -solved
-    fitness = float(residual @ solved)
-    travelled, moved = 0.0, norm_up(gradient)
-    steps = 4 * w.size + 16
-    for _ in range(steps):
-        product = objective.product(w, direction)
-        length = fitness / float(direction @ product)
-        correction = correction + length * direction
-        residual = residual + length * product
-        travelled += abs(length) * norm_up(direction)
-        moved += abs(length) * norm_up(product)
-        if float(np.linalg.norm(residual)) <= bound / 4.0:
-            break
-        solved = solve(residual)
-        fitness, before = float(residual @ solved), fitness
-        direction = (fitness / before) * direction - solved
-    # The residual is g + H d but for the rounding of products, twice for that of d, and of its own sums.
-    found = (
-        norm_up(residual)
-        + 4.0 * steps * UNIT * moved
-        + error
-        + 2.0 * objective.product_error(norm) * travelled
-        + objective.curvature_change(norm_up(correction))
-    )
-    return correction, found
+    objective: _Objective, w: FloatArray, solve: Solve, gradient: FloatArray, bound: float
+) -> FloatArray:
+    """Solve ``H d = -g`` by preconditioned conjugate gradients, as well as float64 can."""
+    size = w.size
+    hessian = LinearOperator((size, size), lambda v: objective.product(w, v), dtype=np.float64)
+    inverse = LinearOperator((size, size), solve, dtype=np.float64)
+    found, _ = cg(hessian, -gradient, rtol=0.0, atol=bound / 4.0, maxiter=4 * size + 16, M=inverse)
+    return np.asarray(found)

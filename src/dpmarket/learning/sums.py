@@ -130,13 +130,6 @@ class Errors:
         rest = 2.0**-86 + self.loss.outputs * 2.0**-99 + sums
         return self.total * self.row_bound * self._constants[1] * (outputs + rest)
 
-    def product(self, norm: float) -> float:
-        """Bound the error of ``product`` per unit of the vector's norm."""
-        slope, size = self._constants
-        k = 2 * self.n_coefficients + 4 * self.loss.outputs + self._block + 80
-        terms = 2.0 * gamma(k) * (1.0 + self._inner(norm)) + self._chunks
-        return self.total * self.row_bound**2 * size * slope * terms
-
 
 @dataclass(frozen=True, eq=False)
 class LocalSums:
