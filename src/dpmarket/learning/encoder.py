@@ -11,13 +11,12 @@ from collections.abc import Mapping
 from typing import Any, Literal, Self
 
 import numpy as np
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, hstack
 from sklearn.base import BaseEstimator, TransformerMixin, clone  # type: ignore[import-untyped]
 from sklearn.pipeline import Pipeline, make_pipeline  # type: ignore[import-untyped]
 from sklearn.utils.validation import check_is_fitted  # type: ignore[import-untyped]
 
 from dpmarket import checks
-from dpmarket.arrays import BoolArray, FloatArray, IntArray
 from dpmarket.errors import InvalidInput
 from dpmarket.learning.columns import Coded, Column, column_from, features_of, row_scale
 from dpmarket.learning.tables import columns_of, declared_from, names_of
@@ -208,26 +207,16 @@ def _assembled(coded: list[Coded], columns: Mapping[str, Column], factor: float,
     block = np.column_stack(numbers) if numbers else np.zeros((records, 0))
     lengths = np.sqrt((block * block).sum(axis=1))
     block *= (np.minimum(1.0, radius / np.maximum(lengths, 1e-300)) * factor)[:, None]
-    values: list[FloatArray] = []
-    places: list[IntArray] = []
-    there: list[BoolArray] = []
-    start, number = 0, 0
+    blocks, number = [], 0
     for one, column in zip(coded, columns.values(), strict=True):
         if one.numbers is not None:
-            values.append(block[:, number])
-            places.append(np.full(records, start, dtype=np.int64))
-            there.append(block[:, number] != 0.0)
-            start, number = start + 1, number + 1
+            blocks.append(csr_array(block[:, number : number + 1]))
+            number += 1
         if one.levels is not None:
-            values.append(np.full(records, factor))
-            places.append(start + one.levels)
-            there.append(one.levels >= 0)
-            start += len(column.levels)
-    kept = np.column_stack(there)
-    pointers = np.concatenate([[0], np.cumsum(kept.sum(axis=1))])
-    return csr_array(
-        (np.column_stack(values)[kept], np.column_stack(places)[kept], pointers), shape=(records, start)
-    )
+            (there,) = np.nonzero(one.levels >= 0)
+            entries = np.full(there.size, factor), (there, one.levels[there])
+            blocks.append(csr_array(entries, shape=(records, len(column.levels))))
+    return hstack(blocks, format="csr")
 
 
 def make_private_pipeline(encoder: Any, model: Any) -> Pipeline:
