@@ -13,7 +13,7 @@ from sklearn.base import clone
 
 from dpmarket import InvalidInput, PublicData, PublicEncoder
 from dpmarket.learning import Categories, Dates, Numbers, YesNo
-from dpmarket.learning.rows import Rows, clipping_scales
+from dpmarket.learning.rows import Rows, row_scales
 
 COLUMNS = {
     "age": Numbers(20.0, 60.0, missing=40.0),
@@ -159,9 +159,9 @@ def test_rows_keep_both_bounds_of_the_chosen_shape_exactly():
         norm = encoder.noise_norm()
         shaped += not norm.is_euclidean
         ones = np.ones(len(rows))
-        assert clipping_scales(Rows(rows, ones, ones), norm).size == 0
+        assert row_scales(Rows(rows, ones, ones), norm, clip=True).size == 0
         # The bound is no idle one: a row with everything active comes close to it.
-        assert norm.is_euclidean or clipping_scales(Rows(rows / 0.7, ones, ones), norm).min() < 1.0
+        assert norm.is_euclidean or row_scales(Rows(rows / 0.7, ones, ones), norm, clip=True).min() < 1.0
     assert shaped > 5
 
 

@@ -11,7 +11,7 @@ from scipy.sparse import csr_matrix
 
 from dpmarket.errors import InvalidInput
 from dpmarket.learning import PublicScaler, Rows
-from dpmarket.learning.rows import clipping_scales, rounding_scales
+from dpmarket.learning.rows import row_scales
 from dpmarket.privacy.noise_norm import NoiseNorm
 
 
@@ -31,12 +31,12 @@ def test_scaled_rows_have_norm_at_most_one_exactly(x, radius):
         PublicScaler([-1.0, -2.0, 0.0], [5.0, 7.0, 1e-3], None).fit_transform(x),
     ):
         assert all(exact_square(row) <= 1 for row in scaled.tolist())
-        assert rounding_scales(as_rows(scaled)).size == 0
+        assert row_scales(as_rows(scaled)).size == 0
 
 
 @given(arrays(np.float64, (5, 4), elements=st.floats(-1e140, 1e140)))
 def test_clipped_rows_have_norm_at_most_one_exactly(x):
-    scales = clipping_scales(as_rows(x))
+    scales = row_scales(as_rows(x), clip=True)
     for row, scale in zip(x.tolist(), (scales if scales.size else np.ones(5)).tolist(), strict=True):
         square = exact_square(row)
         assert square * Fraction(scale) ** 2 <= 1
@@ -49,13 +49,13 @@ def test_rows_at_the_edge_are_shortened_below_it_and_only_once(kind):
     x = rng.normal(size=(2_000, 5))
     x /= np.linalg.norm(x, axis=1, keepdims=True)
     x = np.concatenate([x, [[1.0, 2.0**-60, 0, 0, 0], [np.nextafter(1.0, 2.0), 0, 0, 0, 0]]])
-    for scales in (rounding_scales, clipping_scales):
-        found = scales(as_rows(kind(x)))
+    for clip in (False, True):
+        found = row_scales(as_rows(kind(x)), clip=clip)
         assert all(
             exact_square(row) * Fraction(scale) ** 2 <= 1
             for row, scale in zip(x.tolist(), found.tolist(), strict=True)
         )
-        assert scales(as_rows(kind(x * found[:, None]))).size == 0
+        assert row_scales(as_rows(kind(x * found[:, None])), clip=clip).size == 0
 
 
 def test_by_how_much_a_row_is_clipped_follows_from_that_row_alone():
@@ -64,25 +64,25 @@ def test_by_how_much_a_row_is_clipped_follows_from_that_row_alone():
     for n in (17, 100, 9_001):
         x = rng.normal(size=(401, n))
         for norm in (None, NoiseNorm([k % 2 == 1 for k in range(n)], 0.9)):
-            together = clipping_scales(as_rows(x), norm)
+            together = row_scales(as_rows(x), norm, clip=True)
             for first in (1, 2, 200, 400):
-                assert (clipping_scales(as_rows(x[first:]), norm) == together[first:]).all()
+                assert (row_scales(as_rows(x[first:]), norm, clip=True) == together[first:]).all()
 
 
 def test_long_rows_without_weight_do_not_matter():
     x = np.array([[5.0], [0.5], [7.0], [2.0]])
     weights = np.array([0.0, 0.5, 0.0, 0.5])
     with pytest.raises(InvalidInput, match="found 1 longer"):
-        rounding_scales(as_rows(x, weights))
-    rounding_scales(as_rows(x[:3], weights[:3]))
-    scales = clipping_scales(as_rows(x, weights))
+        row_scales(as_rows(x, weights))
+    row_scales(as_rows(x[:3], weights[:3]))
+    scales = row_scales(as_rows(x, weights), clip=True)
     assert scales[:3].tolist() == [1.0, 1.0, 1.0]
     assert scales[3] == pytest.approx(0.5)
 
 
 def test_numbers_too_large_to_measure_are_refused():
     with pytest.raises(InvalidInput, match="1e150"):
-        clipping_scales(as_rows(np.array([[1e200, 0.0]])))
+        row_scales(as_rows(np.array([[1e200, 0.0]])), clip=True)
 
 
 def test_without_a_radius_no_row_is_shortened():

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -122,10 +123,7 @@ def descend(
     """
     start = np.zeros((loss.outputs, people.n_coefficients))
     pace = Pace(gradient_clip(loss), _step(loss), _RIDGE * loss.curvature)
-
-    def gradient(w: FloatArray) -> FloatArray:
-        return people.whole_gradient(loss, w, pace.clip)
-
+    gradient = partial(people.whole_gradient, loss, clip=pace.clip)
     return noisy_descent(gradient, start, people.total, pace, descent, stream=stream, progress=progress)
 
 

@@ -214,8 +214,7 @@ def accurate_gradient(
     """Return the gradient at ``w + rest_of_w`` over a block of rows as pairs, shape (2, outputs, n).
 
     Rows are ``(scale * x, 1)``, or without the constant if ``w`` is as wide as a row; no scales means 1. The
-    loss is the sigmoid loss of these six numbers (:attr:`~dpmarket.privacy.loss.SigmoidLoss.family`), or
-    softmax if ``family`` is None.
+    loss is softmax if ``family`` (:attr:`~dpmarket.privacy.loss.SigmoidLoss.family`) is None.
     """
     outputs, n = w.shape
     features = x.shape[1]

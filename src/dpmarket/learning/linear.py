@@ -33,7 +33,7 @@ from dpmarket.learning.intervals import IntervalsMixin
 from dpmarket.learning.minimiser import check_attainable, minimise
 from dpmarket.learning.people import Holding
 from dpmarket.learning.records import Records
-from dpmarket.learning.rows import Rows, clipping_scales
+from dpmarket.learning.rows import Rows, row_scales
 from dpmarket.learning.spread import released
 from dpmarket.learning.sums import largest_noise
 from dpmarket.learning.validation import numbers_of, read_classes, validated
@@ -286,7 +286,8 @@ class _PrivateLinearModel(IntervalsMixin, PrivateEstimator):
         x = validated(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
         scores = np.asarray(x @ np.atleast_2d(self.coef_).T, dtype=np.float64)
         if self.clip and self.delta is None:
-            scales = clipping_scales(Rows(x, np.ones(len(scores)), np.ones(len(scores))), self.release_.norm)
+            ones = np.ones(len(scores))
+            scales = row_scales(Rows(x, ones, ones), self.release_.norm, clip=True)
             scores = scores * scales[:, None] if scales.size else scores
         return np.asarray(scores + self.intercept_)
 

@@ -13,7 +13,7 @@ import numpy as np
 from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.learning.descent import People
 from dpmarket.learning.people import Holding
-from dpmarket.learning.rows import Rows, clipping_scales, rounding_scales
+from dpmarket.learning.rows import Rows, row_scales
 from dpmarket.learning.sums import LocalSums, Sums
 from dpmarket.privacy.release import Release
 
@@ -42,8 +42,8 @@ class Records:
         norm = release.norm
         weights = np.asarray(self.holding.record_weights(person_weights)[self.kept])
         rows = Rows(self.features, self.labels, weights, constant=norm.constant)
-        shorten = clipping_scales if clip else rounding_scales
-        return LocalSums(replace(rows, scales=shorten(rows, norm)).active(), release.loss, norm.row_bound_2)
+        rows = replace(rows, scales=row_scales(rows, norm, clip=clip))
+        return LocalSums(rows.active(), release.loss, norm.row_bound_2)
 
     def people(self, whole: IntArray, constant: float | None) -> People:
         """Return the records of people with a whole weight above 0, sorted by person."""
