@@ -30,7 +30,7 @@ YES_AND_NO = (
     ("da", "nu"), ("da", "ne"), ("igen", "nem"), ("kyllä", "ei"), ("evet", "hay\u0131r"), ("1", "0"),
 )  # fmt: skip
 """Words for yes and no in the languages of tables, in small letters; no word means both."""
-_UNKNOWN, _GAP = -2, -3
+_UNKNOWN = -2
 TRUTHS = {word: place == 0 for pair in YES_AND_NO for place, word in enumerate(pair)}
 
 
@@ -83,8 +83,14 @@ class _Column:
             gap = places[_plain(self.missing)]
         elif self.missing_category:
             gap = own
-        found = np.array([_place(value, places) for value in values], dtype=np.int64)
-        outside, gaps = found == _UNKNOWN, found == _GAP
+        try:
+            found = np.array([places.get(value, _UNKNOWN) for value in values], dtype=np.int64)
+        except TypeError:
+            raise InvalidInput("expected texts, numbers or gaps, found something else.") from None
+        unknown = np.flatnonzero(found == _UNKNOWN)
+        gaps = np.zeros(found.size, dtype=np.bool_)
+        gaps[unknown] = [_is_gap(values[place]) for place in unknown]
+        outside = (found == _UNKNOWN) & ~gaps
         found[outside] = -1 if other is None else other
         found[gaps] = -1 if gap is None else gap
         return Coded(None, found, int((outside & (other is None)).sum()), int((gaps & (gap is None)).sum()))
@@ -313,15 +319,6 @@ def _date(name: str, value: Any) -> datetime.date:
         return datetime.date.fromisoformat(value)
     except (TypeError, ValueError):
         raise InvalidInput(f"expected {name} to be dates such as 2020-12-31.") from None
-
-
-def _place(value: Any, places: Mapping[Any, int]) -> int:
-    try:
-        return places[value]
-    except KeyError:
-        return _GAP if _is_gap(value) else _UNKNOWN
-    except TypeError:
-        raise InvalidInput("expected texts, numbers or gaps, found something else.") from None
 
 
 def _is_gap(value: Any) -> bool:

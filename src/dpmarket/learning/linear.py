@@ -5,11 +5,8 @@ one, copy :class:`PrivateLinearSVC`: a loss, labels as the loss takes them, and 
 one release: weights from epsilons, exact noise, a minimiser with a proof, the grid; or, with a delta, a noisy
 descent in whole numbers.
 
-Rows must have norm at most 1 in the declared ``noise_norm`` (see
-:class:`~dpmarket.learning.scaling.PublicScaler` and
-:meth:`~dpmarket.learning.encoder.PublicEncoder.noise_norm`); rows too long by rounding only are shortened.
-The constant column is part of the row for the accounting, and its coefficient is penalised like the others.
-With a ``delta`` rows may have any length.
+Without a delta rows must have norm at most 1 in the declared ``noise_norm``; the constant column is part of
+the row for the accounting, and its coefficient is penalised like the others.
 """
 
 from __future__ import annotations

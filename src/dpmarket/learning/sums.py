@@ -35,8 +35,7 @@ class Sums(Protocol):
     """Weighted sums over records, at coefficients of shape (outputs, n), the constant's last.
 
     Formal guarantees: ``errors`` bounds, in the Euclidean norm over all coefficients, what rounding does to
-    each sum at coefficients of a given norm. The accurate gradient is a function of the records, their
-    weights and the coefficients: threads do not matter.
+    gradients at coefficients of a given norm. The accurate gradient does not depend on threads.
     """
 
     @property
