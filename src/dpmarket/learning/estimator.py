@@ -74,10 +74,6 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     epsilons_: FloatArray
     loss_weights_: FloatArray
 
-    def _declared(self) -> bool:
-        """Tell whether nothing public was read from the labels."""
-        return True
-
     def _fit(
         self, X: Any, y: Any, epsilons: Any, people: Any, account: PrivacyAccount | None,
         intervals: float | None, progress: Progress | None,
@@ -202,7 +198,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             _say_that_folds_spend()
         self.people_ = holding.people
         self.effective_people_ = 1.0 / float(self.loss_weights_ @ self.loss_weights_)
-        self.certifiable_ = bool(source.certifiable) and self._declared()
+        # Classes that were not declared were read from the labels.
+        self.certifiable_ = bool(source.certifiable) and getattr(self, "classes", ()) is not None
 
     def published(self) -> Self:
         """Return a copy without ``people_`` and everybody's epsilon and weights, for other people's eyes."""
@@ -225,9 +222,6 @@ class Classifier(ClassifierMixin):  # type: ignore[misc]
     classes: Sequence[Any] | None
     classes_: np.ndarray[Any, Any]
     _outputs: Callable[[Any], FloatArray]
-
-    def _declared(self) -> bool:
-        return self.classes is not None
 
     def decision_function(self, X: Any) -> FloatArray:
         """Return scores: shape (records,) for two classes, above 0 means the second; else one per class."""

@@ -187,12 +187,15 @@ class _Objective:
 
     def float64_limit(self, norm: float) -> float:
         """Return a gradient norm below which float64 points and gradients need not get."""
-        steepest = self.l2 + self.sums.loss.curvature * self.sums.total * self.sums.row_bound**2
+        steepest = (
+            self.l2 + self.sums.errors.loss.curvature * self.sums.errors.total * self.sums.errors.row_bound**2
+        )
         return self.gradient_error(norm) + 8.0 * UNIT * steepest * norm
 
     def accurate_gradient_error(self, norm: float) -> float:
-        size = self.sums.loss.reach_2 * self.sums.total * self.sums.row_bound
-        return self.sums.errors.accurate_gradient(norm) + 2.0**-96 * (size + self._sizes(norm))
+        own = self.sums.errors
+        size = own.loss.reach_2 * own.total * own.row_bound
+        return own.accurate_gradient(norm) + 2.0**-96 * (size + self._sizes(norm))
 
     def preconditioner(self, w: FloatArray) -> Solve:
         """Return a function that solves with what stands in for the Hessian at ``w``."""
@@ -223,12 +226,12 @@ def _float64_minimum(objective: _Objective, target: float) -> tuple[FloatArray, 
     Evenly spaced records first, where there are many: their minimum is a start, and their Hessian the
     preconditioner.
     """
-    sums, w = objective.sums, np.zeros(objective.linear[0].size)
-    count = max(_SAMPLE, 100 * sums.n_coefficients)
-    if 4 * count > sums.count:
+    own, w = objective.sums.errors, np.zeros(objective.linear[0].size)
+    count = max(_SAMPLE, 100 * own.n_coefficients)
+    if 4 * count > own.count:
         return _quasi_newton(objective, *_descended(objective, w, target), target)
-    sample = replace(objective, sums=sums.sample(count))
-    rough = 0.01 * sums.loss.reach_2 * sums.total * sums.row_bound / np.sqrt(count)
+    sample = replace(objective, sums=objective.sums.sample(count))
+    rough = 0.01 * own.loss.reach_2 * own.total * own.row_bound / np.sqrt(count)
     w, _ = _quasi_newton(sample, *_descended(sample, w, target), max(target, rough))
     return _quasi_newton(objective, w, sample.preconditioner(w), target)
 

@@ -39,24 +39,8 @@ class Sums(Protocol):
     """
 
     @property
-    def loss(self) -> Loss:
-        """The loss whose derivatives are summed."""
-
-    @property
-    def count(self) -> int:
-        """Number of records that take part."""
-
-    @property
-    def n_coefficients(self) -> int:
-        """Coefficients of one output, the constant's included."""
-
-    @property
-    def total(self) -> float:
-        """A: the sum of the weights, rounded up."""
-
-    @property
-    def row_bound(self) -> float:
-        """R: no row with its constant has a larger Euclidean norm."""
+    def errors(self) -> Errors:
+        """The public sizes of these sums, and bounds on what rounding does to them."""
 
     def gradient(self, w: FloatArray) -> FloatArray:
         """Return the gradient as pairs of floats, shape (2, outputs, n)."""
@@ -76,20 +60,16 @@ class Sums(Protocol):
     def sample(self, count: int) -> Sums:
         """Return the sums over about ``count`` evenly spaced records, with weights that keep their total."""
 
-    @property
-    def errors(self) -> Errors:
-        """Bounds on what rounding does to these sums."""
-
 
 @dataclass(frozen=True)
 class Errors:
     """The rounding bounds of this module, from public sizes."""
 
     loss: Loss
-    count: int
-    n_coefficients: int
-    total: float
-    row_bound: float
+    count: int  # of records that take part
+    n_coefficients: int  # of one output, the constant's included
+    total: float  # A: the sum of the weights, rounded up
+    row_bound: float  # R: no row with its constant has a larger Euclidean norm
 
     @property
     def _constants(self) -> tuple[float, float]:
@@ -151,20 +131,11 @@ class LocalSums:
     loss: Loss
     row_bound: float
 
-    @property
-    def count(self) -> int:
-        """Number of records that take part."""
-        return len(self.rows)
-
-    @property
-    def n_coefficients(self) -> int:
-        """Coefficients of one output."""
-        return self.rows.n_coefficients
-
     @cached_property
-    def total(self) -> float:
-        """The sum of the weights, rounded up."""
-        return self.rows.total_weight()
+    def errors(self) -> Errors:
+        """The public sizes of these sums, and bounds on what rounding does to them."""
+        rows = self.rows
+        return Errors(self.loss, len(rows), rows.n_coefficients, rows.total_weight(), self.row_bound)
 
     def gradient(self, w: FloatArray) -> FloatArray:
         """Return the gradient as pairs of floats."""
@@ -226,11 +197,6 @@ class LocalSums:
         """Return the sums over about ``count`` evenly spaced records."""
         return LocalSums(self.rows.sample(count), self.loss, self.row_bound)
 
-    @cached_property
-    def errors(self) -> Errors:
-        """The rounding bounds of these sums."""
-        return Errors(self.loss, self.count, self.n_coefficients, self.total, self.row_bound)
-
     def _over_blocks(self, part: Callable[[Block], FloatArray], size: int) -> FloatArray:
         """Return the sum of pairs over all blocks, in their order, whatever the number of threads."""
         if len(self.rows) * size < _MANY_ELEMENTS:
@@ -254,7 +220,7 @@ class LocalSums:
     def _sum(self, block: Block, factors: FloatArray) -> FloatArray:
         """Return ``sum weight * factor * row`` over a block as pairs, shape (2, outputs, n)."""
         factors = factors * block.weights[:, None]
-        found = np.zeros((2, factors.shape[1], self.n_coefficients))
+        found = np.zeros((2, factors.shape[1], self.rows.n_coefficients))
         if self.rows.constant is not None:
             found[0, :, -1] = factors.sum(axis=0) * self.rows.constant
         if block.scales.size:
