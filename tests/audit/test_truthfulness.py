@@ -39,6 +39,8 @@ class ByTurns:
 
 
 QUADRATIC_COSTS = OfflineMechanism(U, OBJECTIVE, epsilon_cost=QUADRATIC)
+UNIT, PAPER = Uniform(0, 1), PaperObjective(1.0, 1.0, 1e-3)
+JOINT = JointMechanism(VirtualCost.of(U), mu=4.0, sigma=1.0, gamma=0.02, l2=1.0, noise_source=SeededNoise(3))
 # The other mechanisms are searched in tests/outside/test_incentives.py.
 RIGHT = {
     "hard quotas": (ByTurns("hard"), U, 3),
@@ -47,18 +49,8 @@ RIGHT = {
     "wrong beliefs": (OfflineMechanism(Uniform(2, 4), OBJECTIVE), U, 3),
     "schedule": (population_schedule(U, OBJECTIVE, 40), U, 6),
     "posted price": (posted_price(3.0, 0.5), U, 6),
-    "Algorithm 3": (
-        paper_schedule(VirtualCost.of(Uniform(0, 1)), PaperObjective(1.0, 1.0, 1e-3), 100, 0.5),
-        Uniform(0, 1),
-        6,
-    ),
-    "joint": (
-        JointMechanism(
-            costs=VirtualCost.of(U), mu=4.0, sigma=1.0, gamma=0.02, l2=1.0, noise_source=SeededNoise(3)
-        ).with_records(*synthetic(3, 2)),
-        U,
-        3,
-    ),
+    "Algorithm 3": (paper_schedule(VirtualCost.of(UNIT), PAPER, 100, 0.5), UNIT, 6),
+    "joint": (JOINT.with_records(*synthetic(3, 2)), U, 3),
 }
 
 

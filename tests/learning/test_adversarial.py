@@ -9,7 +9,7 @@ import pytest
 
 from dpmarket import InvalidInput, PrivateLogisticRegression, PublicScaler
 from dpmarket.learning import PrivateBinomialRegression, PrivateLinearRegression, PrivateQuantileRegressor
-from dpmarket.privacy import Release, SeededNoise
+from dpmarket.privacy import SeededNoise
 from dpmarket.statistics import PrivateMean, PrivateShare, SeveralStatistics
 
 RECORDS = 60
@@ -89,23 +89,6 @@ def test_texts_that_numpy_cannot_tell_apart_are_refused():
     epsilons = {f"p{k}": 1.0 for k in range(RECORDS)} | {"p1\0": 0.0}
     with pytest.raises(InvalidInput, match="NUL"):
         model().fit(x, y, epsilons=epsilons, people=people)
-
-
-def test_no_noise_is_drawn_and_nothing_released_where_the_spending_cannot_be_told(monkeypatch):
-    x, y = data()
-
-    class NoNoise(SeededNoise):
-        def bits(self):
-            raise AssertionError("noise was drawn")
-
-    def refuse(self, *weights):
-        raise InvalidInput("no accounting today.")
-
-    monkeypatch.setattr(Release, "epsilons", refuse)
-    unfitted = PrivateLogisticRegression(classes=(0, 1), epsilon=1.0, noise_source=NoNoise(1))
-    with pytest.raises(InvalidInput, match="no accounting"):
-        unfitted.fit(x, y)
-    assert not hasattr(unfitted, "coef_")
 
 
 @pytest.mark.parametrize("y", [["secret"] * 40, np.array(["1.5", "secret"] * 20)], ids=["list", "array"])

@@ -185,16 +185,8 @@ def test_public_records_give_declarations():
     assert isinstance(columns["member"], YesNo)
     assert isinstance(columns["joined"], Dates)
     encoder.fit_transform(pilot)
-    data = PublicData(
-        [[0.0, 5.0], [1.0, 7.0]],
-        [0, 1],
-        (0, 1),
-        [0.0, 0.0],
-        [1.0, 9.0],
-        "two",
-        "made",
-        feature_names=("a", "b"),
-    )
+    bounds, rows = ([0.0, 0.0], [1.0, 9.0]), [[0.0, 5.0], [1.0, 7.0]]
+    data = PublicData(rows, [0, 1], (0, 1), *bounds, "two", "made", feature_names=("a", "b"))
     assert PublicEncoder.from_public(data).columns == {"a": YesNo(), "b": Numbers(4.0, 8.0)}
     with pytest.raises(InvalidInput, match="public records"):
         PublicEncoder.from_public([[1.0]])

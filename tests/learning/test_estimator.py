@@ -33,24 +33,6 @@ def model(seed=1, **settings):
 # ---------------------------------------------------------------- promises
 
 
-@pytest.mark.parametrize("constant", [0.125, 2.0])
-def test_a_constant_column_is_one_more_feature(constant):
-    """The second implementation: the column written into the rows, and no intercept.
-
-    Rows of norm at most R = sqrt(1 + c^2) divided by R, with R times the coefficients, are the same problem.
-    """
-    x, y = records(200)
-    bound = float(np.sqrt(1.0 + constant**2)) * (1.0 + 1e-12)
-    rows = np.column_stack([x, np.full(200, constant)]) / bound
-    inside = model(l2=0.02 * bound**2, epsilon=2.0, intercept_scaling=constant).fit(x, y)
-    beside = model(l2=0.02, epsilon=2.0, fit_intercept=False).fit(rows, y)
-    grid = inside.grid_ * max(1.0, constant) + beside.grid_
-    np.testing.assert_allclose(
-        inside.decision_function(x), beside.decision_function(rows), atol=2.0 * grid + 1e-9
-    )
-    np.testing.assert_allclose(inside.epsilons_, beside.epsilons_, rtol=1e-9)
-
-
 # ---------------------------------------------------------------- people
 
 

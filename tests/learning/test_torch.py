@@ -175,15 +175,6 @@ def test_it_learns_what_no_linear_model_can():
     assert model.score(test, labels) > linear.score(test, labels) + 0.1
 
 
-def test_a_regression_predicts_in_units_of_its_labels():
-    x, _, _ = records(1_000)
-    y = 100.0 + 30.0 * np.abs(x[:, 0])
-    model = dpm.PrivateTorchRegressor(
-        network(classes=1), 115.0, 9.0, epsilon=20.0, steps=50, noise_source=SeededNoise(1)
-    )
-    assert model.fit(x, y).score(x, y) > 0.5
-
-
 def test_it_is_cloned_pickled_put_into_pipelines_and_leaves_the_given_module_alone():
     x, y, epsilons = records()
     module, steps = network(), []

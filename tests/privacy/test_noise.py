@@ -12,7 +12,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from scipy.stats import chisquare, gamma, kstest, uniform
+from scipy.stats import chisquare, gamma, kstest
 
 from dpmarket.errors import EntropyUnavailable, InvalidInput, NotConverged
 from dpmarket.privacy import noise
@@ -45,16 +45,6 @@ def test_length_is_gamma_distributed_and_another_rate_is_noticed(n):
     assert kstest(lengths, gamma(n, scale=2.0 / 3.0).cdf).pvalue > FALSE_ALARM
     for wrong in (2.0, 4.5):
         assert kstest(lengths, gamma(n, scale=2.0 / wrong).cdf).pvalue < FALSE_ALARM
-
-
-def test_direction_is_uniform_on_the_sphere_whatever_the_length():
-    draws = sampled(3, 1.0, 2_000)
-    lengths = np.linalg.norm(draws, axis=1)
-    directions = draws / lengths[:, None]
-    # On the sphere in three dimensions every projection is uniform (Archimedes).
-    for axis in ([1, 0, 0], [0, 1, 0], [0, 0, 1], [0.6, 0.8, 0], [0.48, -0.6, 0.64]):
-        for part in (lengths > np.median(lengths), lengths <= np.median(lengths)):
-            assert kstest(directions[part] @ np.array(axis), uniform(-1, 2).cdf).pvalue > FALSE_ALARM
 
 
 def test_tail_reaches_beyond_what_floats_with_53_bits_can_give():

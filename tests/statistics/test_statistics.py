@@ -363,19 +363,6 @@ def test_several_statistics_are_released_together_or_not_at_all():
         several.fit({"age": [30.0, 40.0], "owner": [1, 0]}, account=account)
 
 
-def test_several_statistics_of_people_with_several_records_and_shares():
-    several = SeveralStatistics(
-        {"age": PrivateMean(0.0, 90.0, rows_per_person=2), "owner": PrivateShare(rows_per_person=2)},
-        shares={"age": 3, "owner": 1},
-    )
-    columns = {"age": [30.0, 40.0, 50.0], "owner": [1, 0, 1]}
-    several.fit(columns, epsilons={"x": 2.0, "y": 0.0, "z": 1.0}, people=["x", "x", "z"])
-    assert several.releases_["age"].total_epsilon == pytest.approx(2.25, rel=1e-9)
-    assert several.releases_["owner"].total_epsilon == pytest.approx(0.75, rel=1e-9)
-    assert several.epsilons_.tolist() == pytest.approx([2.0, 0.0, 1.0], rel=1e-9)
-    assert several.epsilons_[1] == 0.0
-
-
 def test_several_statistics_that_do_not_fit_together_are_refused():
     one, two = PrivateShare(), PrivateShare()
     for statistics, shares, words in (
