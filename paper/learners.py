@@ -11,10 +11,14 @@ from fractions import Fraction
 import numpy as np
 from scipy.special import expit
 
-from dpmarket.learning import LocalSums, PrivateLogisticRegression, Rows, minimise
-from dpmarket.privacy import NoiseNorm, Release, default_l2, logistic_loss, shrinkage_correction
+from dpmarket.learning import PrivateLogisticRegression
+from dpmarket.learning.minimiser import minimise
+from dpmarket.learning.rows import Rows
+from dpmarket.learning.sums import LocalSums
+from dpmarket.privacy import NoiseNorm, Release, logistic_loss
 from dpmarket.privacy.noise import radial_noise
 from dpmarket.privacy.noise_norm import suggested_constant
+from dpmarket.privacy.release import default_l2, shrinkage_correction
 
 RESERVE = 1e-6  # of every epsilon, for releasing rounded numbers
 

@@ -40,7 +40,9 @@ class ByTurns:
 
 QUADRATIC_COSTS = OfflineMechanism(U, OBJECTIVE, epsilon_cost=QUADRATIC)
 UNIT, PAPER = Uniform(0, 1), PaperObjective(1.0, 1.0, 1e-3)
-JOINT = JointMechanism(VirtualCost.of(U), mu=4.0, sigma=1.0, gamma=0.02, l2=1.0, noise_source=SeededNoise(3))
+JOINT = JointMechanism(
+    costs=VirtualCost.of(U), mu=4.0, sigma=1.0, gamma=0.02, l2=1.0, noise_source=SeededNoise(3)
+)
 # The other mechanisms are searched in tests/outside/test_incentives.py.
 RIGHT = {
     "hard quotas": (ByTurns("hard"), U, 3),

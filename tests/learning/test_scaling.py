@@ -10,8 +10,8 @@ from hypothesis.extra.numpy import arrays
 from scipy.sparse import csr_matrix
 
 from dpmarket.errors import InvalidInput
-from dpmarket.learning import PublicScaler, Rows
-from dpmarket.learning.rows import row_scales
+from dpmarket.learning import PublicScaler
+from dpmarket.learning.rows import Rows, row_scales
 from dpmarket.privacy.noise_norm import NoiseNorm
 
 

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import copy
 import functools
-import sys
+import traceback
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from types import FrameType
 from typing import Any, Self
 
 import numpy as np
@@ -57,12 +56,8 @@ def _say_that_folds_spend() -> None:
 
 def _is_in_a_fold() -> bool:
     """Whether scikit-learn fits this model to a part of the records."""
-    frame: FrameType | None = sys._getframe()
-    while frame is not None:
-        if frame.f_globals.get("__name__", "").startswith(_FOLDING):
-            return True
-        frame = frame.f_back
-    return False
+    modules = (frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_stack(None))
+    return any(name.startswith(_FOLDING) for name in modules)
 
 
 class PrivateEstimator(BaseEstimator):  # type: ignore[misc]

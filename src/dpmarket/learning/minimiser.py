@@ -20,7 +20,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_solve, cholesky, eigh
@@ -46,17 +46,8 @@ _SAMPLE = 16384
 _LARGEST_CONDITION = 1e12
 
 
-@dataclass(frozen=True, eq=False)
-class Minimum:
-    """A point ``high + low`` (the exact sum) at which the gradient's norm is at most ``gradient_bound``.
-
-    Attributes
-    ----------
-    high, low
-        Shape (outputs, n). The point is their sum without rounding: about 106 bits of every coefficient.
-    gradient_bound
-        Proved, with all rounding counted.
-    """
+class Minimum(NamedTuple):
+    """A point ``high + low`` (the exact sum, shape (outputs, n)) and a proved bound on the gradient there."""
 
     high: FloatArray
     low: FloatArray
@@ -66,40 +57,11 @@ class Minimum:
 def minimise(
     sums: Sums, l2: float, linear_high: FloatArray, linear_low: FloatArray, gradient_bound: float
 ) -> Minimum:
-    """Return a point whose gradient is provably at most ``gradient_bound``, as matrices (outputs, n).
+    """Return a point W whose gradient is provably at most ``gradient_bound``, with all rounding counted.
 
-    Parameters
-    ----------
-    sums, l2
-        The records; and the ridge penalty Lambda, > 0, of constants' coefficients as well.
-    linear_high, linear_low
-        b, as the exact sum of two matrices of shape (outputs, n). Zeros: the fit without noise.
-    gradient_bound
-        tau, > 0, in the Euclidean norm over all coefficients.
-
-    Returns
-    -------
-    Minimum
-        With the bound that was proved, at most ``gradient_bound``.
-
-    Raises
-    ------
-    Infeasible
-        If this bound cannot be reached at this penalty with pairs of floats. Decided before a record is read.
-
-    Notes
-    -----
-    Guaranteed: ``|W - W*| <= gradient_bound / l2`` for the exact minimiser W*.
-
-    Examples
-    --------
-    >>> from dpmarket.learning import LocalSums, Rows
-    >>> from dpmarket.privacy import logistic_loss
-    >>> rows = Rows(np.array([[1.0], [-0.5]]), np.array([1.0, 0.0]), np.array([0.5, 0.5]), constant=None)
-    >>> none = np.zeros((1, 1))
-    >>> minimum = minimise(LocalSums(rows, logistic_loss(), row_bound=1.0), 0.5, none, none, 1e-20)
-    >>> minimum.high.round(6).tolist(), minimum.gradient_bound <= 1e-20
-    ([[0.574529]], True)
+    Then ``|W - W*| <= gradient_bound / l2`` for the exact minimiser W*. ``linear_high + linear_low`` is b, of
+    shape (outputs, n). Infeasible if pairs of floats may not reach this bound: decided before a record is
+    read.
     """
     norm = float(np.linalg.norm(linear_high)) * (1.0 + 1e-12)
     check_attainable(sums.errors, l2, norm, gradient_bound)

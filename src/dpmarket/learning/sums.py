@@ -112,24 +112,11 @@ class Errors:
 
 @dataclass(frozen=True, eq=False)
 class LocalSums:
-    """Sums over records in memory that take part; see :class:`Sums`.
-
-    Parameters
-    ----------
-    rows, loss, row_bound
-        The records, the loss, and R: no row with its constant has a larger Euclidean norm.
-
-    Examples
-    --------
-    >>> from dpmarket.privacy import logistic_loss
-    >>> rows = Rows(np.array([[1.0], [-0.5]]), np.array([1.0, 0.0]), np.array([0.5, 0.5]), constant=None)
-    >>> LocalSums(rows, logistic_loss(), row_bound=1.0).gradient(np.zeros((1, 1))).sum(axis=0).tolist()
-    [[-0.375]]
-    """
+    """Sums over records in memory that take part; see :class:`Sums`."""
 
     rows: Rows
     loss: Loss
-    row_bound: float
+    row_bound: float  # R: no row with its constant has a larger Euclidean norm
 
     @cached_property
     def errors(self) -> Errors:

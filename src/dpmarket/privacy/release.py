@@ -299,22 +299,7 @@ def default_l2(
     .. math:: \Lambda = \max\left(\Lambda_{least},\; 4\, curvature \cdot share \cdot
               \frac{R_2 Z / 4}{1 + R_2 / (50 Z)}\right).
 
-    Parameters
-    ----------
-    loss, norm, total_epsilon, private
-        As for :class:`Release`, and the sum of all epsilons, > 0.
-    share
-        None means 1, 2 for softmax, half of that where columns have noise of their own; regressions use 1/4.
-
-    Returns
-    -------
-    float
-
-    Examples
-    --------
-    >>> from dpmarket.privacy.loss import logistic_loss
-    >>> round(default_l2(logistic_loss(), NoiseNorm.euclidean(20), 100.0), 4)
-    0.0977
+    A ``share`` of None means 1, 2 for softmax, half of that where columns have noise of their own.
     """
     total = checks.positive("total_epsilon", total_epsilon)
     reach = reach_of(loss, private)
@@ -337,22 +322,6 @@ def shrinkage_correction(release: Release, noise_rate: float) -> float:
     :math:`R_2^2 / n` times the loss's curvature in the mean. Shrinking helps against noise, so only the share
     :math:`v = g / (g + Z)` of the penalty is undone, near 1 where the noise, of length Z, is small beside a
     usual gradient g: a fifth of its reach, 0.4 for softmax. It moves no predicted class.
-
-    Parameters
-    ----------
-    release, noise_rate
-        The release, and the rate of its noise, > 0.
-
-    Returns
-    -------
-    float
-
-    Examples
-    --------
-    >>> from dpmarket.privacy.loss import logistic_loss
-    >>> release = Release(logistic_loss(), NoiseNorm.euclidean(20), l2=0.1)
-    >>> round(shrinkage_correction(release, noise_rate=100.0), 3)
-    1.411
     """
     loss, norm = release.loss, release.norm
     usual = 0.4 if isinstance(loss, Softmax) else 0.2 * loss.reach_2
