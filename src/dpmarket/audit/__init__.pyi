@@ -8,7 +8,6 @@ from .participation import audit_participation as audit_participation
 from .privacy import Learner as Learner
 from .privacy import PrivacyAudit as PrivacyAudit
 from .privacy import audit_privacy as audit_privacy
-from .privacy import epsilons_around as epsilons_around
 from .truthfulness import Misreport as Misreport
 from .truthfulness import TruthfulnessAudit as TruthfulnessAudit
 from .truthfulness import audit_truthfulness as audit_truthfulness

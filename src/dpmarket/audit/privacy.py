@@ -42,6 +42,7 @@ _CHUNK = 250
 _EACH, _AGAIN = 1_000, 4_000  # most models a side for choosing: of every pair, and more of the best
 _WORTH_PROCESSES = 4_000
 _FEWEST, _MOST = 16_000, 128_000
+_LARGE = 1e7  # an epsilon with which a record decides the model
 
 
 class Learner(Protocol):
@@ -114,29 +115,6 @@ class PrivacyAudit(Audit):
         return {"schema": SCHEMA, "passed": self.passed, **parts, "claims_agree": self.claims_agree}
 
 
-def epsilons_around(epsilon: float) -> FloatArray:
-    """Return budgets with which one person's can be audited best: the person's, first, and two others'.
-
-    The others' are so large that their records decide the model, and hide nothing of the person's.
-
-    Parameters
-    ----------
-    epsilon
-        The privacy budget of the audited person, > 0.
-
-    Returns
-    -------
-    FloatArray
-        Three epsilons.
-
-    Examples
-    --------
-    >>> epsilons_around(0.5).tolist()
-    [0.5, 10000000.0, 10000000.0]
-    """
-    return np.array([checks.positive("epsilon", epsilon), 1e7, 1e7])
-
-
 def audit_privacy(
     learner: Learner,
     epsilons: object,
@@ -157,7 +135,9 @@ def audit_privacy(
     epsilons, people
         The privacy budget of each person, one record each, shape (people,), at least 3 people; and the
         positions of the people to audit by samples and by the exact density. None: up to three with the
-        smallest, middle and largest budget. Spending is recomputed for everybody.
+        smallest, middle and largest budget. Spending is recomputed for everybody. A single epsilon is audited
+        where it shows most: beside two people with so large budgets that their records decide the model, and
+        hide nothing of the audited person's.
     fits
         Models trained for each audited person, at least 400. None: 16,000 to 128,000, which show three
         quarters of an epsilon of 0.5 or more that is just respected. With few, only a gross violation can
@@ -196,6 +176,8 @@ def audit_privacy(
     """
     if not callable(getattr(learner, "fit", None)):
         raise InvalidInput(f"expected a learner with a method fit, got {type(learner).__name__}.")
+    if np.ndim(epsilons) == 0:  # type: ignore[arg-type]
+        epsilons, people = np.array([checks.positive("epsilons", epsilons), _LARGE, _LARGE]), [0]
     budgets = checks.non_negative_vector("epsilons", epsilons)
     if budgets.size < 3:
         raise InvalidInput(f"expected epsilons of at least 3 people, got {budgets.size}.")
