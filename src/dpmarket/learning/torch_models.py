@@ -233,7 +233,8 @@ class PrivateTorchRegressor(RegressorMixin, _PrivateTorchModel):  # type: ignore
         return torch.from_numpy((np.asarray(y, dtype=np.float64) - center) / scale).float(), 1
 
     def _loss(self) -> TorchLoss:
-        chosen: Callable[..., torch.Tensor] = _huber if self.loss is None else self.loss
+        smooth = partial(torch.nn.functional.smooth_l1_loss, beta=0.3)
+        chosen: Callable[..., torch.Tensor] = smooth if self.loss is None else self.loss
         return partial(_one_output, chosen)
 
     def predict(self, X: Any) -> FloatArray:
@@ -245,7 +246,3 @@ def _one_output(
     loss: Callable[..., torch.Tensor], outputs: torch.Tensor, labels: torch.Tensor
 ) -> torch.Tensor:
     return loss(outputs.reshape(labels.shape), labels)
-
-
-def _huber(outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    return torch.nn.functional.smooth_l1_loss(outputs, labels, beta=0.3)
