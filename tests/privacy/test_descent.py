@@ -9,7 +9,7 @@ from scipy.stats import chisquare, norm
 
 from dpmarket.errors import InvalidInput
 from dpmarket.privacy.descent import CELLS, Descent
-from dpmarket.privacy.gaussian import gaussian_mus
+from dpmarket.privacy.gaussian import gaussian_deltas, gaussian_epsilons, gaussian_mus
 from dpmarket.privacy.noise import SeededNoise
 
 
@@ -25,6 +25,15 @@ def test_mu_is_the_largest_that_keeps_epsilon_rounded_down(delta, epsilon):
     found = float(gaussian_mus(np.array([epsilon]), delta)[0])
     assert delta_by_hand(epsilon, found) <= delta
     assert delta_by_hand(epsilon, found * (1.0 + 1e-9)) > delta
+
+
+@pytest.mark.parametrize("mu", [1e-6, 0.01, 0.3, 1.0, 4.0, 30.0])
+@pytest.mark.parametrize("delta", [1e-2, 1e-5, 1e-12, 1e-60])
+def test_the_epsilon_of_a_gaussian_mechanism_is_rounded_up_and_hardly_more(mu, delta):
+    epsilon = float(gaussian_epsilons(mu, delta))
+    assert delta_by_hand(epsilon, mu) <= delta
+    assert epsilon == 0.0 or delta_by_hand(epsilon / (1 + 1e-9), mu) > delta * (1 - 1e-4)
+    assert gaussian_deltas(epsilon, mu) <= delta
 
 
 def test_whole_weights_spend_every_epsilon_and_exceed_none():
