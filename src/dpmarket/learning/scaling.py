@@ -16,7 +16,7 @@ from dpmarket import checks
 from dpmarket.arrays import FloatArray
 from dpmarket.errors import InvalidInput
 from dpmarket.learning import rounding
-from dpmarket.learning.rows import block_height, scales_for
+from dpmarket.learning.rows import scales_for
 from dpmarket.learning.validation import validated
 
 
@@ -78,12 +78,9 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # ty
         mapped -= 1.0
         np.clip(mapped, -1.0, 1.0, out=mapped)
         mapped /= radius
-        height = block_height(mapped.shape[1])
-        for start in range(0, len(mapped), height):
-            piece = mapped[start : start + height]
-            scales = scales_for(piece)
-            longer = scales < 1.0
-            piece[longer] *= scales[longer, None]
+        scales = scales_for(mapped)
+        longer = scales < 1.0
+        mapped[longer] *= scales[longer, None]
         return np.asarray(mapped)
 
     def _bounds(self) -> tuple[FloatArray, FloatArray, float]:

@@ -83,11 +83,8 @@ class Account:
     * A refused charge changes nothing for anybody; charges from several threads come one after the other.
 
     Releases may depend on earlier results. That the *amounts* do as well is covered where all charges of a
-    person are epsilons, or all are distances. With both kinds, let amounts not depend on earlier results, or
-    keep an account for each kind.
-
-    Only charges to the account are counted, and they are gone with the process: a market's own account is its
-    ledger.
+    person are epsilons, or all are distances: else keep an account for each kind. Charges are gone with the
+    process: a market's own account is its ledger.
 
     Examples
     --------
