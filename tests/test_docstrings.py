@@ -18,7 +18,8 @@ REFERENCE = Path(__file__).parent.parent / "docs" / "reference"
 LIBRARY = "costs privacy learning statistics mechanisms audit certificates datasets distributed"
 # Made by other functions, whose examples show them; or they need files, which the how-to pages have.
 SHOWN_ELSEWHERE = """
-Loss Learner Misreport CrossPrices NoiseDraw NoiseSource ReleasePlan Audit PrivacyFindings
+Loss Learner Misreport CrossPrices NoiseDraw NoiseSource ReleasePlan Interval
+CoefficientSummary PostStratified ReleasedStatistic StatisticError Audit PrivacyFindings
 PrivacyAudit Check Sellers Money make_certificate describe_market describe_model
 describe_statistics rules_digest CertifiedStatistic check_certificate new_signing_key read_certificate
 read_signature sign write_certificate Statistic PrivacyAccount Plan TruthfulnessAudit

@@ -31,11 +31,6 @@ class Interval(NamedTuple):
     low, high, approximate
         Ends, in the shape of what the interval is about; and whether there were neither public rows nor a
         noisy Hessian.
-
-    Examples
-    --------
-    >>> Interval(np.array([1.0]), np.array([2.0]), approximate=False).high.tolist()
-    [2.0]
     """
 
     low: FloatArray
@@ -54,14 +49,6 @@ class CoefficientSummary:
         two parts of its error.
     low, high, level, approximate
         Ends of the interval, how often such intervals hold their target, and whether rows were guessed.
-
-    Examples
-    --------
-    >>> one, half = np.array([1.0]), np.array([0.5])
-    >>> CoefficientSummary(("age",), one, half, half, -one, 3.0 * one, level=0.9, approximate=False)
-    0.9 intervals for the penalised coefficients of the population
-    coefficient  estimate  noise  sampling  low  high
-    age                 1    0.5       0.5   -1     3
     """
 
     names: tuple[str, ...]

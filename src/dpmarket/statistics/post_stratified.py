@@ -48,11 +48,6 @@ class PostStratified(NamedTuple):
     ----------
     labels, values, lows, highs
         As in :class:`~dpmarket.statistics.ReleasedStatistic`, for the population.
-
-    Examples
-    --------
-    >>> PostStratified(("yes",), (0.5,), (0.4,), (0.6,)).values
-    (0.5,)
     """
 
     labels: tuple[str, ...]

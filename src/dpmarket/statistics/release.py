@@ -40,14 +40,6 @@ class ReleasedStatistic(BaseModel):
         whole weights, and what a weight of one spent: 2 to this power.
     certifiable, caution, schema
         Whether the noise was secret; what the numbers do not say; the version of the plain data.
-
-    Examples
-    --------
-    >>> from dpmarket.privacy import SeededNoise
-    >>> from dpmarket.statistics import PrivateShare
-    >>> share = PrivateShare(epsilon=0.5, noise_source=SeededNoise(1)).fit([True] * 60 + [False] * 40)
-    >>> share.release_
-    ReleasedStatistic(kind: share, yes: 0.6445 (0.4904 to 0.791), effective sample size: 100)
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -154,12 +146,6 @@ class StatisticError:
         The variance of usual records (of a number that is uniform on its public range, of the most uncertain
         answers), and that of the noise at a total epsilon of 1, both summed over values; and the squared
         error of guessing the middle of the public range.
-
-    Examples
-    --------
-    >>> from dpmarket.statistics import PrivateMean
-    >>> PrivateMean(low=0, high=6).error
-    StatisticError(sampling=3.0, noise=72.0, signal=3.0)
     """
 
     sampling: float
