@@ -161,8 +161,7 @@ def fitted_scores(pair: Neighbours, first: FloatArray, second: FloatArray) -> li
 
 def _directions(pair: Neighbours, n: int) -> FloatArray:
     """Return the changed record before and after, their difference, and the axes."""
-    own = pair.features[pair.person] * (2.0 * pair.labels[pair.person] - 1.0)
-    other = pair.replaced_features[pair.person] * (2.0 * pair.replaced_labels[pair.person] - 1.0)
+    own, other = (x[pair.person] * (2.0 * y[pair.person] - 1.0) for x, y in (pair.before, pair.after))
     used = min(n, N_FEATURES)
     full = np.zeros((3, n))
     full[:, :used] = np.array([own, other, own - other])[:, :used]

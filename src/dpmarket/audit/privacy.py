@@ -188,7 +188,7 @@ def audit_privacy(
     ]
     alarm = checks.strictly_between("false_alarm", false_alarm, 0.0, 1.0)
     pair = neighbours_of(0, budgets.size)[0]
-    model = learner.fit(pair.features, pair.labels, budgets)
+    model = learner.fit(*pair.before, budgets)
     claim = _claim_of(model)
     if delta is None:
         delta = 0.0 if claim is None else claim.delta
@@ -262,12 +262,8 @@ class _Assumed:
             rows = x if constant is None else np.column_stack([x, np.full(len(x), constant)])
             return Group(rows[people], y[people].astype(float), self.claim.loss_weights[people])
 
-        own, others = np.array([pair.person]), np.delete(np.arange(len(pair.labels)), pair.person)
-        groups = (
-            group(pair.features, pair.labels, own),
-            group(pair.replaced_features, pair.replaced_labels, own),
-            group(pair.features, pair.labels, others),
-        )
+        own, others = np.array([pair.person]), np.delete(np.arange(len(pair.before[1])), pair.person)
+        groups = group(*pair.before, own), group(*pair.after, own), group(*pair.before, others)
 
         def score(outputs: FloatArray) -> FloatArray:
             w = outputs[:, :features].reshape(-1, k, N_FEATURES)
@@ -280,7 +276,7 @@ class _Assumed:
 
 def _same_claims(learner: Learner, budgets: FloatArray, claim: Claim, person: int, assumed: _Assumed) -> bool:
     for pair in assumed.pairs(person):
-        for x, y in ((pair.features, pair.labels), (pair.replaced_features, pair.replaced_labels)):
+        for x, y in (pair.before, pair.after):
             other = _claim_of(learner.fit(x, y, budgets))
             if other is None or other.stated != claim.stated:
                 return False
@@ -296,8 +292,7 @@ def _sampled_bound(
     tests = fits - 2 * (len(pairs) * each + again)
 
     def drawn(pair: Neighbours, first: int, second: int) -> tuple[FloatArray, FloatArray]:
-        before = train(pair.features, pair.labels, first)
-        return before, train(pair.replaced_features, pair.replaced_labels, second)
+        return train(*pair.before, first), train(*pair.after, second)
 
     def rules(pair: Neighbours, first: FloatArray, second: FloatArray) -> list[Guess]:
         ratio = assumed.ratio(pair, first)
