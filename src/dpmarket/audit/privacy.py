@@ -91,12 +91,11 @@ class PrivacyAudit(Audit):
 
     def people(self) -> list[tuple[int, float, float, float | None, float | None]]:
         """Return one row per audited person: position, epsilon, lower bound, density ratio, spending."""
-        rows = []
-        for k, person in enumerate(self.sampled.people.tolist()):
-            exact = None if self.density is None else float(self.density.found[k])
-            spent = None if self.spending is None else float(self.spending.found[person])
-            rows.append((person, float(self.sampled.epsilons[k]), float(self.sampled.found[k]), exact, spent))
-        return rows
+        people, epsilons, found = self.sampled.people, self.sampled.epsilons, self.sampled.found
+        none = [None] * people.size
+        exact = none if self.density is None else self.density.found.tolist()
+        spent = none if self.spending is None else self.spending.found[people].tolist()
+        return list(zip(people.tolist(), epsilons.tolist(), found.tolist(), exact, spent, strict=True))
 
     def summary(self) -> list[tuple[str, str]]:
         """Return the evidence as rows of a table."""

@@ -37,7 +37,7 @@ Solve = Callable[[FloatArray], FloatArray]
 """Solves approximately, symmetrically and positively, with the Hessian: a preconditioner."""
 
 _MAX_STEPS = 20_000
-_MAX_CORRECTIONS = 200
+_MAX_CORRECTIONS = 2000
 _MAX_HALVINGS = 200
 _MEMORY = 30
 _REFRESH = 40

@@ -94,9 +94,7 @@ def post_stratified(
     first, *others = releases.values()
     settings = [{**each.question, "confidence": None} for each in (first, *others)]
     if first.kind not in _KINDS or any(each != settings[0] for each in settings):
-        raise InvalidInput(
-            f"expected one {', '.join(_KINDS[:-1])} or {_KINDS[-1]} with the same settings for all."
-        )
+        raise InvalidInput("expected one mean, share or histogram with the same settings for all.")
     # The released numbers themselves: values were brought into their range, which moves them.
     numbers = np.array(
         [[float(Fraction(n, each.denominator)) for n in each.numerators] for each in releases.values()]
