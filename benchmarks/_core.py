@@ -21,7 +21,7 @@ import sqlalchemy as sa
 from _results import Table, at_most, measure, tell
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
-from campaign.live import SCHEDULE, TableRecords, half_price, import_reports
+from campaign.live import SCHEDULE, half_price, import_reports
 from dpmarket.campaign import campaigns, line, payouts, quoting, sellers, training, worker
 from dpmarket.campaign.acts import OWNER, Caller
 from dpmarket.campaign.consent import consent_page
@@ -136,13 +136,12 @@ def one_file(market):
     steps = [clock()]
     import_reports(market, OWNER, campaign, table, half_price)
     steps.append(clock())
-    source = TableRecords(market.key, table)
 
-    def release(records, sold, before_noise):
+    def release(records, epsilons, before_noise):
         before_noise()
-        return training.Result(b"", 0.9 * sold.epsilons, sold.epsilons)
+        return training.Result(b"", 0.9 * epsilons, epsilons)
 
-    training.train(market, campaign, source, release)
+    training.train(market, campaign, lambda sellers: None, release)
     steps.append(clock())
     market.run(payouts.pay_out, OWNER, campaign)
     steps.append(clock())

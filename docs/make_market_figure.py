@@ -6,8 +6,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import matplotlib
+
 from dpmarket.files import read_json
-from dpmarket.report.figures import draw_rule, new_figure, save
+from dpmarket.report.charts import LOOK, draw_rule, new_figure
 
 TARGET = Path(__file__).parent / "_static" / "market.svg"
 
@@ -22,7 +24,8 @@ def draw(summary: dict[str, Any], target: Path) -> None:
     figure, (left, right) = new_figure(panels=2)
     draw_rule(left, costs, rule["epsilons"], places, epsilons, cutoff=cutoff, unit="epsilon promised")
     draw_rule(right, costs, rule["payments"], places, payments, cutoff=cutoff, unit="payment", worth=worth)
-    save(figure, target, overwrite=True)
+    with matplotlib.rc_context(LOOK):
+        figure.savefig(target, metadata={"Date": None})
 
 
 if __name__ == "__main__":

@@ -1,4 +1,8 @@
-"""Contributions: the budget that an excess risk mu|a| + sigma/eta takes, against the number of sellers."""
+"""Contributions: the budget that an excess risk mu|a| + sigma/eta takes, against the number of sellers.
+
+On U[0, 1] it is about 6/(m T^3) for a risk of T. The package plans with 1,000 quantiles of the costs: where
+fewer than one in 100 of the sellers are bought from, that is up to 2% off.
+"""
 
 import math
 

@@ -37,14 +37,13 @@ def moved(s, name, gamma):
     x = rng.uniform(-0.5, 0.5, size=(s.sellers, 3))
     y = np.where(x[:, 0] + 0.1 * rng.standard_normal(s.sellers) > 0.0, 1.0, -1.0)
     table = VirtualCost.of(COSTS)
-    joint = JointMechanism(
-        costs=table, mu=25.0, sigma=1.0, gamma=gamma, l2=1.0, noise_source=SeededNoise(0), starts=2
-    )
+    terms = {"mu": 25.0, "sigma": 1.0, "gamma": gamma, "l2": 1.0}
 
     def payments(labels):
         if name == "offline":
             return OfflineMechanism(COSTS, PaperObjective(1.0, 1.0, gamma)).run(costs).payments
-        return joint.with_records(x, labels).run(costs).payments
+        joint = JointMechanism(x, labels, table, noise_source=SeededNoise(0), **terms)
+        return joint.run(costs).payments
 
     before, largest = payments(y), 0.0
     for i in np.argsort(costs)[: s.replaced]:

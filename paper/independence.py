@@ -61,13 +61,13 @@ def buyer(s, name):
     x = rng.uniform(-0.5, 0.5, size=(s.sellers, 3))
     y = np.where(x[:, 0] + 0.1 * rng.standard_normal(s.sellers) > 0.0, 1.0, -1.0)
     objective = PaperObjective(1.0, 1.0, 0.01)
-    joint = JointMechanism(costs=VirtualCost.of(dist), mu=25.0, sigma=1.0, gamma=0.01, l2=1.0, starts=2,
+    joint = JointMechanism(x, y, VirtualCost.of(dist), mu=25.0, sigma=1.0, gamma=0.01, l2=1.0,
                            noise_source=SeededNoise(0))  # fmt: skip
     posted = posted_price(2.5, 0.5)
     respond = {
         "excess risk": OfflineMechanism(dist, objective).respond,
         "noise only": OfflineMechanism(dist, PaperObjective(1e-6, 1.0, 0.01, weight_cap=4.0)).respond,
-        "loss on the records": joint.with_records(x, y).respond,
+        "loss on the records": joint.respond,
         "posted price": lambda costs, i, report: [float(value[0]) for value in posted.quote([report])],
         "cheapest k": CheapestK(10, 0.5, 5.0, objective).respond,
     }[name]

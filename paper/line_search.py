@@ -49,7 +49,8 @@ def searches(s, reading, l2, sigma, draw):
         means = np.geomspace(lowest, s.highest, s.grid)
         total, _, values = algorithm4(inner, psi, sigma, s.gamma, psi.size * means, used, radius=radius)
         chosen = total / psi.size
-        edge = "lowest" if chosen < means[1] else "highest" if chosen > means[-2] else "inside"
+        ends = np.isclose(chosen, means[[0, -1]], rtol=1e-9)
+        edge = "lowest" if ends[0] else "highest" if ends[1] else "inside"
         for mean, value in zip(means, values, strict=True):
             if lowest == s.lowest[0] or mean == means[0]:
                 found.append(

@@ -203,17 +203,30 @@ def algorithm4(
 
     ``noise`` is b: as printed the noise is drawn before the search; 0 is its mean. ``radius`` bounds |w|.
     The minimum at one total is found by Newton steps in place of descent; theorem `convexify` is about it.
+    Between the best total's neighbours the search ends at a root of the objective's slope.
     """
     begin = np.zeros((1, inner.rows.shape[1])) if starts is None else starts
-    values, best, found = [], math.inf, None
-    for eta in totals:
+
+    def solve(eta: float) -> Solution:
         at = Inner(inner.rows, gamma * eta * psi, 2.0 * noise / eta, inner.l2, inner.mu, inner.cap)
-        solution = min((in_ball(at, w, radius) for w in begin), key=lambda each: each.value)
-        values.append(solution.value + sigma / eta)
-        if values[-1] < best:
-            best, found = values[-1], (float(eta), solution)
-    assert found is not None
-    return *found, np.array(values)
+        return min((in_ball(at, w, radius) for w in begin), key=lambda each: each.value)
+
+    def slope(eta: float, at: Solution) -> float:
+        """Return the derivative in log eta, by the envelope theorem."""
+        pull = 2.0 * float(noise @ at.coefficients)
+        return gamma * eta * float(at.weights @ psi) - (sigma + pull) / eta
+
+    found = [solve(eta) for eta in totals]
+    slopes = [slope(eta, at) for eta, at in zip(totals, found, strict=True)]
+    values = np.array([each.value for each in found]) + sigma / totals
+    k = int(values.argmin())
+    best = float(totals[k]), found[k]
+    k -= slopes[k] > 0.0  # the minimum lies between totals k and k + 1, unless it is an end of the grid
+    if 0 <= k < len(found) - 1 and slopes[k] < 0.0 < slopes[k + 1]:
+        ends = math.log(totals[k]), math.log(totals[k + 1])
+        eta = math.exp(brentq(lambda log: slope(math.exp(log), solve(math.exp(log))), *ends, xtol=1e-12))
+        best = eta, solve(eta)
+    return *best, values
 
 
 class JointChoices:

@@ -53,13 +53,13 @@ def search(weight, eta, l2):
         densities = [log_density(w, np.array([row, others]), both, eta, l2) for row in (own, replaced)]
         return abs(densities[0] - densities[1])
 
-    best, options = 0.0, {"maxfev": 500, "adaptive": True}
+    best, options = 0.0, {"maxfev": 2_000, "adaptive": True}
     for sides in ([1.0, -1.0, -1.0], [1.0, -1.0, 1.0], [1.0, 1.0, -1.0]):
         starts = [[np.log(length), own, far, others] for length in np.geomspace(0.3, 1e6, 14)
                   for own in (-3.0, -1.0, 0.0, 1.0, 3.0, 12.0) for far in (-40.0, -1.0, 1.0, 40.0)
                   for others in (-40.0, 0.0, 40.0)]  # fmt: skip
         starts.sort(key=lambda point, sides=sides: ratio(np.array(point), sides))
-        for start in starts[-2:]:
+        for start in starts[-6:]:
             found = minimize(
                 lambda p, sides=sides: -ratio(p, sides), start, method="Nelder-Mead", options=options
             )

@@ -3,15 +3,7 @@
 import numpy as np
 import pytest
 
-from dpmarket import DpmarketError, FileProblem, Infeasible, InvalidInput, NotConverged, checks
-
-
-def test_every_error_has_one_base_and_bad_input_is_a_value_error():
-    for error in (InvalidInput, Infeasible, NotConverged, FileProblem):
-        assert issubclass(error, DpmarketError)
-    assert issubclass(InvalidInput, ValueError)
-    assert issubclass(FileProblem, OSError)
-    assert str(FileProblem("no such file.")) == "no such file."
+from dpmarket import InvalidInput, checks
 
 
 @pytest.mark.parametrize(
@@ -57,11 +49,6 @@ def test_vectors_are_float64_one_dimensional_and_not_empty():
             checks.vector("x", bad)
 
 
-def test_a_vector_that_is_already_right_is_not_copied():
-    x = np.arange(3.0)
-    assert checks.non_negative_vector("x", x) is x
-
-
 @pytest.mark.parametrize(
     ("check", "values", "words"),
     [
@@ -80,9 +67,3 @@ def test_no_message_contains_an_element():
     with pytest.raises(InvalidInput) as refusal:
         checks.non_negative_vector("costs", [1.0, -4242.5])
     assert "4242" not in str(refusal.value)
-
-
-def test_lengths_must_agree():
-    checks.same_length("a", [1], "b", [2])
-    with pytest.raises(InvalidInput, match="a and b to have the same length, got 1 and 2"):
-        checks.same_length("a", [1], "b", [2, 3])

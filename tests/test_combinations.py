@@ -16,6 +16,7 @@ import pytest
 
 import dpmarket as dpm
 from dpmarket import statistics
+from dpmarket.campaign.rules.questions import Question
 from dpmarket.mechanisms.epsilon_cost import EpsilonCost
 from dpmarket.mechanisms.exact import OfflineMechanism
 from dpmarket.mechanisms.objective import Objective
@@ -399,5 +400,5 @@ class LibraryPurchase:
 
 def statistic_of(question, columns):
     """Return the library's statistic for a question of a rules file."""
-    named = {"names": columns} if question["kind"] == "vector_mean" else {}
-    return statistics.statistic_from_dict(question | named | {"kind": question["kind"].replace("_", " ")})
+    named = {"columns": columns} if question["kind"] == "vector_mean" else {"column": columns[0]}
+    return Question(**question, **named).statistic()

@@ -17,12 +17,6 @@ def test_a_sum_and_what_its_rounding_lost_are_exactly_the_sum(a, b):
     assert Fraction(total) + Fraction(lost) == Fraction(a) + Fraction(b)
 
 
-def test_sums_of_arrays_are_those_of_their_elements():
-    first, second = np.array(PAIRS).T
-    totals, lost = two_sum(first, second)
-    assert [two_sum(*pair) for pair in PAIRS] == list(zip(totals.tolist(), lost.tolist(), strict=True))
-
-
 def test_a_long_sum_is_rounded_once_in_every_order():
     rng = np.random.default_rng(0)
     terms = rng.normal(size=5000) * 10.0 ** rng.uniform(-12, 12, 5000)

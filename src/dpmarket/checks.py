@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import operator
+import sys
 from collections.abc import Sized
 from typing import Any
 
@@ -17,6 +18,8 @@ import numpy as np
 
 from dpmarket.arrays import FloatArray
 from dpmarket.errors import InvalidInput
+
+_LARGEST = sys.float_info.max
 
 
 def real(name: str, value: object) -> float:
@@ -67,35 +70,22 @@ def whole(name: str, value: object, minimum: int = 0) -> int:
 
 def numbers(name: str, values: object) -> FloatArray:
     """Return ``values``, a scalar or an array of any shape, as a float64 array without NaN."""
-    array = _float_array(name, values)
-    if array.size and math.isnan(float(array.min())):
-        _refuse_elements(name, "a number, not NaN", array, np.isnan(array))
-    return array
+    return _elements(name, values, "a number, not NaN", -math.inf, math.inf)
 
 
 def finite_numbers(name: str, values: object) -> FloatArray:
     """Return ``values``, a scalar or an array of any shape, as finite float64."""
-    array = _float_array(name, values)
-    if array.size and not (math.isfinite(float(array.min())) and math.isfinite(float(array.max()))):
-        _refuse_elements(name, "finite", array, ~np.isfinite(array))
-    return array
+    return _elements(name, values, "finite", -_LARGEST, _LARGEST)
 
 
 def probabilities(name: str, values: object) -> FloatArray:
     """Return ``values``, a scalar or an array of any shape, as a float64 array within [0, 1]."""
-    array = _float_array(name, values)
-    if array.size and not (float(array.min()) >= 0.0 and float(array.max()) <= 1.0):
-        _refuse_elements(name, "between 0 and 1", array, ~((array >= 0.0) & (array <= 1.0)))
-    return array
+    return _elements(name, values, "between 0 and 1", 0.0, 1.0)
 
 
 def non_negative_numbers(name: str, values: object) -> FloatArray:
     """Return ``values``, a scalar or an array of any shape, as finite float64 of at least 0."""
-    array = _float_array(name, values)
-    # NaN goes through min and max, so two passes that write nothing find every offender.
-    if array.size and not (array.min() >= 0.0 and array.max() < math.inf):
-        _refuse_elements(name, "finite and >= 0", array, ~((array >= 0.0) & (array < math.inf)))
-    return array
+    return _elements(name, values, "finite and >= 0", 0.0, _LARGEST)
 
 
 def vector(name: str, values: object) -> FloatArray:
@@ -140,6 +130,14 @@ def _scalar(name: str, value: object, expected: str) -> float:
     if math.isnan(number):
         raise InvalidInput(f"expected {name} to be {expected}, got NaN.")
     return number
+
+
+def _elements(name: str, values: object, expected: str, low: float, high: float) -> FloatArray:
+    array = _float_array(name, values)
+    # NaN goes through min and max, so two passes that write nothing find every offender.
+    if array.size and not (array.min() >= low and array.max() <= high):
+        _refuse_elements(name, expected, array, ~((array >= low) & (array <= high)))
+    return array
 
 
 def _float_array(name: str, values: object) -> FloatArray:

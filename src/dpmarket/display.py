@@ -10,15 +10,6 @@ Rows = Sequence[tuple[str, str]]
 def short_repr(value: object, rows: Iterable[tuple[str, str]]) -> str:
     """Return one line: the type's name and the given rows, never an array.
 
-    Parameters
-    ----------
-    value
-        Whose line it is.
-    rows
-        Names and texts to show, in order.
-
-    Examples
-    --------
     >>> short_repr(3, [("sellers", "1,000"), ("total payment", "20")])
     'int(sellers: 1,000, total payment: 20)'
     """
@@ -28,8 +19,6 @@ def short_repr(value: object, rows: Iterable[tuple[str, str]]) -> str:
 def html_table(title: str, rows: Iterable[tuple[str, str]]) -> str:
     """Return an HTML table of names and texts, without styles, for a notebook; every text is escaped.
 
-    Examples
-    --------
     >>> html_table("Outcome", [("sellers", "<3")])
     '<table><caption>Outcome</caption><tbody><tr><th>sellers</th><td>&lt;3</td></tr></tbody></table>'
     """
@@ -44,8 +33,6 @@ def html_grid(title: str, rows: Sequence[Mapping[str, object]]) -> str:
 
     Every row has the same names. Numbers are shown with four digits, None as nothing.
 
-    Examples
-    --------
     >>> html_grid("Buyers", [{"buyer": "<a>", "error": 0.123456}])
     '<table><caption>Buyers</caption><thead><tr><th>buyer</th><th>error</th></tr></thead><tbody><tr><td>&lt;a&gt;</td><td>0.1235</td></tr></tbody></table>'
     """

@@ -40,9 +40,6 @@ class ByTurns:
 
 QUADRATIC_COSTS = OfflineMechanism(U, OBJECTIVE, epsilon_cost=QUADRATIC)
 UNIT, PAPER = Uniform(0, 1), PaperObjective(1.0, 1.0, 1e-3)
-JOINT = JointMechanism(
-    costs=VirtualCost.of(U), mu=4.0, sigma=1.0, gamma=0.02, l2=1.0, noise_source=SeededNoise(3)
-)
 # The other mechanisms are searched in tests/outside/test_incentives.py.
 RIGHT = {
     "hard quotas": (ByTurns("hard"), U, 3),
@@ -52,8 +49,15 @@ RIGHT = {
     "schedule": (population_schedule(U, OBJECTIVE, 40), U, 6),
     "posted price": (posted_price(3.0, 0.5), U, 6),
     "Algorithm 3": (paper_schedule(VirtualCost.of(UNIT), PAPER, 100, 0.5), UNIT, 6),
-    "joint": (JOINT.with_records(*synthetic(3, 2)), U, 3),
-}
+    "joint": (
+        JointMechanism(
+            *synthetic(3, 2), VirtualCost.of(U), mu=4.0, sigma=1.0, gamma=0.02, l2=1.0,
+            noise_source=SeededNoise(3),
+        ),
+        U,
+        3,
+    ),
+}  # fmt: skip
 
 
 def rng():

@@ -13,6 +13,7 @@ from dpmarket.campaign.acts import OWNER, WORKER, Caller
 from dpmarket.campaign.checks import books
 from dpmarket.campaign.consent import consent_page
 from dpmarket.campaign.database import is_address, open_market
+from dpmarket.campaign.partitions import people_of
 from dpmarket.campaign.transaction import campaign_of
 from dpmarket.campaign.views import show_limits, show_participation
 from dpmarket.mechanisms.price_schedule import PriceSchedule
@@ -52,24 +53,22 @@ def copy_of(place, template, folder, server=None):
 
 def half_price(reports):
     """An offline mechanism: the schedule applied to every report."""
-    epsilons, payments = SCHEDULE.quote(reports.costs)
-    return quoting.Decision(epsilons, payments, {"schedule": SCHEDULE.to_dict()})
+    epsilons, amounts = quoting.priced(SCHEDULE, reports.costs, 100)
+    return quoting.Decision(epsilons, amounts, {"schedule": SCHEDULE.to_dict()})
 
 
-def release(records, sellers_, before_noise):
+def release(records, epsilons, before_noise):
     """Draw no noise: the document is the sum of the records, and everybody spends half of the promise."""
     before_noise()
     document = struct.pack("<d", float(sum(records)))
-    return training.Result(document, 0.5 * sellers_.epsilons, np.full(len(sellers_.epsilons), 0.1))
+    return training.Result(document, 0.5 * epsilons, np.full(epsilons.size, 0.1))
 
 
 def import_reports(market, caller, campaign, table, decide):
     """Quote everybody in a table of reports, and enter that they accept; return everybody's quotes."""
-    new = quoting.preview_reports(market, campaign, table, decide)
-    if new is not None:
-        market.run(quoting.enter_quotes, caller, campaign, new.quotes, new.offer, new.reports)
+    market.run(quoting.import_reports, caller, campaign, table, decide)
     with market.look() as c:
-        return quoting.quotes_of(c, campaign)
+        return quoting.quotes_in(people_of(c, campaign_of(c, campaign)))
 
 
 def state_of(market, campaign):
@@ -84,7 +83,7 @@ def decoded(rows):
 
 METHODS = worker.Methods(
     decide=lambda market, campaign: half_price,
-    records=lambda market, campaign: training.SealedRecords(market, campaign.id, decoded),
+    records=lambda market, campaign: training.sealed_records(market, campaign.id, decoded),
     release=lambda campaign: release,
 )
 
@@ -166,10 +165,10 @@ class Live:
         self.market.clock.now = DELIVER
         self.work(campaigns.close)
 
-    def train(self, fit=release, records=training.SealedRecords):
+    def train(self, fit=release, read=None):
         self.close()
-        source = records(self.market, self.campaign, decoded)
-        return training.train(self.market, self.campaign, source, fit)
+        read = read or training.sealed_records(self.market, self.campaign, decoded)
+        return training.train(self.market, self.campaign, read, fit)
 
 
 def balanced(market):

@@ -9,10 +9,11 @@ from dpmarket.campaign import file_campaign, file_payouts, file_quotes
 from dpmarket.campaign.account import MarketAccount
 from dpmarket.campaign.certificate import certify_campaign
 from dpmarket.campaign.checks import books
+from dpmarket.campaign.database import open_market
 from dpmarket.campaign.place import place_of
 from dpmarket.campaign.release import LastMoment
 from dpmarket.campaign.rules.prediction import predict_file
-from dpmarket.campaign.rules.released import read_released
+from dpmarket.campaign.rules.released import read_released, released_from
 from dpmarket.certificates import verify
 from dpmarket.errors import FileProblem, Infeasible, InvalidInput, MarketRefusal, NotCertifiable
 from dpmarket.privacy.account import PrivacyAccount
@@ -188,8 +189,20 @@ def test_payouts_are_written_once_and_a_bank_file_needs_an_account_for_everybody
     assert made.payout.number == 1
     with pytest.raises(MarketRefusal, match="--repeat 1"):
         file_payouts.write_payout(folder / "rules.toml", folder / "second.csv")
-    assert file_payouts.enter_payout_file(folder / "rules.toml", folder / "payouts.csv", "confirmed") == 25
-    assert folder.campaign().state == "released"
+    lines = (folder / "payouts.csv").read_text().splitlines(keepends=True)
+    (folder / "some.csv").write_text("".join(lines[:21]))
+    assert file_payouts.enter_payout_file(folder / "rules.toml", folder / "some.csv", "confirmed") == 20
+    again = file_payouts.write_payout(folder / "rules.toml", folder / "again.csv", repeat=1)
+    assert (again.payout.people, made.payout.people) == (5, 25)
+    assert file_payouts.enter_payout_file(folder / "rules.toml", folder / "payouts.csv", "confirmed") == 5
+    with pytest.raises(MarketRefusal, match="confirmed"):
+        file_payouts.write_payout(folder / "rules.toml", folder / "none.csv", repeat=1)
+
+
+def test_the_folder_of_logs_is_for_its_owner_alone(tmp_path):
+    with open_market(tmp_path / "market.db", tmp_path / "state", make=True) as market:
+        market.ship()
+    assert {path.stat().st_mode & 0o777 for path in (tmp_path / "state", market.log.folder)} == {0o700}
 
 
 # --- records and releases ---
@@ -247,7 +260,7 @@ def test_a_regression_predicts_numbers_within_its_public_bounds(new, good):
     numbers = [float(row["prediction"]) for row in read_table(folder / "predictions.csv")]
     assert done.rows == 30
     assert 0.0 <= min(numbers) <= max(numbers) <= 80.0
-    extreme = model.model_copy(update={"shrinkage_correction": 1e9})
+    extreme = released_from(model.to_dict() | {"shrinkage_correction": 1e9}, "an extreme model")
     predict_file(extreme, folder / "data.csv", folder / "extreme.csv")
     extremes = [float(row["prediction"]) for row in read_table(folder / "extreme.csv")]
     assert 0.0 <= min(extremes) <= max(extremes) <= 80.0

@@ -5,6 +5,7 @@ import pytest
 
 from campaign.live import CLOSES, METHODS, SCHEDULE, Live
 from dpmarket.campaign import line, quoting, worker
+from dpmarket.mechanisms import posted_price
 
 TRUE = (1.1, 1.7, 2.9)
 LIES = (0.5, 1.3, 2.0, 2.8, 4.0)
@@ -60,7 +61,7 @@ def test_whether_there_is_room_depends_on_no_report(market):
 
 
 def test_amounts_round_up_and_nothing_stays_nothing():
-    epsilons = np.array([0.0, 1e-9, 0.5, 1.0])
-    assert quoting.minor_amounts(epsilons, np.array([0.0, 0.0, 1.234, 2.5]), 100).tolist() == [0, 1, 124, 250]
-    epsilon, payment = SCHEDULE.quote([2.0])
-    assert quoting.minor_amounts(epsilon, payment, 100).tolist() == [250]
+    for epsilon, price, amount in ((1e-9, 1e-9, 1), (0.5, 2.468, 124), (1.0, 2.5, 250)):
+        amounts = quoting.priced(posted_price(price, epsilon), np.array([1e-9, 3.0]), 100)[1]
+        assert amounts.tolist() == [amount, 0]
+    assert quoting.priced(SCHEDULE, np.array([2.0]), 100)[1].tolist() == [250]

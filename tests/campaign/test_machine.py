@@ -93,7 +93,8 @@ class Machine(RuleBasedStateMachine):
         before = self.everything()
         self.count_step()
         try:
-            return function(*args) or True
+            answer = function(*args)
+            return answer if isinstance(answer, training.Sellers) else answer or True
         except MarketRefusal:
             assert self.everything() == before
             return None
@@ -236,7 +237,9 @@ class Machine(RuleBasedStateMachine):
         if far == "commit":
             with self.market.look() as c:
                 own = schema.participation.c
-                rows = c.execute(sa.select(own.state).where(own.id.in_(sold.participations))).scalars()
+                rows = c.execute(
+                    sa.select(own.state).where(own.id.in_(sold.get_column("id").to_list()))
+                ).scalars()
                 assert set(rows) == {"spent"}
         if far == "debit":  # its name is used up
             with self.market.writing() as c:

@@ -23,6 +23,7 @@ from campaign.live import (
 from dpmarket.campaign import account, campaigns, line, payouts, quoting, schema, sellers, training, worker
 from dpmarket.campaign.acts import OWNER, WORKER
 from dpmarket.campaign.checks import findings
+from dpmarket.campaign.partitions import people_of
 from dpmarket.campaign.people import epsilon_units
 from dpmarket.campaign.seal import has_key
 from dpmarket.campaign.transaction import campaign_of
@@ -193,7 +194,7 @@ def test_clearing_that_finds_nothing_to_buy_never_hangs(market, clock, problem):
 
     def decide(frozen):
         if problem == "nothing":
-            return quoting.Decision(np.zeros(1), np.zeros(1), {})
+            return quoting.Decision(np.zeros(1), np.zeros(1, dtype=np.int64), {})
         raise problem("no")
 
     clock.now = CLOSES
@@ -215,7 +216,7 @@ def test_everybody_is_decided_about_again_if_a_seller_withdraws_while_a_campaign
     def decide(frozen):
         if not decided:
             live.act(sellers.withdraw, who[0])
-        decided.append(len(frozen.people))
+        decided.append(len(frozen.names))
         return half_price(frozen)
 
     clock.now = CLOSES
@@ -224,7 +225,7 @@ def test_everybody_is_decided_about_again_if_a_seller_withdraws_while_a_campaign
     assert decided == [3, 2]
     assert [live.state(one) for one in who] == ["withdrawn", "quoted", "quoted"]
     with market.look() as c:
-        assert quoting.decided_of(c, live.campaign).height == 2
+        assert people_of(c, campaign_of(c, live.campaign)).get_column("epsilon").count() == 2
     balanced(market)
 
 
@@ -317,12 +318,11 @@ def test_a_file_of_reports_gives_what_acts_one_by_one_give(market, clock, mechan
 def test_a_training_that_is_refused_before_noise_returns_everything(live):
     me = live.deliver("a")
 
-    class Broken(training.SealedRecords):
-        def read(self, sellers_):
-            raise Infeasible("no")
+    def broken(sellers_):
+        raise Infeasible("no")
 
     with pytest.raises(Infeasible):
-        live.train(records=Broken)
+        live.train(read=broken)
     assert (live.campaign_state(), live.state(me)) == ("closed", "delivered")
     balanced(live.market)
     live.work(campaigns.refuse_training)
@@ -335,7 +335,7 @@ def test_a_training_that_is_refused_before_noise_returns_everything(live):
 def test_a_training_that_fails_after_noise_spends_the_promise_and_pays(live):
     me = live.deliver("a")
 
-    def broken(records, sellers_, before_noise):
+    def broken(records, epsilons, before_noise):
         before_noise()
         raise Infeasible("after noise")
 
@@ -349,9 +349,9 @@ def test_a_training_that_fails_after_noise_spends_the_promise_and_pays(live):
 def test_a_release_that_spends_more_than_was_promised_counts_as_failed(live):
     live.deliver("a")
 
-    def greedy(records, sellers_, before_noise):
+    def greedy(records, epsilons, before_noise):
         before_noise()
-        return training.Result(b"", 1.01 * sellers_.epsilons, sellers_.epsilons)
+        return training.Result(b"", 1.01 * epsilons, epsilons)
 
     refused("invalid", live.train, greedy)
     assert live.campaign_state() == "failed"
@@ -362,11 +362,11 @@ def test_noise_is_drawn_after_the_line_is_shipped_and_the_key_destroyed(live):
     live.deliver("a")
     seen = []
 
-    def look(records, sellers_, before_noise):
+    def look(records, epsilons, before_noise):
         before_noise()
         there = has_key(live.market.keys, str(live.campaign), key_of(live))
         seen.append((live.market.log.last().content["kind"], there))
-        return release(records, sellers_, before_noise)
+        return release(records, epsilons, before_noise)
 
     live.train(look)
     assert seen == [("spend", False)]

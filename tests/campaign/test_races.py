@@ -75,7 +75,7 @@ def test_withdraw_against_debit(live, second, time):
     live.close()
     debit = lambda: second.run(training.debit, WORKER, live.campaign, "a" * 32)  # noqa: E731
     left, sold = together(by(live.market, me, sellers.withdraw), debit)
-    assert (me in sold.participations) == isinstance(left, DpmarketError)
+    assert (me in sold.get_column("id")) == isinstance(left, DpmarketError)
     balanced(live.market)
 
 
@@ -99,9 +99,8 @@ def test_two_trainers_release_once(live, second):
         return release(records, sellers_, before_noise)
 
     def train(market):
-        return lambda: training.train(
-            market, live.campaign, training.SealedRecords(market, live.campaign, decoded), count
-        )
+        read = training.sealed_records(market, live.campaign, decoded)
+        return lambda: training.train(market, live.campaign, read, count)
 
     answers = together(train(live.market), train(second))
     assert len(drawn) == 1

@@ -101,11 +101,9 @@ def refuses(market, live):
         assert c.execute(sa.select(schema.market)).one()
 
 
-class Known(training.SealedRecords):
-    """Records that were read before their key was destroyed."""
-
-    def read(self, sellers_):
-        return [0.0] * len(sellers_.epsilons)
+def known(sellers_):
+    """Return records that were read before their key was destroyed."""
+    return [0.0] * sellers_.height
 
 
 def owed(live):
@@ -130,7 +128,7 @@ def test_a_spent_campaign_is_not_spent_again(copies):
     copies.roll_back()
     assert copies.repair(released={live.campaign: document}) == ["spend"]
     assert live.campaign_state() == "released"
-    assert training.released(live.market, live.campaign) == document
+    assert training.document_of(live.market, live.campaign) == document
     assert copies.repair() == []
 
 
@@ -248,7 +246,7 @@ def test_a_copy_that_went_on_stops_before_noise_and_its_own_lines_follow_after_r
 
     live.market.log.append = late
     with pytest.raises(FileProblem, match="repair"):
-        live.train(lambda *given: (given[2](), drawn.append(1)), Known)
+        live.train(lambda *given: (given[2](), drawn.append(1)), known)
     assert drawn == []
     assert copies.repair() == ["spend"]
     kinds = [one.content["kind"] for one in live.market.log.lines()]

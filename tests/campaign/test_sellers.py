@@ -30,10 +30,10 @@ def test_a_sealed_record_in_the_place_of_another_does_not_open(live):
     with live.market.writing() as c:
         body = c.execute(sa.select(column.body).where(column.participation == one)).scalar_one()
         c.execute(schema.sealed.update().where(column.participation == other).values(body=body))
-    source = training.SealedRecords(live.market, live.campaign, decoded)
+    read = training.sealed_records(live.market, live.campaign, decoded)
     with live.market.look() as c:
         found = training.sellers_of(c, training.campaign_of(c, live.campaign))
-    values = dict(zip(found.participations, source.read(found), strict=True))
+    values = dict(zip(found.get_column("id"), read(found), strict=True))
     assert values == {one: 3.0, other: 0.0}
 
 

@@ -7,14 +7,13 @@ returns the line whose receipt is shown (None: the one with the largest payment)
 import hashlib
 import json
 import math
-import struct
 
 import pytest
 
 from dpmarket.certificates import verify
 from dpmarket.certificates.verifier.public import signature_check
 from support.certificates import failing
-from support.forging import FILES, Papers, canonical, mth, sha
+from support.forging import FILES, Papers, canonical, mth
 from support.receipt_page import NODE, page_verdicts
 
 NORM = ("two-classes", "two-classes-paper", "rows", "categories", "labels", "regression", "shares", "hinge",
@@ -482,17 +481,6 @@ def test_proofs_of_another_index_length_or_certificate_are_found():
             found = verify(certificate.split(b"\n")[0] + b"\n", receipt=receipt)
             assert failing(found), receipt
             assert page is None or page == [(check.name, check.verdict) for check in found.checks]
-
-
-def test_a_node_is_no_leaf():
-    """With one prefix for both, a forger could show an inner node as a line."""
-    papers = Papers.stored("two-classes")
-    leaves = papers.leaves()
-    assert mth(leaves[:2]) == sha(b"\1", *leaves[:2]) != sha(b"\0", *leaves[:2])
-    best = papers.best
-    numbers = struct.pack(">4dBHH", *(best[x] for x in ("epsilon", "payment", "used", "weight")), 0, 0, 0)
-    bare = hashlib.sha256(bytes.fromhex(best["salt"]) + numbers + bytes(32) + best["id"].encode()).digest()
-    assert bare not in leaves
 
 
 P = 2**255 - 19

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from dpmarket import CostDistribution, InvalidInput, Mixture, Uniform
-from dpmarket.costs import distribution_from_dict
+from dpmarket.costs.text import distribution_from_dict
 from support.distributions import NAMED
 
 each = pytest.mark.parametrize("name", NAMED)

@@ -3,7 +3,7 @@
 import pytest
 
 from dpmarket import CostDistribution, InvalidInput, Uniform
-from dpmarket.costs import distribution_from_dict, parse_distribution
+from dpmarket.costs.text import distribution_from_dict, parse_distribution
 
 
 def test_formulas_give_the_distributions_they_name():

@@ -28,16 +28,6 @@ def small(**changes):
     return PublicData(**(values | changes))
 
 
-def test_values_are_copies_that_nobody_can_change():
-    features = np.zeros((3, 2))
-    data = small(features=features)
-    features[0, 0] = 7.0
-    assert data.features[0, 0] == 0.0
-    for array in (data.features, data.labels, data.low, data.high):
-        with pytest.raises(ValueError, match="read-only"):
-            array[0] = array[1]
-
-
 @pytest.mark.parametrize(
     ("make", "changes"),
     [
@@ -49,7 +39,6 @@ def test_values_are_copies_that_nobody_can_change():
         (small, {"classes": ("no", "no")}),
         (small, {"low": [0.0, 2.0]}),
         (small, {"low": [0.0, 0.0, 0.0]}),
-        (small, {"people": [1, 2]}),
         (small, {"feature_names": ("one",)}),
     ],
 )
@@ -74,13 +63,6 @@ def test_a_split_keeps_every_record_once_and_both_classes_on_both_sides():
         assert abs((part.signs > 0).mean() - (data.signs > 0).mean()) < 0.01
 
 
-def test_a_split_never_divides_a_person():
-    owned = small(features=np.ones((100, 2)), labels=["no", "yes"] * 50, people=np.arange(100) // 4)
-    first, second = owned.split(0.6, RNG(2))
-    assert (len(first), len(second)) == (60, 40)
-    assert not set(first.people.tolist()) & set(second.people.tolist())
-
-
 def test_a_split_that_would_be_empty_is_refused():
     with pytest.raises(InvalidInput, match="both sides"):
         small().split(0.01, RNG(0))
@@ -88,13 +70,10 @@ def test_a_split_that_would_be_empty_is_refused():
 
 def test_standard_bounds_centre_features_and_give_them_one_spread():
     data = breast_cancer()
-    low, high = standard_bounds(data, spread=2.0)
+    low, high = standard_bounds(data)
     mapped = (data.features - low) / (high - low) * 2.0 - 1.0
     np.testing.assert_allclose(mapped.mean(axis=0), 0.0, atol=1e-12)
     np.testing.assert_allclose(mapped.std(axis=0), 0.5)
-    for spread in (0.0, -1.0, np.nan):
-        with pytest.raises(InvalidInput):
-            standard_bounds(data, spread)
 
 
 def test_a_feature_that_is_constant_in_the_pilot_is_centred_there():
@@ -110,58 +89,24 @@ def test_a_category_that_is_absent_from_the_pilot_is_mapped_to_zero():
     assert scaled[:, 1].round(12).tolist() == [0.0, pytest.approx(2.0**-0.5)]
 
 
-def test_separable_records_keep_their_distance_from_one_boundary():
-    """An independent check: a separator through the origin whose margin is at least the asked one."""
-    from scipy.optimize import linprog
-
-    data = separable(400, 3, RNG(3), margin=0.7)
-    x = data.features * data.signs[:, None]
-    # max t subject to x.w >= t, |w|_inf <= 1: positive iff separable through the origin.
-    answer = linprog(
-        [0, 0, 0, -1],
-        A_ub=np.hstack([-x, np.ones((400, 1))]),
-        b_ub=np.zeros(400),
-        bounds=[(-1, 1)] * 3 + [(None, None)],
-    )
-    w = answer.x[:3]
-    assert (x @ w).min() / np.linalg.norm(w) >= 0.7 / np.sqrt(3) - 1e-9
-    assert set(np.unique(data.labels)) == {-1, 1}
-
-
-def test_flips_turn_the_stated_share_of_labels():
-    plain, noisy = separable(20_000, 2, RNG(4)), separable(20_000, 2, RNG(4), flips=0.2)
-    share = (plain.labels != noisy.labels).mean()
-    assert abs(share - 0.2) < 5.0 * np.sqrt(0.2 * 0.8 / 20_000)  # false alarm 6e-7
-
-
 def test_logistic_records_follow_their_model():
-    """Second implementation: an unpenalised fit finds a margin of the stated spread and offset.
+    """Second implementation: an unpenalised fit finds a margin of the stated spread.
 
     With 40000 records the standard errors are below 0.05; six of them are allowed for (false alarm 1e-8).
     """
     from sklearn.linear_model import LogisticRegression
 
-    data = logistic(40_000, 3, RNG(5), strength=2.0, correlation=0.6, offset=-1.0)
+    data = logistic(40_000, 3, RNG(5))
     model = LogisticRegression(C=1e6).fit(data.features, data.signs)
-    assert model.decision_function(data.features).std() == pytest.approx(2.0, abs=0.3)
-    assert model.intercept_[0] == pytest.approx(-1.0, abs=0.3)
+    assert model.decision_function(data.features).std() == pytest.approx(3.0, abs=0.3)
+    assert model.intercept_[0] == pytest.approx(0.0, abs=0.3)
     found = np.corrcoef(data.features.T)
-    np.testing.assert_allclose(found, 0.6 ** np.abs(np.subtract.outer(range(3), range(3))), atol=0.03)
+    np.testing.assert_allclose(found, 0.5 ** np.abs(np.subtract.outer(range(3), range(3))), atol=0.03)
     assert set(np.unique(data.labels)) == {-1, 1}
 
 
-@pytest.mark.parametrize(
-    ("draw", "changes"),
-    [
-        *(
-            (draw, {name: value})
-            for draw in (separable, logistic)
-            for name, value in (("records", 1), ("features", 0))
-        ),
-        *((separable, change) for change in ({"margin": -1.0}, {"flips": 0.5})),
-        *((logistic, change) for change in ({"strength": -1.0}, {"correlation": 1.0}, {"offset": np.nan})),
-    ],
-)
-def test_bad_settings_of_the_generators_are_refused(draw, changes):
+@pytest.mark.parametrize("draw", [separable, logistic])
+@pytest.mark.parametrize("shape", [(1, 2), (10, 0)])
+def test_too_few_records_or_features_are_refused(draw, shape):
     with pytest.raises(InvalidInput):
-        draw(**({"records": 10, "features": 2, "rng": RNG(0)} | changes))
+        draw(*shape, RNG(0))

@@ -1,23 +1,17 @@
 """What ``deploy`` holds stays true: its commands, options, settings and folders are those of the package."""
 
-import contextlib
 import os
 import re
 import shlex
 import shutil
-import socket
-import ssl
 import subprocess
 import sys
-import time
-import urllib.request
 from pathlib import Path
 
 import pytest
 
 from dpmarket.web.settings import Settings
 from support.commands import all_commands
-from support.shop import open_shop
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -86,20 +80,6 @@ def test_systemd_finds_nothing_wrong_with_the_units(tmp_path):
         timeout=120,
     )
     assert (done.returncode, done.stderr) == (0, "")
-
-
-@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
-@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
-def test_systemd_calls_the_exposure_of_a_unit_small(unit):
-    done = subprocess.run(
-        ["systemd-analyze", "security", "--offline=true", "--threshold=15", "--no-pager", unit],
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    if "offline" in done.stderr:
-        pytest.skip("this systemd is too old to look at files")
-    assert done.returncode == 0, done.stdout.splitlines()[-1]
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
@@ -186,77 +166,3 @@ def test_the_proxy_logs_no_path_and_passes_on_no_claim_of_the_caller():
     assert "proxy_set_header X-Forwarded-For $remote_addr;" in text
     limit = int(re.findall(r"client_max_body_size (\d+)k;", text)[0]) * 1024
     assert limit > Settings().max_body
-
-
-@contextlib.contextmanager
-def nginx_with(folder, upstream):
-    """Run nginx with the example, on free ports of loopback, as it is but for names and places."""
-    text = (DEPLOY / "nginx" / "dpmarket.conf").read_text()
-    ports = []
-    for _ in range(2):
-        with socket.socket() as taken:
-            taken.bind(("127.0.0.1", 0))
-            ports.append(taken.getsockname()[1])
-    for before, after in (
-        ("listen 80;", f"listen 127.0.0.1:{ports[0]};"),
-        ("listen 443 ssl http2;", f"listen 127.0.0.1:{ports[1]} ssl http2;"),
-        ("    listen [::]:80;\n", ""),
-        ("    listen [::]:443 ssl http2;\n", ""),
-        ("127.0.0.1:8000", upstream),
-        ("/etc/ssl/market.example", str(folder)),
-        ("/var/log/nginx", str(folder)),
-        ("server_name market.example", "server_name localhost"),
-    ):
-        assert before in text
-        text = text.replace(before, after)
-    subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost",
-         "-addext", "subjectAltName=DNS:localhost", "-keyout", folder / "privkey.pem",
-         "-out", folder / "fullchain.pem"],
-        check=True, capture_output=True,
-    )  # fmt: skip
-    places = "".join(
-        f"{kind}_temp_path {folder}/{kind};\n"
-        for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
-    )
-    (folder / "nginx.conf").write_text(
-        f"daemon off;\npid {folder}/pid;\nerror_log {folder}/error.log;\nevents {{}}\n"
-        f"http {{\n{places}{text}\n}}\n"
-    )
-    command = ["nginx", "-p", str(folder), "-e", str(folder / "error.log"), "-c", str(folder / "nginx.conf")]
-    tried = subprocess.run([*command, "-t"], capture_output=True, text=True, timeout=60)
-    assert tried.returncode == 0, tried.stderr
-    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
-    try:
-        yield ports
-    finally:
-        process.terminate()
-        process.wait(30)
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(shutil.which("nginx") is None, reason="nginx is not installed")
-def test_behind_the_proxy_the_service_answers_by_tls_and_its_log_holds_no_link(tmp_path):
-    with (
-        open_shop(tmp_path / "shop") as shop,
-        nginx_with(tmp_path, shop.url.removeprefix("http://")) as ports,
-    ):
-        trust = ssl.create_default_context(cafile=str(tmp_path / "fullchain.pem"))
-        token = shop.invite(shop.open())[0]
-
-        def get(path):
-            request = urllib.request.Request(f"https://localhost:{ports[1]}{path}")
-            return urllib.request.urlopen(request, context=trust, timeout=30)
-
-        end = time.monotonic() + 30.0
-        while True:
-            try:
-                assert get("/healthz").status == 200
-                break
-            except OSError:
-                assert time.monotonic() < end
-                time.sleep(0.1)
-        assert get(f"/i/{token}").status == 200
-        log = (tmp_path / "dpmarket.log").read_text()
-        assert len(log.splitlines()) >= 2
-        assert token not in log + (tmp_path / "error.log").read_text()

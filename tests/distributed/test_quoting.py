@@ -6,7 +6,8 @@ import pandas as pd
 import pytest
 
 import dpmarket as dpm
-from dpmarket.distributed import quote, repartition
+from dpmarket.distributed import quote
+from dpmarket.distributed.repartition import repartition
 from dpmarket.errors import FileProblem, InvalidInput
 from dpmarket.mechanisms import CrossPricedMechanism, posted_price
 

@@ -138,14 +138,6 @@ def test_an_output_that_is_an_input_is_refused_under_every_name(tmp_path, monkey
     files.refuse_same("-", "-", "data.csv")
 
 
-def test_folders_that_are_missing_or_in_the_way_are_named(tmp_path):
-    with pytest.raises(FileProblem, match="does not exist"):
-        files.write_bytes(tmp_path / "no" / "file", b"")
-    for act in (lambda: files.write_bytes(tmp_path, b""), lambda: files.read_table(tmp_path)):
-        with pytest.raises(FileProblem, match="is a folder"):
-            act()
-
-
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 def test_numbers_read_back_to_the_same_bits(tmp_path, ending):
     path = tmp_path / f"t.{ending}"
@@ -166,27 +158,6 @@ def test_texts_stay_as_they_stand_in_the_file_and_missing_columns_may_be_allowed
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "words"),
-    [
-        ("missing.csv", None, "no such file"),
-        ("t.xlsx", b"x", "cannot understand .*t.xlsx as .xlsx"),
-        ("t.csv", b"", "empty"),
-        ("t.csv", b"cost,b\n", "no rows"),
-        ("t.csv", b"a,b\n1,2,3\n", "cannot understand"),
-        ("t.csv", b"a\n\xff\xfe\n", "cannot understand"),
-        ("t.parquet", b"not parquet", "cannot understand"),
-        ("t.csv", b"a,b\n1,2\n", "cannot find 'cost' .*none of its 2 columns.* header row missing"),
-    ],
-)
-def test_tables_that_cannot_be_used_say_why(tmp_path, name, content, words):
-    path = tmp_path / name
-    if content is not None:
-        path.write_bytes(content)
-    with pytest.raises(FileProblem, match=words):
-        files.read_table(path, ["cost"])
-
-
-@pytest.mark.parametrize(
     ("cells", "kind"),
     [([b"s3cret\xff", b"b"], "Binary"), ([["s3cret"], ["b"]], "List"), ([{"a": 1}] * 2, "Struct")],
 )
@@ -198,17 +169,6 @@ def test_a_column_of_a_type_that_is_no_text_is_named_and_never_shown(tmp_path, c
     assert "s3cret" not in str(refusal.value)
 
 
-@pytest.mark.parametrize("content", ["alice,1.734\nbob,2.911\n", "who,1.734\nbob,2.911\n"])
-def test_names_of_columns_that_were_not_asked_for_are_never_shown(tmp_path, content):
-    path = tmp_path / "t.csv"
-    path.write_text(content)
-    with pytest.raises(FileProblem, match=r"cannot find .*'cost' in .*of? its 2 columns") as refusal:
-        files.read_table(path, ["who", "cost"], ["who"], ["cost"])
-    assert ("'who' is expected" in str(refusal.value)) == ("who" in content)
-    for secret in ("alice", "1.734"):
-        assert secret not in str(refusal.value)
-
-
 @pytest.mark.parametrize(("before", "line"), [(1, 3), (5000, 5002)])
 def test_a_cell_that_is_no_number_is_named_by_line_and_never_shown(tmp_path, before, line):
     path = tmp_path / "t.csv"
@@ -216,22 +176,6 @@ def test_a_cell_that_is_no_number_is_named_by_line_and_never_shown(tmp_path, bef
     with pytest.raises(FileProblem, match=f"no number in 1 row: line {line}") as refusal:
         files.number_column(files.read_table(path), "cost", path)
     assert "secret" not in str(refusal.value)
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "words"),
-    [
-        ("a.json", b'{"a": \n oops}', "line 2"),
-        ("a.toml", b"a = \n", "TOML.*line 1"),
-        ("a.json", b"\xff", "UTF-8"),
-        ("b.json", None, "no such file"),
-    ],
-)
-def test_documents_that_are_broken_say_where(tmp_path, name, content, words):
-    if content is not None:
-        (tmp_path / name).write_bytes(content)
-    with pytest.raises(FileProblem, match=words):
-        (files.read_toml if name.endswith("toml") else files.read_json)(tmp_path / name)
 
 
 def test_json_has_no_nan_and_keeps_every_bit():
@@ -271,7 +215,6 @@ def test_a_table_is_seen_when_the_block_has_succeeded_and_not_before(tmp_path, c
     assert seen() == b""
     assert _leftovers(tmp_path) == []
     with files.writing_table(target, pl.DataFrame({"who": ["a"]})):
-        time.sleep(0.2)  # long enough for the writing
         assert seen() == b""
     assert seen() != b""
     assert _leftovers(tmp_path, name) == []

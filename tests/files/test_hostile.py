@@ -1,7 +1,6 @@
 """A stranger's files are refused in one line, soon and within little memory, or read as what they are."""
 
 import io
-import json
 import subprocess
 import sys
 import time
@@ -12,11 +11,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dpmarket.campaign.rules.released import read_model
-from dpmarket.campaign.rules.rules_file import check_rules, read_rules
-from dpmarket.errors import DpmarketError, FileProblem, InvalidInput
+from dpmarket.campaign.rules.rules_file import read_rules
+from dpmarket.errors import FileProblem, InvalidInput
 from dpmarket.files import number_column, parse_json, parse_toml, read_json, read_table, read_toml
-from dpmarket.files.parquet_size import parquet_size
+from dpmarket.files.untrusted import parquet_size
 from support import hostile
 
 LARGE = ("many rows.parquet", "shared text.parquet", "gzip.csv", "a million columns.csv")
@@ -62,22 +60,13 @@ def test_toml_that_asks_for_too_much_is_refused(tmp_path, data):
 
 
 def test_strings_comments_and_numbers_with_many_dots_are_no_long_keys():
-    text = '\n'.join(
-        [
-            "# " + "." * 100,
-            'a = "' + "[{." * 100 + '"  # ' + "[." * 100,
-            "b = '" + "." * 100 + "'",
-            'c = """\n' + "[[[.\n" * 100 + '"""',
-            "d = '''\n" + "{{{.\n" * 100 + "'''",
-            "e = [" + ", ".join(["1.5"] * 500) + "]",
-            'f."x.y.z".g = 2.5',
-            '"q\\"[[." = 1',
-        ]
-    )  # fmt: skip
-    found = parse_toml(text.encode())
+    dots = "[{." * 100
+    lines = [f"# {dots}", f'a = "{dots}"  # {dots}', f"b = '{dots}'", f'c = """\n{dots}\n"""']
+    lines += ["e = [" + ", ".join(["1.5"] * 500) + "]", 'f."x.y.z".g = 2.5', '"q\\"[[." = 1']
+    found = parse_toml("\n".join(lines).encode())
     assert found["e"] == [1.5] * 500
     assert found["f"] == {"x.y.z": {"g": 2.5}}
-    assert found["c"].count(".") == found["d"].count(".") == 100
+    assert found["a"] == found["b"] == found["c"].strip() == dots
 
 
 @pytest.mark.parametrize("text", ['"' + '\\"' * 100_000 + '"', '"a\\"' * 50_000, "'\\\"" * 60_000])
@@ -99,32 +88,6 @@ def test_json_as_deep_and_long_as_honest_files_is_read():
 def test_whatever_bytes_come_parsers_give_plain_data_or_say_no(data):
     for parse in (parse_json, parse_toml):
         assert "\n" not in refusal_of(InvalidInput, parse, data)
-
-
-JSON_VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
-    max_leaves=20,
-)
-
-
-@settings(max_examples=60)
-@given(JSON_VALUES)
-def test_json_that_python_writes_is_read_to_the_same(value):
-    assert parse_json(json.dumps(value)) == value
-
-
-@settings(max_examples=60)
-@given(JSON_VALUES, st.sampled_from(["market", "model"]))
-def test_whatever_a_file_says_a_market_or_model_is_read_or_refused(tmp_path_factory, value, kind):
-    path = tmp_path_factory.mktemp("file") / "file.json"
-    if kind == "model":
-        path.write_text(json.dumps({"schema": "dpmarket.model/7", "x": value}))
-        with pytest.raises(FileProblem):
-            read_model(path)
-    else:
-        with pytest.raises(DpmarketError):
-            check_rules(value if isinstance(value, dict) else {"costs": value})
 
 
 # --- tables ---

@@ -84,16 +84,6 @@ def test_a_sample_tells_what_its_columns_are(tmp_path):
         declared_by(read_table(path), path, set())
 
 
-def test_categories_of_a_sample_have_no_blanks_around_them_and_other_dates_are_left_out(tmp_path):
-    sports = ("often ", " often", "never")
-    rows = [f"{k},{sports[k % 3]},{k % 12 + 1}/{k % 28 + 1}/{2000 + k % 7}, " for k in range(120)]
-    path = put(tmp_path, "sample.csv", "id,sport,joined,nothing\n" + "\n".join(rows))
-    declared, words = declared_by(read_table(path), path, {"id"})
-    assert declared["sport"]["categories"] == ["never", "often"]
-    assert set(declared) == {"sport"}
-    assert "month first" in words["joined"]
-
-
 def test_a_sample_without_labels_says_that_they_are_to_be_set(tmp_path):
     path = put(
         tmp_path, "sample.csv", "age,left\n" + "\n".join(f"{20 + k},{'x' * (k % 2)}" for k in range(40))

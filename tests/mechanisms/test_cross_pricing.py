@@ -97,11 +97,3 @@ def test_conditions_are_enforced():
     with pytest.raises(InvalidInput, match="salt"):
         mechanism.run(range(60), costs, salt=b"known")
     assert mechanism.run(range(60), costs)[1].salt != mechanism.run(range(60), costs)[1].salt
-
-
-def test_parts_have_about_the_same_size_and_depend_on_the_salt():
-    names = [str(k) for k in range(8000)]
-    parts = split(names, SALT)
-    sizes = np.bincount(parts, minlength=PARTS)
-    assert np.abs(sizes - 500).max() < 121  # false alarm in 1e-6: 5.6 standard deviations, 16 parts
-    assert (split(names, SALT[::-1]) != parts).mean() > 0.8

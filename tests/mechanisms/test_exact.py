@@ -260,14 +260,6 @@ def test_large_markets_pay_by_a_curve_what_each_seller_is_paid_alone():
         assert outcome.weights.sum() == pytest.approx(1.0, rel=1e-11)
 
 
-def test_reports_outside_the_table_count_as_its_first_knot_or_sell_nothing():
-    market = mechanism("plain")
-    inside, outside = market.run([1.0, 2.0, 3.0]), market.run([0.2, 2.0, 3.0])
-    assert outside.payments.tolist() == inside.payments.tolist()
-    assert market.run([6.0, 7.0]).total_payment == 0.0
-    assert market.respond([1.0, 2.0], 0, 5.01) == (0.0, 0.0)
-
-
 def test_costs_of_nothing_are_bought_up_to_a_bound():
     bounded = Objective(0.2, 40.0, 0.02, max_mean_epsilon=3.0)
     outcome = OfflineMechanism(Uniform(0, 1), bounded).run([0.0, 0.0, 0.0])

@@ -18,7 +18,6 @@ from dpmarket.mechanisms import (
     OfflineMechanism,
     PaperObjective,
 )
-from dpmarket.mechanisms.cross_pricing import split
 from dpmarket.mechanisms.plan import plan
 from dpmarket.statistics import rebalanced
 
@@ -95,30 +94,6 @@ def test_a_weight_of_zero_is_a_market_without_groups():
     np.testing.assert_allclose(outcome.payments, alone.payments, rtol=1e-8, atol=1e-9)
 
 
-def test_soft_payments_are_the_payment_identity():
-    mechanism = OfflineMechanism(None, CAPPED, groups=GROUPS, coverage=0.3)
-    i, top = 3, GROUPS[1].virtual_cost.reserve_price
-    reports = np.linspace(REPORTS[i], top, 17)
-    given = [mechanism.respond(REPORTS, i, report, MEMBERSHIP)[0] for report in reports]
-    outcome = mechanism.run(REPORTS, MEMBERSHIP)
-    expected = REPORTS[i] * given[0] + np.trapezoid(given, reports)
-    assert given[0] == outcome.epsilons[i] > 0.0
-    assert outcome.payments[i] == pytest.approx(expected, rel=1e-2)
-
-
-def test_large_markets_with_soft_quotas_pay_by_a_curve_what_each_seller_is_paid_alone():
-    rng = np.random.default_rng(0)
-    members = rng.integers(0, 3, 20_000)
-    costs = np.choose(members, [each.sample(20_000, rng) for each in COSTS])
-    mechanism = OfflineMechanism(None, Objective(0.2, 40.0, 1e-9), groups=GROUPS, coverage=1e-4)
-    outcome = mechanism.run(costs, members)
-    sold = np.flatnonzero(outcome.epsilons)
-    assert sold.size > 5000
-    for i in rng.choice(sold, 2):
-        alone = mechanism.respond(costs, int(i), costs[i], members)
-        assert (outcome.epsilons[i], outcome.payments[i]) == pytest.approx(alone, rel=1e-9)
-
-
 @pytest.mark.parametrize("coverage", ["hard", pytest.param(0.008, marks=pytest.mark.slow)])
 def test_cross_priced_shares_are_met_within_the_stated_deviation_and_exactly_once_rebalanced(coverage):
     rng = np.random.default_rng(0)
@@ -136,18 +111,6 @@ def test_cross_priced_shares_are_met_within_the_stated_deviation_and_exactly_onc
     used = rebalanced(outcome.epsilons, members, [0.6, 0.4])
     assert (used <= outcome.epsilons).all()
     np.testing.assert_allclose(np.bincount(members, used) / used.sum(), [0.6, 0.4], rtol=0, atol=1e-9)
-
-
-@pytest.mark.slow  # without quotas: test_cross_pricing.py
-def test_no_report_moves_its_own_prices_when_quotas_are_soft():
-    rng = np.random.default_rng(4)
-    members, costs = rng.integers(0, 2, 60), rng.uniform(2, 4, 60)
-    mechanism = CrossPricedMechanism(None, Objective.for_model(3), 300.0, groups=TWO, coverage=0.1)
-    part = split([str(i) for i in range(60)], bytes(16))[7]
-    changed = np.where(np.arange(60) == 7, 1.2 * costs[7], costs)
-    first, second = (mechanism.run(range(60), each, members, salt=bytes(16))[1] for each in (costs, changed))
-    assert second.schedules[part] == first.schedules[part]
-    assert second.schedules != first.schedules
 
 
 def test_schedules_meet_hard_shares_on_average_and_within_what_the_plan_states():

@@ -96,13 +96,6 @@ def test_a_plan_says_what_money_people_and_fewer_features_would_do():
     assert found.to_dict()["changes"] == factors
 
 
-@pytest.mark.parametrize("sellers", [pytest.param(12, marks=pytest.mark.slow), 1000])
-def test_the_budget_for_an_error_is_the_plan_the_other_way_round(sellers):
-    objective = Objective.for_model(10)
-    budget = budget_for_error(COSTS, objective, sellers, 0.1)
-    assert plan(COSTS, objective, sellers, budget).prospect.error == pytest.approx(0.1, rel=0.02)
-
-
 @pytest.mark.parametrize(
     ("objective", "target", "table"),
     [

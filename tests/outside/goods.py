@@ -25,7 +25,7 @@ TWO, THREE = ["no", "yes"], ["bus", "car", "train"]
 MEAN = {"kind": "mean", "column": "age", **AGE}
 SHARE = {"kind": "share", "column": "member"}
 HISTOGRAM = {"kind": "histogram", "column": "way", "categories": THREE}
-QUANTILE = {"kind": "quantile", "column": "age", "level": 0.5, "candidates": list(range(0, 121, 5))}
+QUANTILE = {"kind": "quantile", "column": "age", "level": 0.5, "low": 0, "high": 120, "steps": 24}
 PLACED = ("column", "columns", "share")
 VECTOR = {"kind": "vector_mean", "columns": ["east", "north"], "bound": 2.0}
 

@@ -270,7 +270,7 @@ MODELS = {
     "a coefficient that is a text": (("description", "cells", 0, 0), "many"),
     "a coefficient beyond every number": (("description", "cells", 0, 0), 10**400),
     "no grid": (("description", "grid"), -1.0),
-    "one label": (("predicts", "labels"), ["yes"]),
+    "one label": (("predicts", "values"), ["yes"]),
     "bounds in reverse": (("encoder", "columns", "age", "low"), 1e9),
     "no features": (("encoder", "columns"), {}),
     "nobody": (("records",), -1),

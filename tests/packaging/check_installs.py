@@ -31,11 +31,11 @@ USES = {
     "": MARKET + LACKS.format(names=["fastapi", "cryptography", "sphinx", "pytest", "statsmodels"]),
     "service": MARKET + "from dpmarket.web import Client\nimport dpmarket.web.app, psycopg, cryptography\n",
     "excel": "import openpyxl\n",
-    "dask": "from dpmarket.distributed import connected\n"
+    "dask": "from dpmarket.distributed.cluster import connected\n"
     "if __name__ == '__main__':\n"
     "    with connected('local') as client:\n"
     "        assert client.submit(sum, [1, 2]).result() == 3\n",
-    "signing": "from dpmarket.certificates import new_signing_key\nimport tempfile\n"
+    "signing": "from dpmarket.certificates.signature import new_signing_key\nimport tempfile\n"
     "new_signing_key(tempfile.mkdtemp() + '/key.pem')\n",
     "torch": "import torch\nfrom dpmarket.learning import PrivateTorchClassifier\n"
     "PrivateTorchClassifier(torch.nn.Linear(2, 2), classes=(0, 1))\n",

@@ -102,6 +102,19 @@ def test_one_table_of_prices_serves_every_payment_weight():
         assert value <= grid.min() + 1e-9
 
 
+def test_the_line_search_of_algorithm_4_ends_between_the_totals_of_its_grid():
+    rows, signs, rng = records()
+    psi = rng.uniform(1, 9, 40)
+    inner = Inner(signs[:, None] * rows, psi, np.zeros(3), 1.0, 30.0, 0.2)
+    best = printed.JointChoices(inner.rows, psi, 1.0, 30.0, 0.2, np.array([0.1])).choose(10.0, 0.01)[0]
+    for totals in (best * np.array([0.3, 0.9, 2.0]), best * np.array([0.7, 1.2, 5.0])):
+        total, solution, _ = printed.algorithm4(inner, psi, 10.0, 0.01, totals, np.zeros(3))
+        assert total == pytest.approx(best, rel=1e-9)
+        assert total**2 * 0.01 * (solution.weights @ psi) == pytest.approx(10.0, rel=1e-9)
+    for totals, end in ((best * np.array([1.5, 2.0]), 0), (best * np.array([0.3, 0.5]), -1)):
+        assert printed.algorithm4(inner, psi, 10.0, 0.01, totals, np.zeros(3))[0] == totals[end]
+
+
 def test_projecting_onto_the_sum_alone_lets_weights_become_negative():
     rows, signs, rng = records()
     psi = rng.uniform(1, 9, 40)

@@ -5,11 +5,13 @@ import json
 import numpy as np
 import polars as pl
 import pytest
+from sklearn import linear_model
 
 import dpmarket as dpm
 from dpmarket.campaign.rules.rules_file import check_rules
 from dpmarket.errors import FileProblem, InvalidInput
-from dpmarket.mechanisms import Forecast, Prediction, forecast
+from dpmarket.mechanisms import Forecast, Prediction
+from dpmarket.mechanisms.forecasts import PublicArrays, forecast
 from dpmarket.report import forecast_rules
 from outside.driver import run, write_rules
 from outside.goods import GOODS, sellers, tables
@@ -50,7 +52,8 @@ def watched(budget=100.0, people=150, rows=300, campaigns=2):
     watcher, rng = Watcher(), np.random.default_rng(3)
     X, y = np.arange(rows, dtype=float)[:, None], np.arange(rows) % 2
     plans = [dpm.plan(COSTS, OBJECTIVE, people, budget)]
-    found = forecast(plans, COSTS, watcher, X, y, campaigns=campaigns, rng=rng)
+    ordinary = linear_model.LogisticRegression()
+    found = forecast(plans, COSTS, PublicArrays(watcher, ordinary, X, y), campaigns, rng)
     return found, watcher, plans[0]
 
 
@@ -76,7 +79,8 @@ def test_a_budget_that_buys_nothing_does_not_beat_guessing():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(90, 2)), rng.integers(0, 2, 90)
     plan = dpm.plan(COSTS, OBJECTIVE, 120, 1e-3, minor_unit=1e-6)
-    found = forecast([plan], dpm.Uniform(50, 60), Watcher(), X, y, campaigns=3, rng=rng)
+    trials = PublicArrays(Watcher(), linear_model.LogisticRegression(), X, y)
+    found = forecast([plan], dpm.Uniform(50, 60), trials, 3, rng)
     assert {one.gain for one in found.predictions} == {0.0}
     assert found.beats_guessing_from(120) is None
 
@@ -169,16 +173,3 @@ def test_a_plan_forecasts_itself_on_a_public_data_frame():
     assert number.measure == "R squared"
     with pytest.raises(InvalidInput, match="a column 'none' and others"):
         plan.forecast(frame, "none")
-
-
-@pytest.mark.slow
-def test_the_report_shows_what_other_budgets_would_have_bought(tmp_path):
-    public = public_table(tmp_path, "two classes")
-    write_rules(tmp_path / "rules.toml", GOODS["two classes"].rules(sellers=60, budget=200.0))
-    costs = {"seller": [f"s{k}" for k in range(60)], "cost": [1.0 + k / 20 for k in range(60)]}
-    pl.DataFrame(costs).write_csv(tmp_path / "reports.csv")
-    run("quote", "reports.csv", "-o", "quotes.csv", "--yes", cwd=tmp_path)
-    run("report", "--public", public, "-o", "report.html", cwd=tmp_path)
-    page = (tmp_path / "report.html").read_text()
-    assert "What other budgets would probably have bought" in page
-    assert 'data-name="forecast.predictions.14.score"' in page  # five budgets by three rules

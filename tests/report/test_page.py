@@ -22,8 +22,7 @@ from dpmarket.mechanisms.groups import Group
 from dpmarket.mechanisms.objective import Objective, PaperObjective
 from dpmarket.mechanisms.outcome import whole_units
 from dpmarket.report import Score, render_page
-from dpmarket.report import page as page_module
-from dpmarket.report.summary import Material, summarise
+from dpmarket.report.summary import Material, noted, summarise
 from support.pages import Page, value_at
 
 
@@ -124,7 +123,7 @@ def test_the_summary_is_the_outcomes_by_another_computation(demo):
     rows /= radius * np.maximum(1.0, np.linalg.norm(rows, axis=1, keepdims=True) / radius)
     cells = np.array(model["description"]["cells"][0])
     margins = rows @ cells[:-1] + cells[-1] * model["intercept_scaling"]
-    wrong = ((margins > 0) != (test["diagnosis"] == model["predicts"]["labels"][1]).to_numpy()).sum()
+    wrong = ((margins > 0) != (test["diagnosis"] == model["predicts"]["values"][1]).to_numpy()).sum()
     assert (demo.summary.score.wrong, demo.summary.score.records) == (wrong, 113)
 
 
@@ -140,7 +139,7 @@ def test_the_page_stands_alone_and_every_chart_has_a_text_alternative(page, demo
     assert "<script" not in text
     assert [address for address in page.addresses if not address.startswith(("#", "data:,"))] == []
     assert [name for name, count in Counter(page.ids).items() if count > 1] == []
-    assert len(page.charts) == 5
+    assert len(page.charts) == 3
     for chart in page.charts:
         assert chart["role"] == "img"
         assert chart["aria-label"] == f"{chart['title']}. {chart['desc']}"
@@ -160,14 +159,7 @@ def test_the_page_reads_well(demo, page):
     assert "-0.0%" not in [shown for *_, shown in page.numbers]
     ranges = [shown for name, *_, shown in page.numbers if re.search(r"groups.\d+.(low|high)", name)]
     assert len({len(shown.partition(".")[2]) for shown in ranges}) == 1
-
-
-def test_more_people_and_fewer_features_are_planned_beside_other_budgets(demo):
-    errors = {(option.what, option.factor): option.expected_error for option in demo.summary.options}
-    own = errors["budget", 1.0]
-    assert errors["people", 0.5] > own > errors["people", 2.0]
-    assert own > errors["features", 0.5]
-    assert sorted(factor for what, factor in errors if what == "budget") == [0.25, 0.5, 1.0, 2.0, 4.0]
+    assert 0.0 < dict(demo.summary.changes)["twice the money"] < 1.0
 
 
 def test_a_page_without_model_test_data_or_certificate_says_so_and_its_title_is_no_markup(without_charts):
@@ -198,13 +190,8 @@ def test_a_market_too_small_to_hide_in_is_refused():
 
 
 def test_a_failed_audit_is_said_loudly(without_charts):
-    class Failed:
-        passed = False
-
-        def summary(self):
-            return [("verdict", "FAILED"), ("first at positions", "17"), ("promises broken", "3")]
-
-    text = simple_page(audits=(("Is it so?", Failed()),))
+    rows = [("verdict", "FAILED"), ("first at positions", "17"), ("promises broken", "3")]
+    text = simple_page(audits=(noted("Is it so?", False, rows),))
     assert "FAILED: do not rely on this market" in text
     assert "first at positions" not in text
 
@@ -256,22 +243,6 @@ def test_unusual_markets_have_a_page_too(formula, objective, without_charts):
     assert [value for _, _, value, _ in page.numbers if value in ("nan", "inf")] == []
     if (outcome.epsilons > 0).all():
         assert "Nobody's cost was too high" in page.prose
-
-
-@pytest.mark.parametrize(
-    ("minor_units", "text"), [(1, "1,235"), (100, "1,234.57"), (1000, "1,234.568"), (240, "1,234.568")]
-)
-def test_money_has_the_decimals_of_its_currency(minor_units, text):
-    assert page_module.shown(1234.5678, "money", minor_units) == text
-
-
-def test_the_page_does_not_grow_with_the_market(without_charts):
-    assert len(simple_page(30_000)) < 1.3 * len(simple_page(1_000))
-
-
-@pytest.mark.slow
-def test_the_report_of_ten_million_sellers_is_below_3_mb():
-    assert len(simple_page(10_000_000).encode()) < 3_000_000
 
 
 def test_a_forecast_is_shown_with_every_budget_and_what_beats_guessing():

@@ -1,4 +1,4 @@
-"""The parts of a report: groups, the rule behind an outcome, promises in words, scores, options."""
+"""The parts of a report: groups, the rule behind an outcome, promises in words, scores."""
 
 import itertools
 import math
@@ -9,9 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpmarket import InvalidInput
-from dpmarket.campaign.rules.rules_file import check_rules
 from dpmarket.costs import parse_distribution
-from dpmarket.report.forecast import options_for
 from dpmarket.report.groups import group_ends, group_sellers
 from dpmarket.report.score import score_labels, score_numbers
 from dpmarket.report.summary import guess_after, meaning
@@ -59,27 +57,6 @@ def test_no_epsilon_teaches_nothing_and_bad_epsilons_are_refused():
     for wrong in (-1.0, math.nan, math.inf, "1"):
         with pytest.raises(InvalidInput):
             meaning("nobody", wrong)
-
-
-def test_budgets_that_cannot_be_spent_are_left_out():
-    rules = check_rules(
-        {
-            "costs": {"distribution": "uniform(1, 5)"},
-            "sellers": {"expected": 200},
-            "objective": {"budget": 40.0},
-            "statistics": {"share": {"kind": "share", "column": "sick"}},
-        }
-    )
-    cent, options = (
-        [option for option in options_for(rules, 200, budget) if option.what == "budget"]
-        for budget in (0.01, 40.0)
-    )
-    assert [option.factor for option in cent] == [0.5, 1.0, 2.0, 4.0]
-    errors = [option.expected_error for option in options]
-    assert errors == sorted(errors, reverse=True)
-    assert all(0.0 < option.noise_share < 1.0 for option in options)
-    for option in options:
-        assert option.payment == pytest.approx(40.0 * option.factor, rel=0.01)
 
 
 def test_a_score_counts_mistakes_and_compares_them_with_a_constant_guess():

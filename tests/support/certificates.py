@@ -8,16 +8,11 @@ import polars
 
 import dpmarket as dpm
 from dpmarket.campaign.rules.decision import bound_salt, sellers_digest
-from dpmarket.certificates import (
-    Money,
-    Sellers,
-    announce_rules,
-    certify,
-    describe_market,
-    make_certificate,
-    rules_digest,
-)
-from dpmarket.certificates.purchase import _by_seller, _release
+from dpmarket.certificates import certify
+from dpmarket.certificates.certificate import make_certificate
+from dpmarket.certificates.commitments import Sellers
+from dpmarket.certificates.description import announce_rules, describe_market, rules_digest
+from dpmarket.certificates.purchase import by_seller, release_of
 from dpmarket.costs import Mixture
 from dpmarket.learning import PrivateBinomialRegression, PrivateLinearSVC, PrivateQuantileRegressor
 from dpmarket.mechanisms.cross_pricing import CrossPricedMechanism, split
@@ -47,6 +42,7 @@ THREE = np.array(["a", "b", "c"])[np.arange(M) % 3]
 JOBS = polars.DataFrame({"age": RNG.integers(18, 90, M), "job": RNG.choice(list("abcdef"), M)})
 UNIFORM, OBJECTIVE = dpm.Uniform(1, 5), Objective.for_model(3, payment_weight=1e-2)
 DELTA, NONCE = 1e-4, bytes(range(32))
+MONEY = {"currency": "EUR", "minor_units": 100}
 LINEAR, QUADRATIC = (EpsilonCost.identity(1.0, shape) for shape in ("linear", "quadratic"))
 GAUSSIAN = EpsilonCost.of_delta(DELTA, 1.0)
 
@@ -186,7 +182,7 @@ def cross_priced(sellers=64):
     rules = announce_rules(
         announced,
         {"family": "norm", "terms": {"private": "records", "rows_per_person": 1}},
-        Money(100, "EUR").to_dict(),
+        MONEY,
         committed_at="2026-01-01T00:00:00+00:00",
     )
     digest = sellers_digest(NONCE, ids)
@@ -194,12 +190,12 @@ def cross_priced(sellers=64):
     outcome, prices = mechanism.run(ids, costs, salt=salt)
     rng = np.random.default_rng(4)
     fitted = model(outcome, rng.uniform(-0.5, 0.5, (sellers, 2)), np.arange(sellers) % 2)
-    used, weights = _by_seller(ids, fitted)
+    used, weights = by_seller(ids, fitted)
     decided = mechanism.rules(prices) | {"sellers": digest, "nonce": hashlib.sha256(NONCE).hexdigest()}
     made = make_certificate(
         Sellers(
             ids, outcome.epsilons, whole_units(outcome.payments, 100), used, weights, parts=split(ids, salt)),
-        describe_market(decided), _release(fitted, None), Money(100, "EUR"),
+        describe_market(decided), release_of(fitted), MONEY,
         rules=rules, quoted_at="2026-01-02T00:00:00+00:00", nonce=NONCE,
     )  # fmt: skip
     return made, dict(zip(ids, costs.tolist(), strict=True)), rules

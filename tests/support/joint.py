@@ -18,4 +18,4 @@ def cancer(count=455):
 
 
 def synthetic(count=200, features=5, seed=0):
-    return records(separable(count, features, np.random.default_rng(seed), flips=0.1), 1.0)
+    return records(separable(count, features, np.random.default_rng(seed)), 1.0)

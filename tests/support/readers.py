@@ -8,21 +8,25 @@ from support.html_pages import Page
 
 
 class Reader:
-    """A browser without scripts. It keeps the session's cookie, as browsers do on loopback."""
+    """A browser without scripts. It keeps cookies, as browsers do on loopback."""
 
     def __init__(self, shop, language="en-GB"):
-        self.shop, self.caller = shop, None
+        self.shop, self.caller, self.cookies = shop, None, {}
         self.headers = {"Accept": "text/html,*/*;q=0.8", "Accept-Language": language}
 
     def send(self, method, path, **options):
         """Send one request and follow where it leads; return the last answer."""
         headers = {**self.headers, **options.pop("headers", {})}
-        answer = self.shop.request(method, path, headers=headers, **options)
-        if "set-cookie" in answer.headers:
-            self.headers["Cookie"] = answer.headers["set-cookie"].split(";")[0]
-        while answer.status_code == 303:
-            answer = self.shop.request("GET", answer.headers["location"], headers=self.headers)
-        return answer
+        while True:
+            if self.cookies:
+                headers["Cookie"] = "; ".join(f"{name}={value}" for name, value in self.cookies.items())
+            self.answer = self.shop.request(method, path, headers=headers, **options)
+            for one in self.answer.headers.get_list("set-cookie"):
+                name, _, value = one.split(";")[0].partition("=")
+                self.cookies[name] = value
+            if self.answer.status_code != 303:
+                return self.answer
+            method, path, options = "GET", self.answer.headers["location"], {}
 
     def see(self, path):
         return Page(self.send("GET", path))

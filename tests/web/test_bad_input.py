@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from dpmarket.campaign import schema
-from support.shop import RECORD, RULES, body_of
+from support.shop import RULES, body_of
 
 KEY = {"Idempotency-Key": "0123456789abcdef-key"}
 HUGE = "1" + "0" * 400
@@ -126,25 +126,6 @@ def test_wrong_rules_are_refused_by_place_without_names_that_a_request_made_up(s
 def drafted(shop, times, rules):
     body = {"rules": rules, **dict(zip(("opens_at", "closes_at", "deliver_until"), times, strict=True))}
     return post(shop, shop.tokens["buyer"], "/api/v1/campaigns", json.dumps(body).encode())
-
-
-@pytest.mark.parametrize(
-    "values",
-    [
-        {**RECORD, "age": "canary-age"},
-        {**RECORD, "canary-name": 1},
-        {"age": 41},
-        {**RECORD, "bought": "canary-label"},
-        {**RECORD, "age": True},
-        {**RECORD, "age": [1]},
-    ],
-)
-def test_a_record_that_was_not_asked_for_is_refused_without_an_echo(shop, values):
-    seller = shop.seller(shop.open(), "consent", "reserve", "choose", "accept")
-    answer = post(shop, seller.token, "/api/v1/me/deliver", json.dumps({"values": values}).encode())
-    assert answer.status_code == 422
-    assert "canary" not in answer.text
-    assert seller.me()["state"] == "accepted"
 
 
 @pytest.mark.parametrize("people", [[], [" blank"], ["a\nb"], ["a\u200bb"], [""], ["x" * 300], [3], "a"])

@@ -1,7 +1,6 @@
 """What stands before the application: other sites, other hosts, strict headers, limits, sign-in links."""
 
 import contextlib
-import secrets
 import socket
 import time
 
@@ -50,23 +49,6 @@ def test_behind_tls_browsers_are_told_to_stay_there():
     async def nothing(scope, receive, send): ...
 
     assert "Strict-Transport-Security" in Guard(nothing, "https://market.example", 1000)._headers
-
-
-def reserve(shop, seller):
-    headers = {"Idempotency-Key": secrets.token_hex(16)}
-    return shop.request("POST", "/api/v1/me/reserve", seller.token, headers=headers)
-
-
-def test_quotes_are_limited_and_told_when_to_come_again(shop):
-    seller = shop.seller(shop.open(), "consent")
-    answers = [reserve(shop, seller) for _ in range(12)]
-    assert [answer.status_code for answer in answers] == [200] * 10 + [429] * 2
-    assert 1 <= int(answers[-1].headers["retry-after"]) <= 7
-    assert body_of(answers[-1])["problems"] == [{"where": "request", "kind": "too often"}]
-    other = shop.seller(shop.open(), "consent", "reserve")  # not limited by somebody else
-    assert other.me()["state"] == "reserved"
-    shop.clock.pass_(seconds=int(answers[-1].headers["retry-after"]))
-    assert reserve(shop, seller).status_code == 200
 
 
 def link_of(shop):

@@ -2,16 +2,13 @@
 
 import re
 from importlib import resources
-from typing import Literal
 
 import pytest
 from babel.messages.pofile import read_po
-from pydantic import Field, create_model
 
-from dpmarket.campaign.rules.rules_file import Rules, Sellers
-from dpmarket.web.pages import public, rules_form, texts
+from dpmarket.campaign.rules.rules_file import Rules
+from dpmarket.web.pages import public, texts
 from dpmarket.web.pages.rules_form import keys
-from support.readers import member_of
 
 FOLDER = resources.files("dpmarket.web").joinpath("texts")
 CATALOGUES = {name: texts.catalogue(name).texts for name in texts.languages()}
@@ -77,35 +74,10 @@ def test_plural_forms_are_the_languages_own():
 
 
 def test_the_meanings_of_keys_are_the_rules_own_words():
-    first, others = keys()
-    for key in [*first, *others]:
+    for key in keys():
         table, name = key.path.split(".")
         field = Rules.model_fields[table].annotation.model_fields[name]
         assert CATALOGUES["en"][f"meaning.{key.path}"] == (field.description,)
-
-
-@pytest.mark.parametrize("language", CATALOGUES)
-def test_every_key_of_the_form_has_a_name_and_a_meaning_in_every_language(language):
-    first, others = keys()
-    for key in [*first, *others]:
-        assert {f"key.{key.path}", f"meaning.{key.path}"} <= set(CATALOGUES[language])
-
-
-def test_a_key_that_no_language_speaks_of_is_shown_by_its_own_name_and_description(shop, monkeypatch):
-    added = {
-        "most_hours": Field(None, description="Nobody waits longer."),
-        "kind_of_day": Field("work", description="Which days count."),
-    }
-    types = {"most_hours": int | None, "kind_of_day": Literal["work", "any"]}
-    other = create_model("Sellers", **{name: (types[name], field) for name, field in added.items()})
-    monkeypatch.setitem(rules_form._TABLES, "sellers", create_model("Both", __base__=(other, Sellers)))
-    page = member_of(shop, "buyer", "de").see("/m/new")
-    assert page.status == 200
-    assert '<label for="sellers.most_hours">sellers.most_hours</label>' in page.html
-    assert 'id="sellers.most_hours-help" lang="en">Nobody waits longer.<' in page.html
-    assert '<label for="sellers.kind_of_day">sellers.kind_of_day</label>' in page.html
-    assert 'id="sellers.kind_of_day-help" lang="en">Which days count.<' in page.html
-    assert 'id="sellers.expected-help">' in page.html  # in the page's own language, as before
 
 
 def test_who_agreed_in_german_agreed_to_the_german_text(shop):

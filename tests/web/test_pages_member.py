@@ -17,6 +17,18 @@ WORDED = {
 }  # fmt: skip
 
 
+KINDS = {
+    **RULES,
+    "features": {
+        "income": {"low": 0, "high": 1e5, "missing": 2e4},
+        "born": {"first": "1950-01-01", "last": "2010-12-31", "missing": "1980-01-01"},
+        "job": {"categories": ["baker", "smith"], "other": True},
+        "size": {"categories": ["S", "L"], "missing_category": True},
+        "smokes": {"boolean": True, "missing": False},
+    },
+}
+
+
 def buyer_of(shop, campaign):
     """Return a colleague of a campaign's buyer."""
     reader = member_of(shop, "buyer")
@@ -32,7 +44,7 @@ def test_a_seller_reads_questions_in_the_words_and_language_that_the_rules_give_
         assert "Did you buy it?" in page.text  # in English, where it has no translation
 
 
-@pytest.mark.parametrize("rules", [WORDED, ASKED], ids=["model", "statistics"])
+@pytest.mark.parametrize("rules", [WORDED, KINDS, ASKED], ids=["model", "kinds", "statistics"])
 def test_a_draft_saved_as_the_form_shows_it_has_the_same_rules(shop, rules):
     draft = shop.draft(rules=rules)
     reader = buyer_of(shop, draft)

@@ -28,12 +28,12 @@ GOOD = {
 
 def test_every_kind_of_column_has_its_field_and_what_was_typed_becomes_values_of_the_right_kind():
     fields = fields_of_form(check_rules(RULES))
-    assert [(field.name, field.kind, field.gap) for field in fields] == [
+    assert [(field.of.column, field.of.kind, field.of.gaps) for field in fields] == [
         ("age", "number", False), ("income", "number", True), ("born", "date", False),
         ("job", "choice", False), ("size", "choice", True), ("smokes", "truth", False),
         ("class", "choice", False),
     ]  # fmt: skip
-    assert (fields[0].low, fields[0].high, fields[3].other, fields[-1].options) == (
+    assert (fields[0].low, fields[0].high, fields[3].of.unknown, fields[-1].options) == (
         "18",
         "90",
         True,

@@ -88,7 +88,8 @@ def ask(reader):
     """Begin at the provider; return what it is asked."""
     reader.shop.clock.pass_(minutes=1)
     answer = reader.shop.request("GET", "/oidc", headers=reader.headers)
-    reader.headers["Cookie"] = answer.headers["set-cookie"].split(";")[0]
+    name, _, value = answer.headers["set-cookie"].split(";")[0].partition("=")
+    reader.cookies[name] = value
     assert answer.status_code == 303
     asked = {name: values[0] for name, values in parse_qs(urlsplit(answer.headers["location"]).query).items()}
     assert (asked["response_type"], asked["code_challenge_method"]) == ("code", "S256")

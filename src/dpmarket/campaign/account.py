@@ -25,7 +25,7 @@ from dpmarket.campaign.log import canonical, digest_of
 from dpmarket.campaign.money import enter_staged, hold_all, of, pay_all
 from dpmarket.campaign.people import EPSILON_UNITS, person_digests
 from dpmarket.campaign.staging import stage
-from dpmarket.campaign.training import snapshot
+from dpmarket.campaign.training import sellers_by
 from dpmarket.campaign.transaction import Tx, campaign_of, new_id, require
 from dpmarket.errors import Infeasible, InvalidInput, MarketRefusal
 from dpmarket.privacy.gaussian import gaussian_epsilons
@@ -36,20 +36,10 @@ _own, _person = schema.participation.c, schema.person.c
 class MarketAccount:
     """Lifetime limits that library models share with the campaigns of a database.
 
-    Obeys :class:`~dpmarket.privacy.account.PrivacyAccount`: pass it as ``account`` to a fit.
+    Obeys :class:`~dpmarket.privacy.account.PrivacyAccount`: pass it as ``account`` to a fit. ``name`` is that
+    of the models in the market; every charge is an entry of its own. ``limit`` and ``delta_limit`` lower the
+    most that anybody may spend over all campaigns and models, as a campaign's do.
 
-    Parameters
-    ----------
-    market
-        An open market.
-    name
-        Of the models in it; every charge is an entry of its own.
-    limit, delta_limit
-        The most that anybody may spend over all campaigns and models: it lowers everybody's limits, as a
-        campaign's does. None leaves them as they are.
-
-    Notes
-    -----
     Guaranteed: a charge is on the disk and in the log before it returns, for everybody or nobody. An open
     campaign counts with the largest epsilon that it could ask for.
     """
@@ -74,24 +64,10 @@ class MarketAccount:
         mus: ArrayLike | None = None,
         delta: float = 0.0,
     ) -> None:
-        """Charge everybody, or nobody.
+        """Charge everybody, or nobody, as :meth:`dpmarket.privacy.account.Account.charge` does.
 
-        Parameters
-        ----------
-        people
-            Ids, each once.
-        epsilons, mus
-            What each is charged: epsilon, or a distance of Gaussian differential privacy, which is charged
-            as the epsilon that it has at ``delta``, and at least one unit of 2**-30.
-        delta
-            Charged to everybody who is charged an epsilon above 0.
-
-        Raises
-        ------
-        InvalidInput
-            If a person is named twice or not by a text, or for amounts that are no amounts.
-        Infeasible
-            If anybody would exceed a limit. The message says how many, not who.
+        People are ids, texts. A distance ``mu`` is charged as the epsilon that it has at ``delta``, and at
+        least one unit of 2**-30.
         """
         if (epsilons is None) == (mus is None):
             raise InvalidInput("expected epsilons or mus: one of them is charged at a time.")
@@ -142,7 +118,7 @@ def enter_charge(tx: Tx, caller: Caller, name: Text, charges: pl.DataFrame, delt
     values |= {"currency": "XXX", "minor_units": 1, "delta": people.delta_units(delta)}
     tx.add(schema.campaign, **values, rules_digest=digest_of(rules))
     found = campaign_of(tx.c, identity)
-    table = snapshot(digests, names, epsilons).sort("digest")
+    table = sellers_by(digests, names, epsilons).drop("id").sort("digest")
     of_units = pl.DataFrame({"digest": pl.Series(digests, dtype=pl.Binary), "units": units})
     staged = stage(tx, "staged_charges", "digest", table.join(of_units, on="digest", maintain_order="left"))
     people.enter_people(tx, staged)

@@ -26,12 +26,25 @@ from dpmarket.files.formulas import csv_text
 
 SCHEMA = "pain.001.001.03"
 _SPACE = f"urn:iso:std:iso:20022:tech:xsd:{SCHEMA}"
-_IBAN = re.compile(r"[A-Z]{2}[0-9]{2}[A-Z0-9]{11,30}")
 _PAYEES = ("payee", "id", "seller")
 _KEPT = frozenset(string.ascii_letters + string.digits + " /-?:().,'+ÄÖÜäöüß")
 _FROM, _TO = "ØøÆæŒœŁłĐđÐðÞþ&", "O o AE ae OE oe L l D d D d Th th +"
 _LETTERS = dict(zip(_FROM, _TO.split(), strict=True)) | {"\u0131": "i", "\u2019": "'"}
 _LARGEST = 99_999_999_999  # cents: what the format can say
+
+
+def is_iban(text: str) -> bool:
+    """Whether a text is an IBAN, by its check digits (ISO 7064, modulus 97).
+
+    Examples
+    --------
+    >>> is_iban("DE89 3704 0044 0532 0130 00"), is_iban("DE89 3704 0044 0532 0130 01")
+    (True, False)
+    """
+    plain = text.replace(" ", "").upper()
+    if not re.fullmatch(r"[A-Z]{2}\d{2}[A-Z0-9]{11,30}", plain):
+        return False
+    return int("".join(str(int(letter, 36)) for letter in plain[4:] + plain[:4])) % 97 == 1
 
 
 @dataclass(frozen=True)
@@ -45,10 +58,7 @@ class BankAccount:
         iban = "".join(self.iban.split()).upper()
         if not self.name.strip() or not self.name.isprintable() or len(self.name) > 70:
             raise InvalidInput("expected an account's owner in 1 to 70 characters that can be printed.")
-        if (
-            not _IBAN.fullmatch(iban)
-            or int("".join(str(int(one, 36)) for one in iban[4:] + iban[:4])) % 97 != 1
-        ):
+        if not is_iban(iban):
             raise InvalidInput("expected an IBAN, with its check digits.")
         object.__setattr__(self, "iban", iban)
         object.__setattr__(self, "name", self.name.strip())
@@ -182,7 +192,7 @@ def read_accounts(source: str | os.PathLike[str] | bytes, id_column: str = "paye
     payees = next((there[name.lower()] for name in (id_column, *_PAYEES) if name.lower() in there), None)
     if payees is None or not {"name", "iban"} <= set(there):
         expected = dict.fromkeys((id_column, *_PAYEES))
-        raise FileProblem(f"cannot use {told}: expected the columns {' or '.join(expected)}, name and iban.")
+        raise FileProblem(f"cannot use {told}: expected name, iban and one of {', '.join(expected)}.")
     columns = [payees, there["name"], there["iban"]]
     return _accounts(read_table(source, columns, columns).iter_rows(), told)
 

@@ -164,7 +164,7 @@ def open_(tx: Tx, caller: Caller, campaign: int, opening: Opening, confirmed: bo
     require(fits, "invalid", "An online campaign needs the largest payment of its offer.")
     needed = max(opening.escrow, sum(opening.allot.values()))
     missing = needed - money.free_by_pool(tx.c, campaign)[money.ESCROW]
-    sentence = f"Escrow lacks {missing} minor units; fund the campaign first."
+    sentence = f"Escrow lacks {missing} minor units: the paymaster enters money first."
     require(found.self_funded or missing <= 0, "funds", sentence)
     offer = None if opening.offer is None else canonical(opening.offer)
     facts = {"offer": offer, "offer_digest": None if offer is None else digest_of(offer)}
@@ -179,10 +179,9 @@ def open_(tx: Tx, caller: Caller, campaign: int, opening: Opening, confirmed: bo
             tx.job("close", campaign, found.deliver_until)
     tx.event(campaign, "open")
     rules = sellers_rules(found)
-    if rules.lifetime_epsilon is not None:
-        refuse_limits(tx)
     alone = rules.lifetime_epsilon is not None and rules.lifetime_delta is None
     people.lower_caps(tx, rules.lifetime_epsilon, 0.0 if alone else rules.lifetime_delta)
+    refuse_limits(tx)
     cap = people.market_cap(tx)
     sentence = f"Nobody's lifetime limit of {cap / people.EPSILON_UNITS:g} has room for an epsilon of "
     sentence += f"{opening.ceiling:g}: lower objective.max_epsilon."
@@ -257,7 +256,7 @@ def _quoted(campaign: int) -> Any:
 
 
 def end_campaign(tx: Tx, found: Campaign, state: str, reason: str | None) -> None:
-    """End a locked campaign: free everything that is still held, its key, and tell everybody."""
+    """End a locked campaign: free everything that is still held, and its key."""
     end_all(tx, found, active(found.id), "lapsed", reason)
     (void_rest if state == "cancelled" else pay_rest)(tx, found)
     step(tx, found.id, (found.state,), state=state, reason=reason, debt=0)
@@ -265,7 +264,6 @@ def end_campaign(tx: Tx, found: Campaign, state: str, reason: str | None) -> Non
     if found.channel == "live":
         forget_sealed(tx, _own.campaign == found.id)
         tx.job("sweep_key", found.id, tx.now)
-        tx.job("ended", found.id, tx.now, lane="mail")
 
 
 @act("paymaster")

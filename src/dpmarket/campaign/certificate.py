@@ -18,23 +18,30 @@ import numpy as np
 import polars as pl
 import sqlalchemy as sa
 
-from dpmarket import certificates
 from dpmarket.campaign import schema
 from dpmarket.campaign.acts import WORKER, Caller, act
 from dpmarket.campaign.database import Market
 from dpmarket.campaign.jobs import operators_opener
 from dpmarket.campaign.opening import NO_CURRENCY, by_schedules, decide_for, pools_of, rules_of
-from dpmarket.campaign.quoting import Decide, decided_of, schedules_from
+from dpmarket.campaign.partitions import people_of
+from dpmarket.campaign.quoting import Decide, schedules_from
 from dpmarket.campaign.rules.decision import Binding
 from dpmarket.campaign.rules.pricing import OFFLINE, online_schedules
 from dpmarket.campaign.rules.publication import announced_text
 from dpmarket.campaign.rules.released import ModelFile, Released, released_from_bytes
 from dpmarket.campaign.seal import seal
-from dpmarket.campaign.training import released
+from dpmarket.campaign.training import document_of
 from dpmarket.campaign.transaction import Campaign, Tx, body_of, campaign_of
-from dpmarket.certificates import Certificate
+from dpmarket.certificates.certificate import Certificate, make_certificate
+from dpmarket.certificates.commitments import Sellers
+from dpmarket.certificates.description import (
+    describe_market,
+    describe_model,
+    describe_statistics,
+    rules_digest,
+)
 from dpmarket.errors import FileProblem, NotCertifiable
-from dpmarket.files import csv_text, write_folder, write_table
+from dpmarket.files import csv_text, write_folder
 from dpmarket.mechanisms.cross_pricing import split
 from dpmarket.progress import StageProgress, silent
 
@@ -57,14 +64,14 @@ def binding_of(key: bytes, found: Campaign) -> Binding:
     """Return what the salt of a campaign's cross-pricing follows from, together with its reports."""
     if found.mechanism != OFFLINE or rules_of(found).objective.budget is None:
         return Binding("00" * 32, nonce_of(key, found.id))  # nothing is split
-    return Binding(certificates.rules_digest(rules_text(key, found)), nonce_of(key, found.id))
+    return Binding(rules_digest(rules_text(key, found)), nonce_of(key, found.id))
 
 
-def decide_of(market: Market, found: Campaign) -> Decide:
+def decide_of(key: bytes, found: Campaign) -> Decide:
     """Return the mechanism of a campaign: online, the price schedule that was frozen when it opened."""
     if found.mechanism != OFFLINE and found.offer is not None:
         return by_schedules(schedules_from(found.offer), found.minor_units)
-    return decide_for(rules_of(found), binding_of(market.key, found))
+    return decide_for(rules_of(found), binding_of(key, found))
 
 
 def certify_campaign(market: Market, campaign: int) -> Certificate:
@@ -74,29 +81,29 @@ def certify_campaign(market: Market, campaign: int) -> Certificate:
     """
     with market.look() as c:
         found = campaign_of(c, campaign)
-    document = released(market, campaign)
+    document = document_of(market, campaign)
     if document is None:
         raise NotCertifiable("there is nothing to certify before a model or statistics are released.")
     made = released_from_bytes(document)
     if not made.secure_noise:
         raise NotCertifiable("expected a model with secret noise; this one's can be repeated.")
     release = describe_release(made)
-    public = _decided(found)
+    public = decided_by(found)
     text = rules_text(market.key, found)
     sellers, quoted_at = _sellers(market, found, public, release)
     currency = "" if found.currency == NO_CURRENCY else found.currency
-    return certificates.make_certificate(
+    return make_certificate(
         sellers,
-        certificates.describe_market(public),
+        describe_market(public),
         release,
-        certificates.Money(found.minor_units, currency),
+        {"currency": currency, "minor_units": found.minor_units},
         rules=text,
         quoted_at=quoted_at,
         nonce=nonce_of(market.key, found.id) if "salt" in public else None,
     )
 
 
-def _decided(found: Campaign) -> dict[str, Any]:
+def decided_by(found: Campaign) -> dict[str, Any]:
     """Return all that decided, as plain data."""
     if found.mechanism == OFFLINE:
         return dict(json.loads(found.offer or "{}"))
@@ -105,10 +112,10 @@ def _decided(found: Campaign) -> dict[str, Any]:
 
 def _sellers(
     market: Market, found: Campaign, public: Mapping[str, Any], release: Mapping[str, Any]
-) -> tuple[certificates.Sellers, str]:
+) -> tuple[Sellers, str]:
     """Return a line for everybody who was decided about, and when the first of them was quoted."""
     with market.look() as c:
-        table = decided_of(c, found.id)
+        table = people_of(c, found).drop_nulls("epsilon")
     if table.height == 0:
         raise NotCertifiable("nobody was quoted.")
     is_live, pools = found.channel == "live", pools_of(rules_of(found))
@@ -122,7 +129,7 @@ def _sellers(
     elif release["family"] == "statistics":
         unit = 2.0 ** min(one["unit_exponent"] for one in release["statistics"].values())
         own = spent = np.rint(own / unit) * unit
-    sellers = certificates.Sellers(
+    sellers = Sellers(
         ids=ids,
         epsilons=promised,
         payments=table.get_column("payment").to_numpy(),
@@ -138,21 +145,16 @@ def _sellers(
 def describe_release(made: Released) -> dict[str, Any]:
     """Return the release of a certificate."""
     if isinstance(made, ModelFile):
-        return certificates.describe_model(
-            made.description,
-            features=[(name, -1.0, 1.0) for name in made.features],
-            classes=made.labels or None,
-            factor=made.shrinkage_correction,
-            encoder=made.encoder,
+        return describe_model(
+            made.description, made.features, made.labels or None, made.shrinkage_correction, made.encoder
         )
     statistics = {
-        name: certificates.CertifiedStatistic(tuple(asked.columns), asked.share, asked.released())
-        for name, asked in made.statistics.items()
+        name: (asked.columns, asked.share, asked.released()) for name, asked in made.statistics.items()
     }
-    return certificates.describe_statistics(statistics, made.rows_per_person)
+    return describe_statistics(statistics, made.rows_per_person)
 
 
-def write_receipts_folder(
+def write_receipts(
     certificate: Certificate, folder: str | os.PathLike[str], progress: StageProgress = silent
 ) -> int:
     """Write one receipt per seller, and an index of which file is whose, into a new folder; return how many.
@@ -174,16 +176,6 @@ def write_receipts_folder(
 
     write_folder(folder, files())
     return total
-
-
-def write_receipts_table(
-    certificate: Certificate, target: str | os.PathLike[str], *, overwrite: bool = False
-) -> int:
-    """Write all receipts to one .csv or .parquet file, columns seller and receipt; return how many."""
-    rows = [(str(seller), receipt.decode()) for seller, receipt in certificate.receipts()]
-    kinds = {"seller": pl.String, "receipt": pl.String}
-    write_table(target, pl.DataFrame(rows, schema=kinds, orient="row"), overwrite=overwrite)
-    return len(rows)
 
 
 def certify_live(market: Market, campaign: int, sign: Callable[[Certificate], bytes] | None = None) -> bytes:
@@ -231,12 +223,6 @@ def enter_report(tx: Tx, caller: Caller, campaign: int, page: bytes) -> None:
     """Enter a campaign's report, once; an empty one says that there is none."""
     if body_of(tx.c, campaign, "report") is None:
         tx.add(schema.document, campaign=campaign, kind="report", body=page, at=tx.now)
-
-
-def document_of(market: Market, campaign: int, kind: str) -> bytes | None:
-    """Return a document of a campaign; None if there is none."""
-    with market.look() as c:
-        return body_of(c, campaign, kind)
 
 
 def reported_costs(market: Market, campaign: int) -> dict[bytes, float] | None:

@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
@@ -27,7 +28,7 @@ from dpmarket.errors import DpmarketError, FileProblem
 
 _own, _person, _transfer = schema.participation.c, schema.person.c, schema.transfer.c
 _of, _attempt, _job = schema.campaign.c, schema.attempt.c, schema.job.c
-_LITTLE = 200 * 2**20
+_LITTLE = 500 * 2**20
 _AHEAD = timedelta(seconds=5)
 _LATE = timedelta(hours=1)
 
@@ -195,11 +196,9 @@ def _jobs(c: sa.Connection, now: datetime) -> Iterator[Finding]:
 
 
 def _disk(market: Market) -> Iterator[Finding]:
-    for folder in {market.log.folder, *([market.keys] if market.keys else [])}:
-        try:
-            free = shutil.disk_usage(folder).free
-        except OSError:
-            continue
+    folders = {market.log.folder, market.keys, Path(market.place).parent if market.is_file else None}
+    for folder in sorted(folder for folder in folders if folder is not None and folder.is_dir()):
+        free = shutil.disk_usage(folder).free
         if free < _LITTLE:
             yield Finding("disk", f"{folder} has {free // 2**20} MB left.", "Make room on this disk.")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Annotated
 
 import pydantic
@@ -61,13 +62,13 @@ def last_version(c: sa.Connection, kind: str = "consent") -> int | None:
     return newest
 
 
-def consent_versions(c: sa.Connection) -> list[tuple[int, list[str]]]:
-    """Return the versions of the consent text, oldest first, each with its languages."""
+def consent_versions(c: sa.Connection) -> dict[int, list[str]]:
+    """Return the languages of each version of the consent text, the oldest first."""
     found: dict[int, list[str]] = {}
     query = sa.select(_text.version, _text.language).where(_text.kind == "consent")
     for version, language in c.execute(query.order_by(_text.version, _text.language)):
         found.setdefault(version, []).append(language)
-    return list(found.items())
+    return found
 
 
 def consent_page(c: sa.Connection, found: Campaign, language: str) -> ConsentPage:
@@ -88,29 +89,17 @@ def consent_page(c: sa.Connection, found: Campaign, language: str) -> ConsentPag
     )
 
 
-_announced: dict[int, str] = {}
-_MOST = 256
-
-
 def announced_digest(c: sa.Connection, found: Campaign) -> str:
     """Return the digest of a campaign's announced rules, which are frozen once it is open."""
-    known = _announced.get(found.id)
-    if known is None:
-        from dpmarket.campaign.certificate import rules_text
-        from dpmarket.certificates import rules_digest
-
-        if len(_announced) >= _MOST:
-            _announced.clear()
-        try:
-            known = rules_digest(rules_text(market_row(c).key, found))
-        except FileProblem:  # rules that say no more than the market itself reads: nothing is certified
-            known = found.rules_digest
-        _announced[found.id] = known
-    return known
+    return _announced(market_row(c).key, found)
 
 
-def languages_of(c: sa.Connection, found: Campaign) -> list[str]:
-    """Return the languages that a campaign's consent text is written in."""
-    mine = sa.and_(_text.kind == "consent", _text.version == found.consent)
-    query = sa.select(_text.language).where(mine).order_by(_text.language)
-    return list(c.scalars(query))
+@lru_cache(maxsize=256)
+def _announced(key: bytes, found: Campaign) -> str:
+    from dpmarket.campaign.certificate import rules_text
+    from dpmarket.certificates.description import rules_digest
+
+    try:
+        return rules_digest(rules_text(key, found))
+    except FileProblem:  # rules that say no more than the market itself reads: nothing is certified
+        return str(found.rules_digest)

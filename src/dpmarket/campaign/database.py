@@ -102,13 +102,16 @@ class Market:
             answer = once(tx, caller.label, key, request, lambda: entry.adapter.dump_json(done(tx, who)))
             return entry.adapter.validate_json(answer)
 
-        for _ in range(_ATTEMPTS):
-            with contextlib.suppress(_MustRepeat):
-                return self.transact(do, mine=caller.participation)
-        raise FileProblem(f"cannot use {self.place}: it is too busy; try again.")
+        return self.transact(do, mine=caller.participation)
 
     def transact(self, do: Callable[[Tx], Any], *, verified: bool = True, mine: int | None = None) -> Any:
         """Call a function in one transaction, verified against the log before and shipped after it."""
+        for _ in range(_ATTEMPTS):
+            with contextlib.suppress(_MustRepeat):
+                return self._transact(do, verified=verified, mine=mine)
+        raise FileProblem(f"cannot use {self.place}: it is too busy; try again.")
+
+    def _transact(self, do: Callable[[Tx], Any], *, verified: bool, mine: int | None) -> Any:
         last = self.log.last() if verified else None
         with self.writing() as c:
             tx = Tx(c, self.clock(), self.terms, self.log, mine)
@@ -244,7 +247,7 @@ def open_market(url: Url, state: Url, keys: Url | None = None, *, make: bool = F
                 if log_of_place(state, place) is not None:
                     raise FileProblem(
                         f"cannot make a market at {place}: a log in {state} knows one there. Put the "
-                        "database back, or let 'dpmarket repair' make it from the log."
+                        "database back, let 'dpmarket repair' make it from the log, or begin at another path."
                     )
                 is_new = False
                 begun = {"id": secrets.token_hex(16), "key": secrets.token_hex(32), "place": place}

@@ -12,17 +12,15 @@ import sqlalchemy as sa
 
 from dpmarket.campaign import schema
 from dpmarket.campaign.acts import OWNER
-from dpmarket.campaign.database import Market, is_address, open_market
+from dpmarket.campaign.database import is_address, open_market
 from dpmarket.campaign.money import free_by_pool
 from dpmarket.campaign.people import EPSILON_UNITS
 from dpmarket.campaign.place import state_folder
-from dpmarket.campaign.rules.amounts import money_text
+from dpmarket.campaign.rules.meaning import money_text
 from dpmarket.campaign.rules.released import StatisticsFile, read_released
-from dpmarket.campaign.rules.rules_file import read_rules
 from dpmarket.campaign.transaction import Campaign
 from dpmarket.campaign.views import show_money, show_sums
 from dpmarket.errors import FileProblem
-from dpmarket.files import numbers_of, read_table
 
 
 @dataclass(frozen=True)
@@ -36,41 +34,16 @@ class Description:
 
 
 def describe(path: str | os.PathLike[str]) -> Description:
-    """Describe quotes (.csv, .parquet), a model or statistics (.json), rules (.toml) or a market (.db).
+    """Describe a model or statistics (.json), or a market (.db, or an address).
 
-    Only totals and means are in a description: no single seller's id, epsilon, payment or cost.
+    Only totals are in a description: no single seller's id, epsilon, payment or cost.
     """
-    kinds = {".csv": _quotes, ".parquet": _quotes, ".json": _released, ".toml": _rules, ".db": _market}
-    if is_address(path):
-        return _market(path)
     ending = Path(path).suffix.lower()
-    if ending not in kinds:
-        raise FileProblem(f"expected a file ending in {', '.join(kinds)}, got {Path(path).name!r}.")
-    return kinds[ending](path)
-
-
-def _quotes(path: str | os.PathLike[str]) -> Description:
-    figures = ["epsilon", "payment_minor_units"]
-    table = read_table(path, [*figures, "currency"], ["currency"], figures)
-    (epsilons, wrong), (amounts, more) = (
-        numbers_of(table, name) for name in ("epsilon", "payment_minor_units")
-    )
-    if wrong or more:
-        raise FileProblem(f"cannot use {path}: expected quotes, as 'dpmarket quote' writes them.")
-    bought = epsilons > 0.0
-    data = {
-        "sellers": epsilons.size,
-        "bought_from": int(bought.sum()),
-        "total_epsilon": float(epsilons.sum()),
-        "total_payment_minor_units": int(amounts.sum()),
-    }
-    words = ("sellers", "bought from", "total epsilon", "payments, before withdrawals, in minor units")
-    rows = [(text, _number(value)) for text, value in zip(words, data.values(), strict=True)]
-    if bought.any():
-        # Not the highest epsilon: it tells what the lowest-cost seller reported.
-        data["mean_epsilon"] = float(epsilons[bought].mean())
-        rows.append(("mean epsilon of those", f"{data['mean_epsilon']:.4g}"))
-    return Description(f"Quotes in {path}", rows, {"kind": "quotes", **data})
+    if is_address(path) or ending == ".db":
+        return _market(path)
+    if ending != ".json":
+        raise FileProblem(f"expected a file ending in .json or .db, got {Path(path).name!r}.")
+    return _released(path)
 
 
 def _number(value: float) -> str:
@@ -117,52 +90,24 @@ def statistic_rows(found: StatisticsFile) -> list[tuple[str, str]]:
     return [*rows, ("records", f"{found.records:,}")]
 
 
-def _rules(path: str | os.PathLike[str]) -> Description:
-    rules = read_rules(path)
-    data = rules.model_dump(mode="json", exclude_none=True)
-    if "://" in data["campaign"].get("database", ""):
-        data["campaign"]["database"] = _without_password(data["campaign"]["database"])
-    tables = {name: table for name, table in data.items() if name != "screening"}
-    tables |= {f"screening {k}": question for k, question in enumerate(data["screening"], 1)}
-    rows = [
-        (f"{table}.{key}", str(value))
-        for table, content in tables.items()
-        for key, value in content.items()
-        if not (table == "costs" and isinstance(value, dict))
-        and not (rules.statistics and table == "training" and key != "outside_bounds")  # of models
-    ]
-    return Description(f"Rules in {path}", rows, {"kind": "rules", **data})
-
-
-def _without_password(address: str) -> str:
-    try:
-        return sa.make_url(address).set(password=None).render_as_string()
-    except (sa.exc.ArgumentError, ValueError):
-        return "an address"
-
-
 def _market(path: str | os.PathLike[str]) -> Description:
-    with open_market(path, state_folder()) as market:
-        return describe_market(market)
-
-
-def describe_market(market: Market) -> Description:
     """Describe a market: its people's epsilon in all, and each campaign with its money and counts."""
     person, of = schema.person.c, schema.campaign.c
     query = sa.select(
         sa.func.count(person.id), sa.func.sum(person.epsilon_held), sa.func.sum(person.epsilon_spent)
     )
     listed = sa.select(schema.campaign).where(of.channel != "account").order_by(of.made_at)
-    with market.look() as c:
-        people, *epsilons = c.execute(query).one()
-        found = [_campaign(c, one) for one in c.execute(listed).all()]
+    with open_market(path, state_folder()) as market:
+        with market.look() as c:
+            people, *epsilons = c.execute(query).one()
+            found = [_campaign(c, one) for one in c.execute(listed).all()]
+        try:
+            market.verify()
+            agrees = True
+        except FileProblem:
+            agrees = False
     held, spent = (int(units or 0) / EPSILON_UNITS for units in epsilons)
     totals = {"people": people, "epsilon_held": held, "epsilon_spent": spent}
-    try:
-        market.verify()
-        agrees = True
-    except FileProblem:
-        agrees = False
     words = ("people", "epsilon held by open campaigns", "epsilon spent")
     rows = [
         *((text, _number(value)) for text, value in zip(words, totals.values(), strict=True)),

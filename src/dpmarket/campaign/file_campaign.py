@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import polars as pl
 import sqlalchemy as sa
 
@@ -20,15 +19,16 @@ from dpmarket.campaign.acts import OWNER
 from dpmarket.campaign.certificate import certify_campaign
 from dpmarket.campaign.database import Market
 from dpmarket.campaign.file_quotes import few, quote_file
-from dpmarket.campaign.file_records import FileRecords, digests_of
+from dpmarket.campaign.file_records import digests_of, read_records
 from dpmarket.campaign.file_reports import normal_ids, people_in_file
 from dpmarket.campaign.money import count, of
-from dpmarket.campaign.partitions import CHANNEL, filed_people, people_in, refuse_channel, rest_of
+from dpmarket.campaign.partitions import CHANNEL, people_in, people_of, refuse_channel, rest_of
 from dpmarket.campaign.place import Place, Source, campaign_named, place_of, refuse_changed
 from dpmarket.campaign.release import release_for
+from dpmarket.campaign.rules.columns import Records
 from dpmarket.campaign.rules.released import ModelFile, Released, released_from_bytes
 from dpmarket.campaign.rules.rules_file import Rules
-from dpmarket.campaign.training import RecordSource, Release, Sellers, released, train
+from dpmarket.campaign.training import Read, Release, Sellers, document_of, sellers_by, train
 from dpmarket.campaign.transaction import Campaign, campaign_of
 from dpmarket.certificates import Certificate
 from dpmarket.errors import FileProblem, MarketRefusal
@@ -51,7 +51,7 @@ def withdraw_sellers(rules: Source | Place, ids: Sequence[str]) -> int:
         digests = set(people.person_digests(market.key, map(_text, ids)))
         unknown = digests - _people(market, found).keys()
         if unknown:
-            raise MarketRefusal("unknown", f"No quote for {len(unknown)} of these ids.")
+            raise MarketRefusal("unknown", f"No quote for {len(unknown)} of these ids. Nobody was withdrawn.")
         return int(market.run(sellers.withdraw_people, OWNER, found.id, list(ids)))
 
 
@@ -92,40 +92,22 @@ def _text(seller: str) -> str:
 
 def _people(market: Market, found: Campaign, *states: str) -> dict[bytes, str]:
     """Return the digests and names of everybody in a campaign, or in some states of it."""
-    chosen = of(found.id, *states) if states else _own.campaign == found.id
-    query = sa.select(_person.digest, _person.name).join(schema.participation, _own.person == _person.id)
     with market.look() as c:
-        rows = c.execute(query.where(chosen).order_by(_person.digest)).all()
-        filed = filed_people(c, found.id)
-    known = {bytes(digest): str(name) for digest, name in rows}
-    if filed is not None:
-        wanted = filed.filter(pl.col("state").is_in(states)) if states else filed
-        known |= dict(wanted.select("digest", "name").iter_rows())
-    return known
+        table = people_of(c, found)
+    chosen = table.filter(pl.col("state").is_in(states)) if states else table
+    return dict(chosen.select("digest", "name").iter_rows())
 
 
 @dataclass(frozen=True)
 class Training:
-    """What training came to.
-
-    Attributes
-    ----------
-    released, is_new
-        The model or the statistics, and whether it was trained now, or long ago and handed out again.
-    total_epsilon, withdrawn
-        The epsilons of the people it was trained on, together, and how many others had withdrawn before.
-    clipped
-        How many values of each column lay outside of what is declared: for the data holder's eyes only.
-    raised_l2
-        The penalty to which the rules' was raised because fewer people sell; None if it was not.
-    """
+    """What training came to."""
 
     released: Released
-    is_new: bool
-    total_epsilon: float
-    withdrawn: int
-    clipped: dict[str, int]
-    raised_l2: float | None
+    is_new: bool  # trained now, not handed out again
+    total_epsilon: float  # of the people it was trained on
+    withdrawn: int  # others, before
+    clipped: dict[str, int]  # values of each column outside of what is declared: for the data holder alone
+    raised_l2: float | None  # the penalty to which the rules' was raised because fewer people sell
 
 
 def train_file(
@@ -154,37 +136,43 @@ def train_file(
     place = place_of(rules)
     place.refuse_output(output, data, overwrite=overwrite)
     with place.campaign() as (market, found):
-        source = FileRecords(place.rules, data, market.key, set(_people(market, found)))
-        made, is_new = handed_out(
-            place, market, found, source, release_for(place.rules), output,
-            channel="file", overwrite=overwrite, progress=progress,
-        )  # fmt: skip
+        clipped: dict[str, int] = {}
         with market.look() as c:
-            total = sa.select(sa.func.sum(_own.epsilon)).where(of(found.id, "spent"))
-            spent = float(c.execute(total).scalar() or 0.0)
-            withdrawn = count(c, of(found.id, "withdrawn", "lapsed"))
-    return Training(made, is_new, spent, withdrawn, dict(source.clipped), raised_l2(place.rules, made))
+            there = people_of(c, found)
+
+        def read(sellers: Sellers) -> Records:
+            records = read_records(place.rules, data, market.key, set(there["digest"]), sellers)
+            clipped.update(records.clipped)
+            return records
+
+        return hand_out(
+            place, market, found, there, read, release_for(place.rules),
+            output=output, channel="file", clipped=clipped, overwrite=overwrite, progress=progress,
+        )  # fmt: skip
 
 
-def handed_out(
-    place: Place, market: Market, found: Campaign, source: RecordSource, release: Release, output: Source, *,
-    channel: str, overwrite: bool, progress: StageProgress,
-) -> tuple[Released, bool]:  # fmt: skip
-    """Train a campaign of a channel, or hand out what was released before; write it; say if it is new."""
+def hand_out(
+    place: Place, market: Market, found: Campaign, there: pl.DataFrame, read: Read, release: Release, *,
+    output: Source, channel: str, clipped: dict[str, int], overwrite: bool, progress: StageProgress,
+) -> Training:  # fmt: skip
+    """Train a campaign of a channel, or hand out what was released before, and write it."""
     refuse_changed(found, place.rules)
     refuse_channel(found, channel)
-    known = released(market, found.id)
+    known = document_of(market, found.id)
     is_new = known is None
     if known is None:
         refuse_untrainable(market, found, place.rules)
         progress("Training", 0.2)
-        known = train(market, found.id, source, release, OWNER)
+        known = train(market, found.id, read, release, OWNER)
     write_bytes(output, known, overwrite=overwrite)
     progress("Writing", 1.0)
-    return released_from_bytes(known), is_new
+    bought, left = there.filter(pl.col("payment") > 0), pl.col("state").is_in(["withdrawn", "lapsed"])
+    total, withdrawn = float(bought.filter(~left)["epsilon"].sum()), bought.filter(left).height
+    made = released_from_bytes(known)
+    return Training(made, is_new, total, withdrawn, clipped, _raised_l2(place.rules, made))
 
 
-def raised_l2(rules: Rules, made: Released) -> float | None:
+def _raised_l2(rules: Rules, made: Released) -> float | None:
     """Return the penalty to which the rules' was raised; None if it was not."""
     if not isinstance(made, ModelFile) or rules.training.l2 is None or made.delta:
         return None
@@ -294,9 +282,6 @@ def _checked(place: Place, file: Source) -> str:
             if found is not None and known:
                 key, quoted = market.key, set(known)
                 selling = list(_people(market, found, "accepted"))
-    number = len(selling)
-    owners = Sellers([0] * number, selling, [None] * number, np.ones(number), [1] * number, [""] * number)
-    source = FileRecords(place.rules, file, key, quoted)
-    records = source.read(owners)
-    clipped = sum(source.clipped.values())
-    return f"{records.owners.size:,} rows of {number:,} sellers; {clipped:,} values outside their bounds"
+    records = read_records(place.rules, file, key, quoted, sellers_by(selling))
+    rows, clipped = records.owners.size, sum(records.clipped.values())
+    return f"{rows:,} rows of {len(selling):,} sellers; {clipped:,} values outside their bounds"

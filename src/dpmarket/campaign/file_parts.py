@@ -29,26 +29,25 @@ from numpy.typing import NDArray
 from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.campaign.acts import OWNER
 from dpmarket.campaign.certificate import binding_of
-from dpmarket.campaign.file_quotes import EXCLUDED, FULL, Quoting, opened, refuse_first
-from dpmarket.campaign.file_records import FileRecords
+from dpmarket.campaign.file_quotes import EXCLUDED, FULL, Quoting, open_campaign, refuse_first
+from dpmarket.campaign.file_records import read_records
 from dpmarket.campaign.file_reports import excluded_ids, normal_ids, read_reports
 from dpmarket.campaign.log import canonical
 from dpmarket.campaign.money import ESCROW, free_by_pool
 from dpmarket.campaign.opening import decide_for
 from dpmarket.campaign.partitions import (
     CHANNEL,
+    NO_ACCOUNTS,
     QuotesFile,
     enter_quotes_files,
     files_of,
-    has_limits,
     read_files,
-    refuse_limit,
     sha256_of,
 )
 from dpmarket.campaign.payouts import in_money
 from dpmarket.campaign.people import person_digests
 from dpmarket.campaign.place import Place, Source
-from dpmarket.campaign.quoting import Reports
+from dpmarket.campaign.quoting import Reports, priced
 from dpmarket.campaign.rules.columns import OUTCOME, Records
 from dpmarket.campaign.rules.decision import (
     Binding,
@@ -60,7 +59,7 @@ from dpmarket.campaign.rules.decision import (
 )
 from dpmarket.campaign.rules.pricing import OFFLINE, online_schedules, terms_of
 from dpmarket.campaign.rules.rules_file import Rules
-from dpmarket.campaign.training import Sellers
+from dpmarket.campaign.training import sellers_by
 from dpmarket.campaign.transaction import campaign_of
 from dpmarket.errors import FileProblem, Infeasible, MarketRefusal
 from dpmarket.files import numbers_of, read_table, refuse_existing, refuse_unwritable
@@ -122,9 +121,8 @@ class Prices:
     def quote(self, costs: FloatArray, parts: IntArray | None = None) -> tuple[FloatArray, IntArray]:
         """Return epsilons by part of the sellers, and payments in minor units that cover everybody's loss."""
         if parts is None:
-            epsilons, payments = self.schedules[0].quote(costs)
-        else:
-            epsilons, payments = quote_each(self.schedules, parts, costs)
+            return priced(self.schedules[0], costs, self.rules.money.minor_units)
+        epsilons, payments = quote_each(self.schedules, parts, costs)
         losses = terms_of(self.rules).epsilon_cost.cost_of_epsilon(epsilons)
         amounts = whole_units(payments, self.rules.money.minor_units, costs, losses)
         return epsilons, np.where(epsilons > 0.0, np.maximum(amounts, 1), 0)
@@ -227,10 +225,8 @@ def within(quotes: Sequence[Written], room: int, largest: int) -> list[Written]:
 
 def records_in(path: Path, people: list[str], rules: Rules) -> Records:
     """Return the rows of these people, as a file campaign reads them."""
-    key, number = bytes(32), len(people)
-    nothing: list[Any] = [None] * number
-    own = Sellers([0] * number, person_digests(key, people), nothing, np.ones(number), nothing, nothing)
-    return FileRecords(rules, path, key, None).read(own)
+    key = bytes(32)
+    return read_records(rules, path, key, None, sellers_by(person_digests(key, people)))
 
 
 def encoded(records: Records, epsilons: FloatArray, encoder: Any, names: list[str]) -> tuple[Any, ...]:
@@ -278,9 +274,7 @@ def _quoted(
     if not place.is_there:
         refuse()
     with place.open(make=True) as market:
-        refuse_limit(is_there=has_limits(market))
-        campaign = opened(market, rules, refuse, channel=CHANNEL)
-        assert campaign is not None
+        campaign = market.transact(lambda tx: open_campaign(tx, rules, refuse, CHANNEL))
         content = "".join(one.sha256 for one in seen).encode()
         digest = hashlib.blake2b(content, key=market.key, digest_size=32).hexdigest()
         with market.look() as c:
@@ -323,7 +317,8 @@ def _quoted(
 
 def refuse_rules(rules: Rules) -> None:
     """Refuse a lifetime limit, and what is done only in one place."""
-    refuse_limit(is_there=rules.sellers.lifetime_epsilon is not None)
+    if rules.sellers.lifetime_epsilon is not None:
+        raise MarketRefusal("limit", NO_ACCOUNTS)
     if rules.groups:
         raise Infeasible("A campaign over many files cannot have groups: leave them out.")
     for key, value in (("intervals", rules.training.intervals), ("model", rules.training.model)):
@@ -370,10 +365,9 @@ def _priced(
     reports = parts.get(reports_in, **same)
     costs = np.concatenate([own for _, own in reports])
     ids = pl.concat([own for own, _ in reports]).to_list()
-    decision = decide_for(rules, binding)(Reports([], costs, [ESCROW] * people, ids))
+    decision = decide_for(rules, binding)(Reports(ids, costs, [ESCROW] * people))
     ends = np.cumsum([own.size for _, own in reports])[:-1]
-    amounts = decision.whole(rules.money.minor_units)
-    decided = list(zip(np.split(decision.epsilons, ends), np.split(amounts, ends), strict=True))
+    decided = list(zip(np.split(decision.epsilons, ends), np.split(decision.amounts, ends), strict=True))
 
     def write(path: Path, decided: tuple[FloatArray, IntArray], target: str) -> Written:
         return write_quotes(ids_in(path, **same), *decided, target, rules)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 
 import polars as pl
@@ -87,6 +87,9 @@ def write_payout(
         )
         made = _payout(market, found, repeat)
         lines = payout_lines(market, made.id)
+    if not lines.height:
+        raise MarketRefusal("state", f"All payments of payout {made.number} are confirmed.")
+    made = replace(made, people=lines.height, amount=int(lines["payment"].sum()))
     if bank is None:
         table = lines.select(
             REFERENCE,

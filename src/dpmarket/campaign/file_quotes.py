@@ -7,80 +7,57 @@ and appears when they were.
 from __future__ import annotations
 
 import contextlib
+import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
 import sqlalchemy as sa
 
 from dpmarket.arrays import FloatArray, IntArray
-from dpmarket.campaign import campaigns, money, schema
+from dpmarket.campaign import campaigns, schema
 from dpmarket.campaign.acts import OWNER
 from dpmarket.campaign.certificate import decide_of, rules_text
-from dpmarket.campaign.database import Market
 from dpmarket.campaign.file_reports import ReportsFile, read_reports
 from dpmarket.campaign.money import count
-from dpmarket.campaign.opening import decide_for, draft_of, opening_of
+from dpmarket.campaign.opening import draft_of, opening_of
+from dpmarket.campaign.partitions import people_of
 from dpmarket.campaign.payouts import in_money
 from dpmarket.campaign.place import Place, Source, campaign_named, changed_rules, place_of, refuse_changed
-from dpmarket.campaign.quoting import Preview, Reports, enter_quotes, preview_reports, quotes_of
+from dpmarket.campaign.quoting import import_reports, quotes_in
 from dpmarket.campaign.rules.decision import budget_in_minor_units, refuse_too_many
 from dpmarket.campaign.rules.pricing import OFFLINE, terms_of
 from dpmarket.campaign.rules.rules_file import Rules
-from dpmarket.campaign.transaction import Campaign, Tx, campaign_of, lock_campaign, step
+from dpmarket.campaign.transaction import Campaign, Tx, lock_campaign, step
 from dpmarket.errors import FileProblem, Infeasible, MarketRefusal
-from dpmarket.files import (
-    is_standard_stream,
-    table_kind,
-    writing_table,
-)
+from dpmarket.files import is_standard_stream, table_kind, writing_table
 from dpmarket.progress import StageProgress, silent
 
 FULL, LIFETIME, EXCLUDED = "full", "lifetime", "excluded"
 """Why somebody was not quoted: no room in the budget, no epsilon left, on the list of who must not sell."""
 _own = schema.participation.c
-_ATTEMPTS = 5
 
 
 @dataclass(frozen=True, eq=False)
 class Quoting:
-    """What quoting a file, or many files, came to. Confidential.
-
-    Attributes
-    ----------
-    rules, state
-        Of the campaign; a dry run of one that does not exist yet has no state.
-    is_new
-        False if everybody had been quoted before.
-    sellers, bought_from, total_epsilon, total_payment
-        Of everybody together, the payment in minor units.
-    left_out, not_quoted
-        How many people were not quoted, by reason, and the file that lists them, if there are any.
-    below, above
-        How many costs lie below and above the distribution.
-    files
-        How many files of quotes there are.
-    epsilons, amounts
-        Quotes of people in one file, payments in minor units.
-    """
+    """What quoting a file, or many files, came to. Confidential; payments in minor units."""
 
     rules: Rules
-    state: str | None
-    is_new: bool
+    state: str  # of the campaign
+    is_new: bool  # False if everybody had been quoted before
     sellers: int
     bought_from: int
     total_epsilon: float
     total_payment: int
-    left_out: dict[str, int]
-    below: int
+    left_out: dict[str, int]  # how many people were not quoted, by reason
+    below: int  # the distribution lie so many costs
     above: int
     files: int = 1
-    not_quoted: str | None = None
-    epsilons: FloatArray | None = None
+    not_quoted: str | None = None  # the file that lists people who were not quoted
+    epsilons: FloatArray | None = None  # of one file
     amounts: IntArray | None = None
 
 
@@ -118,27 +95,17 @@ def quote_file(
     found = read_reports(place.rules, place.path, reports)
     task = _Task(place.rules, found, output, not_quoted, overwrite)
     first = partial(refuse_first, place.rules, found.table.height, found.lowest, confirmed=confirmed)
-    progress("Deciding epsilons and payments", 0.2)
     if not place.is_there:
         first()
-        if output is None:
-            return task.foreseen()
-    with place.open(make=output is not None) as market:
-        for attempt in range(_ATTEMPTS):
-            try:
-                campaign = opened(market, place.rules, first, dry=output is None)
-                if campaign is None:
-                    return task.foreseen()
-                table = found.table.drop("written")
-                preview = preview_reports(market, campaign.id, table, decide_of(market, campaign))
-                if preview is not None:
-                    _refuse_nobody(market, campaign, task, preview)
-                progress("Entering quotes", 0.6)
-                return task.enter(market, campaign, preview)
-            except MarketRefusal as refusal:
-                if refusal.kind not in ("state", "funds") or attempt == _ATTEMPTS - 1:
-                    raise  # else somebody else quoted meanwhile
-    raise AssertionError("unreachable")
+    progress("Deciding epsilons and payments", 0.2)
+    with contextlib.ExitStack() as stack:
+        if not place.is_there and output is None:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            place = replace(place, url=folder / "dry.db", state=folder)
+        market = stack.enter_context(place.open(make=output is not None or not place.is_there))
+        written = stack.enter_context(contextlib.ExitStack())  # appears after the quotes were entered
+        done: Quoting = market.transact(partial(task.enter, first=first, written=written))
+        return done
 
 
 def commit_file(rules: Source | Place) -> tuple[str, str]:
@@ -149,15 +116,16 @@ def commit_file(rules: Source | Place) -> tuple[str, str]:
     """
     place = place_of(rules)
     opening_of(place.rules)  # refuses rules by which nothing can be bought
-    with place.open(make=True) as market:
-        found, is_empty = _campaign(market, place.rules)
-        if found is None or (
-            is_empty and found.state in ("draft", "open") and changed_rules(found, place.rules)
-        ):
-            identity = int(market.transact(lambda tx: _drafted(tx, place.rules, found)))
-            with market.look() as c:
-                found = campaign_of(c, identity)
+
+    def commit(tx: Tx) -> Campaign:
+        found = campaign_named(tx.c, place.rules.campaign.name)
+        if found is None or (_is_unused(tx, found) and changed_rules(found, place.rules)):
+            found = _drafted(tx, place.rules, found)
         refuse_changed(found, place.rules)
+        return found
+
+    with place.open(make=True) as market:
+        found = market.transact(commit)
         return rules_text(market.key, found), found.made_at
 
 
@@ -184,29 +152,6 @@ def refuse_first(rules: Rules, people: int, cheapest: float, *, confirmed: bool)
         )
 
 
-def _refuse_nobody(market: Market, campaign: Campaign, task: _Task, preview: Preview) -> None:
-    """Refuse a file of people none of whom can be quoted, and more people than a delta allows."""
-    new = preview.quotes.filter(pl.col("epsilon").is_not_null()).height
-    with market.look() as c:
-        there = count(c, sa.and_(_own.campaign == campaign.id, _own.epsilon.is_not(None)))
-    refuse_too_many(task.rules, there + new)
-    people = task.reports.table.height
-    if new or preview.quotes.height + preview.full < people:
-        return
-    if preview.full:
-        largest = (campaign.largest or 0) / campaign.minor_units
-        raise MarketRefusal(
-            "funds",
-            f"The budget is full: what is left of it is below {largest:.6g}, the schedule's largest payment. "
-            f"None of the {people} sellers can be quoted.",
-        )
-    raise MarketRefusal(
-        "limit",
-        f"Nobody in the file can be quoted: {len(task.reports.excluded)} must not sell, and the others have "
-        "less left of their lifetime's epsilon or delta than this campaign could ask for.",
-    )
-
-
 def _checked_outputs(
     place: Place, reports: Source, quotes: Source, not_quoted: Source | None, *, overwrite: bool
 ) -> Source | None:
@@ -223,65 +168,43 @@ def _checked_outputs(
     return not_quoted
 
 
-def _campaign(market: Market, rules: Rules) -> tuple[Campaign | None, bool]:
-    """Return the campaign of these rules, if there is one, and whether nobody was ever in it."""
-    with market.look() as c:
-        found = campaign_named(c, rules.campaign.name)
-        return found, found is None or not count(c, _own.campaign == found.id)
+def _is_unused(tx: Tx, found: Campaign) -> bool:
+    """Whether nobody was ever quoted in a campaign, so that it can make room for other rules."""
+    nobody = found.reports_digest is None and not count(tx.c, _own.campaign == found.id)
+    return nobody and found.state in ("draft", "open")
 
 
-def opened(
-    market: Market, rules: Rules, refuse_first: Callable[[], None], *, dry: bool = False,
-    channel: str = "file",
-) -> Campaign | None:  # fmt: skip
-    """Return the campaign of these rules, opened if it is new; None in a dry run of a new one."""
-    found, is_empty = _campaign(market, rules)
-    if found is not None and (found.state == "draft" or not is_empty):
-        refuse_changed(found, rules)
-        if found.state != "draft":
+def open_campaign(tx: Tx, rules: Rules, refuse_first: Callable[[], None], channel: str = "file") -> Campaign:
+    """Return the campaign of these rules, opened if it is new."""
+    found = campaign_named(tx.c, rules.campaign.name)
+    if found is not None:
+        found = lock_campaign(tx, found.id)
+        if not _is_unused(tx, found):
+            refuse_changed(found, rules)
             return found
-    elif found is not None and found.state != "open":
-        return found
-    if dry:
-        return None
+        if found.state == "draft":
+            refuse_changed(found, rules)
+        elif found.channel == channel and not changed_rules(found, rules):
+            return found
     refuse_first()
-    if (
-        found is not None
-        and (found.state, found.channel) == ("open", channel)
-        and not changed_rules(found, rules)
-    ):
-        return found
     opening, budget = opening_of(rules), budget_in_minor_units(rules)
-
-    def enter(tx: Tx) -> int:
-        identity = found.id if found is not None and found.state == "draft" else _drafted(tx, rules, found)
-        step(tx, identity, ("draft",), channel=channel)
-        if rules.campaign.mechanism != OFFLINE and budget is not None:
-            campaigns.fund(tx, OWNER, identity, budget)
-        campaigns.open_(tx, OWNER, identity, opening, confirmed=True)
-        return identity
-
-    try:
-        identity = market.transact(enter)
-    except MarketRefusal:
-        if found is None and _campaign(market, rules)[0] is not None:
-            raise MarketRefusal("state", "Somebody opened this campaign meanwhile; try again.") from None
-        raise
-    with market.look() as c:
-        return campaign_of(c, int(identity))
+    drafted = found if found is not None and found.state == "draft" else _drafted(tx, rules, found)
+    step(tx, drafted.id, ("draft",), channel=channel)
+    if rules.campaign.mechanism != OFFLINE and budget is not None:
+        campaigns.fund(tx, OWNER, drafted.id, budget)
+    campaigns.open_(tx, OWNER, drafted.id, opening, confirmed=True)
+    return tx.campaign(drafted.id)
 
 
-def _drafted(tx: Tx, rules: Rules, old: Campaign | None) -> int:
-    """Draft a campaign of these rules, in place of one in which nobody was quoted; return its id."""
+def _drafted(tx: Tx, rules: Rules, old: Campaign | None) -> Campaign:
+    """Draft a campaign of these rules, in place of one in which nobody was quoted."""
     if old is not None:
-        locked = lock_campaign(tx, old.id)
-        if locked.state not in ("draft", "open") or count(tx.c, _own.campaign == old.id):
-            raise MarketRefusal("state", "Somebody was quoted in this campaign meanwhile; try again.")
         for table in (schema.event, schema.transfer, schema.account):
-            tx.c.execute(table.delete().where(table.c.campaign == old.id))
-        tx.c.execute(schema.campaign.delete().where(schema.campaign.c.id == old.id))
+            tx.delete(table, table.c.campaign == old.id)
+        tx.delete(schema.campaign, schema.campaign.c.id == old.id)
     limited = rules.campaign.mechanism != OFFLINE and rules.objective.budget is not None
-    return campaigns.draft(tx, OWNER, draft_of(rules, channel="file", self_funded=not limited))
+    plan = draft_of(rules, channel="file", self_funded=not limited)
+    return tx.campaign(campaigns.draft(tx, OWNER, plan))
 
 
 @dataclass(frozen=True, eq=False)
@@ -294,45 +217,53 @@ class _Task:
     not_quoted: Source | None
     overwrite: bool
 
-    def foreseen(self) -> Quoting:
-        """Return what would be entered into a campaign that does not exist yet."""
-        table = self.reports.table
-        ids, costs = table.get_column("id").to_list(), table.get_column("cost").to_numpy()
-        pools = [money.ESCROW] * len(ids)
-        if self.reports.groups is not None:
-            pools = [money.pool_of(name) for name in self.reports.groups]
-        decision = decide_for(self.rules)(Reports([], costs, pools, ids))
-        epsilons = np.asarray(decision.epsilons, dtype=float)
-        payments = decision.whole(self.rules.money.minor_units)
-        known = pl.DataFrame({"id": ids, "epsilon": epsilons, "payment": payments, "state": "accepted"})
-        return self.result(*self.sheets(known), None, is_new=True)
+    def enter(self, tx: Tx, first: Callable[[], None], written: contextlib.ExitStack) -> Quoting:
+        """Enter quotes, and have their files written when that is done; return what it came to."""
+        with tx.c.begin_nested() as savepoint:
+            campaign = open_campaign(tx, self.rules, first)
+            known = quotes_in(people_of(tx.c, campaign))
+            table, decide = self.reports.table.drop("written"), decide_of(tx.market_key, campaign)
+            new = import_reports(tx, OWNER, campaign.id, table, decide)
+            quoted = sa.and_(_own.campaign == campaign.id, _own.epsilon.is_not(None))
+            refuse_too_many(self.rules, count(tx.c, quoted))
+            quotes, left_out = self.sheets(pl.concat([known, new]))
+            if not quotes.height:
+                raise self._nobody(campaign, left_out)
+            state = tx.campaign(campaign.id).state
+            if self.quotes is None:
+                savepoint.rollback()  # a dry run
+            else:
+                self._write(written, quotes, left_out)
+        return self.result(quotes, left_out, state, is_new=new.height > 0)
 
-    def enter(self, market: Market, campaign: Campaign, preview: Preview | None) -> Quoting:
-        """Enter what was previewed while its files are being written; return what it came to."""
-        with market.look() as c:
-            known = quotes_of(c, campaign.id)
-        is_new = preview is not None
-        if preview is not None:
-            known = pl.concat([known, _as_quotes(preview)])
-        quotes, left_out = self.sheets(known)
-        if self.quotes is None:
-            return self.result(quotes, left_out, campaign.state, is_new=is_new)
+    def _write(self, written: contextlib.ExitStack, quotes: pl.DataFrame, left_out: pl.DataFrame) -> None:
         if left_out.height and self.not_quoted is None:
             raise FileProblem(
                 f"{left_out.height} sellers are not quoted, and there is no file to list them in: name one "
                 "with --not-quoted."
             )
-        if not quotes.height and not is_new:
-            raise MarketRefusal("state", "Everybody in this file has withdrawn: begin another campaign.")
-        with contextlib.ExitStack() as stack:
-            for target, table in ((self.quotes, quotes), (self.not_quoted, left_out)):
-                if target is not None and (table.height or target is self.quotes):
-                    writing = writing_table(target, table, overwrite=self.overwrite)
-                    stack.enter_context(writing)()
-            if preview is not None:
-                market.run(enter_quotes, OWNER, campaign.id, preview.quotes, preview.offer, preview.reports)
-        with market.look() as c:
-            return self.result(quotes, left_out, campaign_of(c, campaign.id).state, is_new=is_new)
+        for target, table in ((self.quotes, quotes), (self.not_quoted, left_out)):
+            if target is not None and table.height:
+                written.enter_context(writing_table(target, table, overwrite=self.overwrite))
+
+    def _nobody(self, campaign: Campaign, left_out: pl.DataFrame) -> MarketRefusal:
+        """Return the refusal of a file of people none of whom has a quote."""
+        reasons = left_out.get_column("reason")
+        if FULL in reasons:
+            largest = (campaign.largest or 0) / campaign.minor_units
+            return MarketRefusal(
+                "funds",
+                f"The budget is full: what is left of it is below {largest:.6g}, the schedule's largest "
+                f"payment. None of the {self.reports.table.height} sellers can be quoted.",
+            )
+        if LIFETIME in reasons:
+            return MarketRefusal(
+                "limit",
+                f"Nobody in the file can be quoted: {len(self.reports.excluded)} must not sell, and the "
+                "others have less left of their lifetime's epsilon or delta than this campaign could ask "
+                "for.",
+            )
+        return MarketRefusal("state", "Everybody in this file has withdrawn: begin another campaign.")
 
     def sheets(self, known: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Return quotes in the order and spelling of the file, and who was not quoted, with the reason."""
@@ -352,9 +283,7 @@ class _Task:
         excluded = pl.Series(column, self.reports.excluded, dtype=pl.String).to_frame()
         return quotes, pl.concat([excluded.with_columns(reason=pl.lit(EXCLUDED)), others])
 
-    def result(
-        self, quotes: pl.DataFrame, left_out: pl.DataFrame, state: str | None, *, is_new: bool
-    ) -> Quoting:
+    def result(self, quotes: pl.DataFrame, left_out: pl.DataFrame, state: str, *, is_new: bool) -> Quoting:
         """Return what quoting came to."""
         epsilons, amounts = (
             quotes.get_column(name).to_numpy() for name in ("epsilon", "payment_minor_units")
@@ -366,9 +295,3 @@ class _Task:
             not_quoted=str(self.not_quoted) if reasons and self.not_quoted is not None else None,
             epsilons=epsilons, amounts=amounts,
         )  # fmt: skip
-
-
-def _as_quotes(preview: Preview) -> pl.DataFrame:
-    left = pl.when(pl.col("reason") == "withdrawn").then(pl.lit("withdrawn")).otherwise(pl.lit("excluded"))
-    state = pl.when(pl.col("epsilon").is_not_null()).then(pl.lit("accepted")).otherwise(left)
-    return preview.quotes.select(id="name", epsilon="epsilon", payment="payment", state=state)

@@ -6,8 +6,6 @@ it, by line and column, never by value.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 import polars as pl
 
@@ -18,7 +16,6 @@ from dpmarket.campaign.rules.columns import (
     Records,
     columns_by_type,
     fields_of,
-    long_vectors,
     read_codes,
     records_of,
 )
@@ -28,49 +25,32 @@ from dpmarket.errors import FileProblem
 from dpmarket.files import find, read_table, refuse
 
 
-class FileRecords:
-    """A :class:`~dpmarket.campaign.training.RecordSource` that reads a .csv or .parquet file.
+def read_records(
+    rules: Rules, source: Source, key: bytes, quoted: set[bytes] | None, sellers: Sellers
+) -> Records:
+    """Return the rows of these sellers in a table, or refuse the file with all that is wrong with it.
 
     ``key`` is the market's key of digests, and ``quoted`` has the digests of everybody who was quoted: other
-    people's records are refused. After reading, ``clipped`` says how many values of each column lay outside
-    of what is declared, for the data holder.
+    people's records are refused.
     """
-
-    def __init__(self, rules: Rules, source: Source, key: bytes, quoted: set[bytes] | None) -> None:
-        self._rules, self._source, self._key, self._quoted = rules, source, key, quoted
-        self.clipped: Mapping[str, int] = {}
-
-    def people(self) -> set[bytes] | None:
-        """Return None: nothing of the file is read before the debit."""
-        return None
-
-    def read(self, sellers: Sellers) -> Records:
-        """Return the rows of these sellers, or refuse the file with all that is wrong with it."""
-        column, fields = self._rules.sellers.id_column, fields_of(self._rules)
-        texts, numbers = columns_by_type(fields)
-        table = read_table(self._source, [column, *texts, *numbers], [column, *texts], numbers)
-        ids, problems = normal_ids(table, column)
-        problems += repeated_ids(ids, column, self._rules.sellers.rows_per_person)
-        digests = digests_of(self._key, ids)
-        order = {digest: place for place, digest in enumerate(sellers.digests)}
-        owners = np.array([order.get(digest, -1) for digest in digests], dtype=np.int64)
-        quoted = set(digests) if self._quoted is None else self._quoted
-        strangers = np.array([bool(one) and one not in quoted for one in digests], dtype=bool)
-        problems += find(column, "a seller without a quote", strangers)
-        rows = np.flatnonzero(owners >= 0)
-        codes, wrong = read_codes(fields, table, rows)
-        for question, beyond in long_vectors(self._rules, fields, codes):
-            wrong += find(question.names[0], "a vector longer than its public bound", beyond, rows)
-        refuse(table, self._source, problems + wrong)
-        absent = len(order) - np.unique(owners[rows]).size
-        if absent:
-            raise absent_rows(str(self._source), absent)
-        found = records_of(fields, codes, owners[rows])
-        self.clipped = found.clipped
-        return found
-
-    def destroy(self) -> None:
-        """Do nothing: a file's owner has the records anyway."""
+    column, fields = rules.sellers.id_column, fields_of(rules)
+    texts, numbers = columns_by_type(fields)
+    table = read_table(source, [column, *texts, *numbers], [column, *texts], numbers)
+    ids, problems = normal_ids(table, column)
+    problems += repeated_ids(ids, column, rules.sellers.rows_per_person)
+    digests = digests_of(key, ids)
+    order = {digest: place for place, digest in enumerate(sellers.get_column("digest"))}
+    owners = np.array([order.get(digest, -1) for digest in digests], dtype=np.int64)
+    quoted = set(digests) if quoted is None else quoted
+    strangers = np.array([bool(one) and one not in quoted for one in digests], dtype=bool)
+    problems += find(column, "a seller without a quote", strangers)
+    rows = np.flatnonzero(owners >= 0)
+    codes, wrong = read_codes(fields, table, rows)
+    refuse(table, source, problems + wrong)
+    absent = len(order) - np.unique(owners[rows]).size
+    if absent:
+        raise absent_rows(str(source), absent)
+    return records_of(fields, codes, owners[rows])
 
 
 def absent_rows(where: str, sellers: int) -> FileProblem:

@@ -123,8 +123,8 @@ def read_reports(rules: Rules, rules_path: Path, source: Source) -> ReportsFile:
     if below + above > max(_OUTSIDE_SHARE * costs.size, 1.0) and costs.size >= 10:
         raise FileProblem(
             f"cannot use {source}: {below:,} of {costs.size:,} costs lie below and {above:,} above "
-            f"{_ends(rules)}. Are they in another unit? A cost is money per unit of epsilon. Nothing was "
-            "entered."
+            f"{_ends(rules)}. Are they in another unit? A cost is money per unit of epsilon. Otherwise "
+            "announce a wider distribution and ask again. Nothing was entered."
         )
     banned = table.get_column("id").is_in(list(excluded_ids(rules, rules_path)))
     out = table.filter(banned).get_column("written").to_list()
@@ -225,6 +225,6 @@ def _is_made_of(rules: Rules, costs: FloatArray) -> bool:
     if dist.to_dict()["kind"] != "mixture":
         return False  # an empirical distribution is always one
     try:
-        return bool(Empirical(costs, *dist.support) == dist)
+        return bool(Empirical(costs) == dist)
     except InvalidInput:
         return False

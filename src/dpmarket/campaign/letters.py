@@ -8,8 +8,7 @@ from pathlib import Path
 import polars as pl
 
 from dpmarket.campaign.place import Source
-from dpmarket.campaign.rules.amounts import money_text
-from dpmarket.campaign.rules.meaning import epsilon_shown, guess_percent
+from dpmarket.campaign.rules.meaning import epsilon_shown, guess_percent, money_text
 from dpmarket.campaign.rules.rules_file import Rules
 from dpmarket.errors import FileProblem
 from dpmarket.files import numbers_of, read_bytes, read_table, write_table

@@ -175,7 +175,8 @@ class Log:
 
     def _make_folder(self) -> None:
         with file_problems(f"cannot use {self.folder}"):
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.folder.mkdir(mode=0o700, exist_ok=True)
 
 
 def log_of_place(state: Path, place: str) -> Log | None:

@@ -25,13 +25,13 @@ from dpmarket.campaign.jobs import Job, operators_opener
 from dpmarket.campaign.schema import time_text
 from dpmarket.campaign.sellers import new_link
 from dpmarket.campaign.transaction import Tx, require
-from dpmarket.errors import DpmarketError, MarketRefusal
+from dpmarket.errors import FileProblem, MarketRefusal
 
 Kind = Literal[
     "invitation", "called", "offer", "reminder", "record", "receipt", "payee", "paid", "over", "login"
 ]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-"""Mails, all but ``login`` to sellers. The job ``ended`` of a campaign enters ``receipt`` and ``over``."""
+"""Mails, all but ``login`` to sellers."""
 PAYEE_AFTER = timedelta(days=3)
 """So long after the receipt sellers are reminded who have not said where to send the money."""
 _ASKED = ("invited", "consented", "waiting", "reserved", "quoted")
@@ -88,10 +88,6 @@ def words_of(c: sa.Connection, kind: str, language: str | None) -> str | None:
     return c.scalar(query.order_by(_text.version.desc()).limit(1))
 
 
-class NoAddress(DpmarketError):
-    """An address cannot be opened with the operator's key."""
-
-
 def handlers(send: Callable[[Mail], None] | None) -> Mapping[str, Callable[[Market, Job], bytes | None]]:
     """Return what a worker does with jobs of the lane ``mail``."""
 
@@ -100,26 +96,20 @@ def handlers(send: Callable[[Mail], None] | None) -> Mapping[str, Callable[[Mark
         if send is not None and mail is not None:
             send(mail)
 
-    def ended(market: Market, job: Job) -> None:
-        if send is not None:
-            market.transact(lambda tx: _tell_everybody(tx, job.subject))
-
-    return {**dict.fromkeys(KINDS, send_one), "ended": ended}
+    return dict.fromkeys(KINDS, send_one)
 
 
 def enter_mails(market: Market, before: timedelta) -> None:
-    """Enter, once for each seller with an address, mails that are due by the state of things.
-
-    Parameters
-    ----------
-    before
-        How long before a time is over sellers are reminded of it.
-    """
+    """Enter, once for each seller with an address, mails that are due, reminders so long before the end."""
     due = _due(market, before)
     with market.look() as c:
         there = [kind for kind in due if c.execute(_addressed(due[kind], kind).limit(1)).first() is not None]
     for kind in there:
         market.transact(lambda tx, kind=kind: _enter(tx, kind, due[kind]))  # type: ignore[misc]
+
+
+def _enter(tx: Tx, kind: str, condition: Any) -> None:
+    tx.jobs(kind, tx.c.scalars(_addressed(condition, kind)).all(), "mail")
 
 
 def _due(market: Market, before: timedelta) -> dict[str, Any]:
@@ -135,20 +125,11 @@ def _due(market: Market, before: timedelta) -> dict[str, Any]:
         "offer": sa.and_(_of.state == "offered", _own.state == "quoted"),
         "reminder": sa.and_(choosing, _own.state.in_(_ASKED)),
         "record": sa.and_(sending, _own.state.in_(("quoted", "accepted"))),
+        "over": sa.and_(_own.state == "lapsed", _own.reason.is_not(None)),
+        "receipt": _own.state == "spent",
         "payee": sa.and_(_own.state == "spent", unnamed, reminded.exists()),
         "paid": sa.and_(_own.state == "spent", _own.paid_at.is_not(None)),
     }
-
-
-def _tell_everybody(tx: Tx, campaign: int) -> None:
-    """Enter mails about a campaign's end: to sellers who are paid, and to those whom it ended for."""
-    mine, is_over = _own.campaign == campaign, _own.reason.is_not(None)
-    _enter(tx, "receipt", sa.and_(mine, _own.state == "spent"))
-    _enter(tx, "over", sa.and_(mine, _own.state == "lapsed", is_over))
-
-
-def _enter(tx: Tx, kind: str, condition: Any) -> None:
-    tx.jobs(kind, tx.c.scalars(_addressed(condition, kind)).all(), "mail")
 
 
 def _addressed(condition: Any, kind: str) -> Any:
@@ -181,6 +162,6 @@ def _to_seller(market: Market, job: Job) -> Mail | None:
         return None
     address = operators_opener(market).open(row.contact, "contact", str(job.subject))
     if address is None:
-        raise NoAddress("the address was sealed to another key.")
+        raise FileProblem("the address was sealed to another key.")
     token = market.transact(lambda tx: new_link(tx, job.subject))
     return Mail(job.id, job.kind, address.decode(), row.language, token, words)

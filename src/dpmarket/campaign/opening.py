@@ -13,16 +13,14 @@ import numpy as np
 
 from dpmarket.campaign import money
 from dpmarket.campaign.campaigns import Draft, Opening
-from dpmarket.campaign.quoting import Decide, Decision, Reports
+from dpmarket.campaign.quoting import Decide, Decision, Reports, priced
+from dpmarket.campaign.release import network_of
 from dpmarket.campaign.rules import decision, pricing
 from dpmarket.campaign.rules.encoding import record_bytes
-from dpmarket.campaign.rules.network import network_of
 from dpmarket.campaign.rules.rules_file import Rules, rules_from
 from dpmarket.campaign.transaction import Campaign
 from dpmarket.errors import Infeasible
-from dpmarket.mechanisms.cross_pricing import price_for_budget
 from dpmarket.mechanisms.objective import AnyObjective
-from dpmarket.mechanisms.outcome import whole_units
 from dpmarket.mechanisms.plan import SMALL_MARKET
 from dpmarket.mechanisms.price_schedule import PriceSchedule, price_market
 
@@ -64,7 +62,7 @@ def opening_of(rules: Rules) -> Opening:
 
 def pools_of(rules: Rules) -> list[str]:
     """Return the account of escrow that sellers of each group are paid from."""
-    return [money.pool_of(name if rules.groups else None) for name in pricing.terms_of(rules).names]
+    return [money.pool_of(name) for name in rules.groups] or [money.pool_of(None)]
 
 
 def _allotted(rules: Rules, largest: int) -> dict[str, int]:
@@ -83,7 +81,9 @@ def _allotted(rules: Rules, largest: int) -> dict[str, int]:
             f"expected a budget of at least {len(groups) * largest} minor units, so that the largest payment "
             f"can be reserved in each of the {len(groups)} groups."
         )
-    ends = np.floor(rest * np.cumsum(pricing.money_by_group(rules))).astype(np.int64)
+    found = zip(pricing.online_schedules(rules)[0], pricing.terms_of(rules).bins(rules.people), strict=True)
+    expected = np.array([float(bins.counts @ schedule.quote(bins.costs)[1]) for schedule, bins in found])
+    ends = np.floor(rest * np.cumsum(expected / expected.sum())).astype(np.int64)
     ends[-1] = rest
     return dict(zip(groups, (largest + np.diff(ends, prepend=0)).tolist(), strict=True))
 
@@ -125,7 +125,7 @@ def decide_for(rules: Rules, binding: decision.Binding = decision.UNBOUND) -> De
         costs = np.asarray(reports.costs, dtype=float)
         members = np.array([pools.index(pool) for pool in reports.pools], dtype=np.int64)
         outcome, amounts, public = decision.decide_offline(rules, reports.names, costs, members, binding)
-        return Decision(outcome.epsilons, outcome.payments, public, amounts)
+        return Decision(outcome.epsilons, amounts, public)
 
     return decide
 
@@ -138,15 +138,12 @@ def by_schedules(schedules: Mapping[str, PriceSchedule], minor_units: int) -> De
 
     def decide(reports: Reports) -> Decision:
         costs, pools = np.asarray(reports.costs, dtype=float), np.array(reports.pools, dtype=object)
-        epsilons, payments, losses = np.zeros((3, costs.size))
+        epsilons, amounts = np.zeros(costs.size), np.zeros(costs.size, dtype=np.int64)
         for pool, schedule in schedules.items():
             of = pools == pool
-            epsilons[of], payments[of] = schedule.quote(costs[of])
-            losses[of] = schedule.amount(costs[of])
-        amounts = whole_units(payments, minor_units, costs, losses)
-        amounts = np.where(epsilons > 0.0, np.maximum(amounts, 1), 0)
+            epsilons[of], amounts[of] = priced(schedule, costs[of], minor_units)
         offer = {pool: schedule.to_dict() for pool, schedule in schedules.items()}
-        return Decision(epsilons, payments, offer, amounts)
+        return Decision(epsilons, amounts, offer)
 
     return decide
 
@@ -156,10 +153,7 @@ def likely_total(rules: Rules) -> int:
     terms, units, people = pricing.terms_of(rules), rules.money.minor_units, rules.people
     if decision.is_cross_priced(rules, people):
         budget = float(rules.objective.budget or 0.0)
-        bins, unit = terms.bins(people), 1.0 / units
-        priced = price_for_budget(
-            bins, terms.objective, terms.epsilon_cost, budget, unit, coverage=terms.coverage
-        )[1]
+        priced = terms.for_budget(terms.bins(people), budget)[1]
         few = priced.squared_payments / priced.payment**2 if priced.payment > 0.0 else 1.0
         return math.ceil(budget * units * (1.0 + _CROSS_PRICED + _CROSS_PRICED_FEW * few))
     mean, deviation = _moments(terms, pricing.objective_for(rules, terms.sizes(people)), people, units)
@@ -172,8 +166,8 @@ def _moments(terms: pricing.Terms, objective: AnyObjective, people: int, units: 
         priced = price_market(terms.bins(people), objective, terms.epsilon_cost, terms.coverage)
         variance = max(priced.squared_payments - priced.payment**2 / people, 0.0)
         return priced.payment * units + 0.5 * priced.bought, math.sqrt(variance) * units
-    mechanism, sizes = terms.exact(objective), terms.sizes(people)
+    sizes = terms.sizes(people)
     uniform = np.random.default_rng(0).random((_SIMULATED, sum(sizes)))  # public: anybody can do this again
-    markets = [mechanism.run(*market).payments for market in terms.markets(sizes, uniform)]
-    totals = np.array([whole_units(payments, units).sum() for payments in markets])
+    sales = terms.markets(sizes, uniform).decide(objective, terms.coverage)
+    totals = np.array([paid.sum() for _, _, paid in sales]) * units
     return float(totals.mean()), float(totals.std(ddof=1))

@@ -39,8 +39,6 @@ def secret_of(key: bytes, campaign: int) -> str:
 def signature(secret: str, campaign: int, pid: str) -> str:
     """Return the signature of a person's link: HMAC-SHA256 of the campaign's id, a colon and the panel's id.
 
-    Examples
-    --------
     >>> signature("5e", 1, "p7")[:16]
     '395d8a49c99cd4c9'
     """
@@ -63,12 +61,6 @@ def enter(tx: Tx, campaign: int, pid: str, sig: str | None, known: int | None) -
 
     ``known`` is the participation that the same browser is signed in as. An unsigned link is nobody's proof:
     it enters a person once, and then only the browser that used it goes on.
-
-    Raises
-    ------
-    MarketRefusal
-        There is no such campaign, or the link is not its panel's; the campaign is not open; or an unsigned
-        link was used before, elsewhere.
     """
     found = tx.campaign(campaign)
     panel = _panel_of(found)

@@ -12,19 +12,18 @@ import hashlib
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-import numpy as np
 import polars as pl
 import pydantic
 import sqlalchemy as sa
 
-from dpmarket.arrays import FloatArray
 from dpmarket.campaign import money, people, schema
 from dpmarket.campaign.acts import Caller, act
-from dpmarket.campaign.database import UNLIMITED, Market
+from dpmarket.campaign.database import UNLIMITED
 from dpmarket.campaign.log import digest_of
-from dpmarket.campaign.transaction import Campaign, Tx, campaign_of, lock_campaign, step
+from dpmarket.campaign.staging import frame
+from dpmarket.campaign.transaction import Campaign, Tx, lock_campaign, step
 from dpmarket.errors import FileProblem, MarketRefusal
 
 CHANNEL = "partitions"
@@ -78,7 +77,7 @@ def read_files(files: Sequence[QuotesFile]) -> list[pl.DataFrame]:
 
 
 def people_in(c: sa.Connection, found: Campaign) -> pl.DataFrame:
-    """Return everybody of a campaign's files who has no row, by digest, as ``decided_of`` returns rows."""
+    """Return everybody of a campaign's files who has no row, by digest."""
     columns = {"name": pl.nth(0), "epsilon": pl.col("epsilon"), "payment": pl.col("payment_minor_units")}
     tables = [table.select(**columns) for table in read_files(files_of(c, found.id))]
     table = pl.concat(tables) if tables else pl.DataFrame(schema=_COLUMNS)
@@ -101,6 +100,27 @@ def people_in(c: sa.Connection, found: Campaign) -> pl.DataFrame:
     )  # fmt: skip
     rows = pl.DataFrame({"digest": pl.Series(known, dtype=pl.Binary)})
     return named.join(rows, on="digest", how="anti").sort("digest")
+
+
+_PEOPLE: dict[str, Any] = {
+    "id": pl.Int64, "name": pl.String, "digest": pl.Binary, "pool": pl.String, "epsilon": pl.Float64,
+    "payment": pl.Int64, "epsilon_used": pl.Float64, "weight": pl.Float64, "state": pl.String,
+    "since": pl.String,
+}  # fmt: skip
+
+
+def people_of(c: sa.Connection, found: Campaign) -> pl.DataFrame:
+    """Return everybody of a campaign by digest: quote, what was used of it, weight, state, time.
+
+    ``id`` is of the participation; people in files have none.
+    """
+    person = schema.person.c
+    columns = (person[name] if name in ("name", "digest") else _own[name] for name in _PEOPLE)
+    query = sa.select(*columns).join(schema.person, _own.person == person.id).order_by(person.digest)
+    rows = frame(c, query.where(_own.campaign == found.id), **_PEOPLE).rename({"epsilon_used": "used"})
+    if found.channel != CHANNEL:
+        return rows
+    return pl.concat([rows, people_in(c, found)], how="diagonal").sort("digest")
 
 
 def rest_of(c: sa.Connection, campaign: int) -> tuple[int, int]:
@@ -166,16 +186,11 @@ def enter_quotes_files(
     tx.event(campaign, "imported")
 
 
-def enter_spending(
-    tx: Tx, found: Campaign, names: Sequence[str | None], used: FloatArray, weights: FloatArray
-) -> None:
+def enter_spending(tx: Tx, found: Campaign, table: pl.DataFrame) -> None:
     """Write what a release spent on everybody beside the quotes, and enter the file."""
     first = files_of(tx.c, found.id)[0]
     path = Path(first.path).parent / "spending" / f"{found.id}.parquet"
     path.parent.mkdir(exist_ok=True)
-    table = pl.DataFrame(
-        {"name": pl.Series(names, dtype=pl.String), "used": used, "weight": np.asarray(weights)}
-    )
     table.write_parquet(path)
     _put(tx, found.id, SPENDING, [QuotesFile(str(path), table.height, 0, sha256_of(path))])
 
@@ -203,33 +218,19 @@ def void_rest(tx: Tx, found: Campaign) -> None:
         money.void(tx, found.id, money.ESCROW, *rest_of(tx.c, found.id))
 
 
-def refuse_limit(*, is_there: bool) -> None:
-    """Refuse a lifetime limit beside a campaign over many files, whose sellers have no accounts."""
-    if is_there:
-        raise MarketRefusal(
-            "limit",
-            "A campaign over many files keeps no lifetime accounts: leave out sellers.lifetime_epsilon, in a "
-            "database in which no campaign has one.",
-        )
-
-
-def has_limits(market: Market) -> bool:
-    """Say whether a campaign of a market named a lifetime limit."""
-    columns = schema.market.c.cap, schema.market.c.delta_cap
-    with market.look() as c:
-        return tuple(c.execute(sa.select(*columns)).one()) != (UNLIMITED, UNLIMITED)
+NO_ACCOUNTS = (
+    "A campaign over many files keeps no lifetime accounts: leave out sellers.lifetime_epsilon, in a "
+    "database in which no campaign has one."
+)
 
 
 def refuse_limits(tx: Tx) -> None:
-    """Refuse a campaign with a lifetime limit in a database with a campaign over many files."""
+    """Refuse lifetime limits beside campaigns over many files, whose sellers have no accounts."""
+    limits = tx.c.execute(sa.select(schema.market.c.cap, schema.market.c.delta_cap)).one()
     of = schema.campaign.c
-    refuse_limit(is_there=tx.c.execute(sa.select(of.id).where(of.channel == CHANNEL)).first() is not None)
-
-
-def filed_people(c: sa.Connection, campaign: int) -> pl.DataFrame | None:
-    """Return people of a campaign's files by digest; None where a campaign has only rows."""
-    found = campaign_of(c, campaign)
-    return people_in(c, found) if found.channel == CHANNEL else None
+    many = tx.c.scalar(sa.select(of.id).where(of.channel == CHANNEL).limit(1))
+    if many is not None and tuple(limits) != (UNLIMITED, UNLIMITED):
+        raise MarketRefusal("limit", NO_ACCOUNTS)
 
 
 def refuse_channel(found: Campaign, channel: str) -> None:

@@ -23,8 +23,8 @@ from dpmarket.campaign.acts import Caller, Id, Text, act
 from dpmarket.campaign.campaigns import describe
 from dpmarket.campaign.database import Market
 from dpmarket.campaign.money import count
-from dpmarket.campaign.partitions import enter_rows, filed_people, first_payout
-from dpmarket.campaign.transaction import Campaign, Tx, lock_campaign, new_id, require
+from dpmarket.campaign.partitions import CHANNEL, enter_rows, first_payout, people_in
+from dpmarket.campaign.transaction import Campaign, Tx, campaign_of, lock_campaign, new_id, require
 
 _own, _person, _seller = schema.participation.c, schema.person.c, schema.seller.c
 _payout = schema.payout.c
@@ -98,10 +98,10 @@ def enter_payout(tx: Tx, campaign: int, made: Payout) -> None:
 
 def _filed(c: sa.Connection, campaign: int) -> list[tuple[bytes, str, int]]:
     """Return digest, name and payment of people in files who are owed money or were paid."""
-    filed = filed_people(c, campaign)
-    if filed is None:
+    found = campaign_of(c, campaign)
+    if found.channel != CHANNEL:
         return []
-    return filed.filter(pl.col("state") == "spent").select("digest", "name", "payment").rows()
+    return people_in(c, found).filter(pl.col("state") == "spent").select("digest", "name", "payment").rows()
 
 
 def missing_payees(c: sa.Connection, found: Campaign) -> int:

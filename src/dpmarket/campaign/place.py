@@ -134,7 +134,7 @@ def refuse_changed(found: Campaign, rules: Rules) -> None:
         raise MarketRefusal(
             "state",
             f"The rules have changed since they were fixed: {changed[0]}{more}. Put it back; for other "
-            "rules, begin another campaign.",
+            "rules, begin another campaign, with another campaign.name.",
         )
 
 

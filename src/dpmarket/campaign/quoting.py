@@ -28,7 +28,7 @@ from dpmarket.campaign.database import Market
 from dpmarket.campaign.line import refuse_unless_open
 from dpmarket.campaign.log import canonical, digest_of
 from dpmarket.campaign.money import count, end_all, enter_staged, forget_sealed, hold_all, leave, of
-from dpmarket.campaign.partitions import filed_people
+from dpmarket.campaign.partitions import people_of
 from dpmarket.campaign.seal import opener_of, seal
 from dpmarket.campaign.sellers import put_sealed
 from dpmarket.campaign.staging import frame, stage
@@ -42,6 +42,7 @@ from dpmarket.campaign.transaction import (
     step,
 )
 from dpmarket.errors import Infeasible, InvalidInput, NotConverged
+from dpmarket.mechanisms.outcome import whole_units
 from dpmarket.mechanisms.price_schedule import PriceSchedule
 
 _own, _person, _sealed = schema.participation.c, schema.person.c, schema.sealed.c
@@ -53,15 +54,9 @@ _LEFT = -1
 class Reports:
     """Frozen reports, in an order that says nothing: by the keyed digests of ids."""
 
-    people: list[bytes]
+    names: list[str]  # under which certificates know them: of files the ids, else the digests
     costs: FloatArray  # in money per unit of epsilon
     pools: list[str]  # the account of escrow that each would be paid from: the group
-    ids: list[str] | None = None
-
-    @property
-    def names(self) -> list[str]:
-        """The names under which certificates know them: of files the ids, else the digests."""
-        return [one.hex() for one in self.people] if self.ids is None else self.ids
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,20 +64,15 @@ class Decision:
     """What a mechanism decided about frozen reports."""
 
     epsilons: FloatArray
-    payments: FloatArray  # in money, before rounding
+    amounts: IntArray  # payments in whole minor units, never below a seller's loss
     offer: dict[str, Any]  # public facts about the decision, for the certificate
-    amounts: IntArray | None = None  # in minor units, where the mechanism rounds: never below a seller's loss
-
-    def whole(self, minor_units: int) -> IntArray:
-        """Return payments in whole minor units, rounded up."""
-        if self.amounts is not None:
-            return self.amounts
-        return minor_amounts(self.epsilons, self.payments, minor_units)
 
 
 DecisionAsIs = Annotated[Decision, pydantic.SkipValidation]
 Decide = Callable[[Reports], Decision]
 """A mechanism: a function of frozen reports."""
+DecideAsIs = Annotated[Decide, pydantic.SkipValidation]
+_ENTERED = ("state", "reason", "pool", "epsilon", "payment")
 
 
 @dataclass(frozen=True)
@@ -94,10 +84,11 @@ class Quote:
     until: str | None
 
 
-def minor_amounts(epsilons: FloatArray, payments: FloatArray, minor_units: int) -> IntArray:
-    """Return payments in whole minor units, rounded up; at least 1 where epsilon is bought, else 0."""
-    amounts = np.ceil(np.asarray(payments) * minor_units - 1e-6).astype(np.int64)
-    return np.where(np.asarray(epsilons) > 0.0, np.maximum(amounts, 1), 0)
+def priced(schedule: PriceSchedule, costs: FloatArray, minor_units: int) -> tuple[FloatArray, IntArray]:
+    """Return what a schedule quotes: epsilons, and payments in whole minor units, never below the loss."""
+    epsilons, payments = schedule.quote(costs)
+    amounts = whole_units(payments, minor_units, costs, schedule.amount(costs))
+    return epsilons, np.where(epsilons > 0.0, np.maximum(amounts, 1), 0)
 
 
 def schedules_from(offer: str) -> dict[str, PriceSchedule]:
@@ -130,8 +121,8 @@ def choose(tx: Tx, me: Participation, cost: Cost) -> Quote:
     """Report a cost and get its quote; a quote of 0 ends the participation as priced out."""
     refuse_unless_open(tx, me)
     refuse_without_reservation(me, tx.now)
-    epsilons, payments = schedule_of(tx.c, me).quote(np.array([cost]))
-    epsilon, payment = float(epsilons[0]), int(minor_amounts(epsilons, payments, me.minor_units)[0])
+    epsilons, amounts = priced(schedule_of(tx.c, me), np.array([cost]), me.minor_units)
+    epsilon, payment = float(epsilons[0]), int(amounts[0])
     fits = payment <= me.money_held and people.epsilon_units(epsilon) <= me.epsilon_held
     require(fits, "state", "The offer is larger than the campaign's rules allow.")
     if payment == 0:
@@ -151,7 +142,7 @@ def report(tx: Tx, me: Participation, cost: Cost) -> None:
     require(me.mechanism == "offline", "state", "In this campaign sellers choose from a menu.")
     has_room = me.state == "waiting" and people.hold_limits(tx, me.person, me.ceiling, me.delta)
     can = me.state == "consented" or has_room
-    require(can, "state", "Only sellers who consented and have room in their limits can report.")
+    require(can, "state", "Only sellers who consented and have room in their limits can report, once.")
     held = me.ceiling if has_room else me.epsilon_held
     tx.move(me, "reported", epsilon_held=held, reason=None, until=None)
     put_sealed(tx, me, "cost", struct.pack("<d", cost))
@@ -179,7 +170,7 @@ def clear_campaign(market: Market, campaign: int, decide: Decide) -> str:
     opened = [opener.open(one.body, "cost", str(campaign), str(one.id)) or b"" for one in rows]
     kept = [row for row, content in zip(rows, opened, strict=True) if len(content) == 8]
     costs = np.array([struct.unpack("<d", content)[0] for content in opened if len(content) == 8])
-    reports = Reports([row.digest for row in kept], costs, [row.pool for row in kept])
+    reports = Reports([row.digest.hex() for row in kept], costs, [row.pool for row in kept])
     try:
         if not kept:
             raise Infeasible("no report can be opened.")
@@ -216,7 +207,7 @@ def clear(
     found = lock_campaign(tx, campaign)
     if found.state != "clearing":
         return str(found.state)
-    amounts = decision.whole(found.minor_units)
+    amounts = decision.amounts
     _refuse_beyond(found, decision.epsilons)
     quotes = {"id": pl.Series(who, dtype=pl.Int64), "epsilon": decision.epsilons, "payment": amounts}
     staged = stage(tx, "staged_quotes", "id", pl.DataFrame(quotes))
@@ -261,61 +252,77 @@ def _debt(tx: Tx, found: Campaign) -> int:
     return -(-missing // width) * width
 
 
-@dataclass(frozen=True, eq=False)
-class Preview:
-    """What quoting a file would enter."""
-
-    # digest, name, pool, epsilon, payment; or a reason: limit (of a lifetime), withdrawn
-    quotes: pl.DataFrame
-    offer: str  # public facts about the decision
-    reports: str  # the digest of the reports
-    full: int = 0  # how many more people could not be quoted, because escrow has no room for them
-
-
-def preview_reports(market: Market, campaign: int, reports: pl.DataFrame, decide: Decide) -> Preview | None:
-    """Return what quoting a file would enter, and enter nothing; None: everybody is quoted already.
+@act("operator")
+def import_reports(
+    tx: Tx, caller: Caller, campaign: int, reports: pl.DataFrame, decide: DecideAsIs
+) -> pl.DataFrame:
+    """Quote everybody in a file of reports who has no quote yet, and enter that they accept.
 
     Reports have the columns ``id``, ``cost`` and, for groups, ``group``. Offline the same reports give the
-    same quotes again, and others are refused: a campaign is one purchase. Online, people without a quote are
-    quoted.
+    same quotes again, and others are refused: a campaign is one purchase. Return new people:
+    id, epsilon, payment in minor units and state, without those for whom escrow has no room.
     """
-    with market.look() as c:
-        found = campaign_of(c, campaign)
-        table, digest = _frozen(market.key, reports)
-        if found.mechanism == "offline" and found.reports_digest is not None:
-            sentence = "This campaign was quoted for other reports: begin another campaign for these."
-            require(found.reports_digest == digest, "state", sentence)
-            return None
-        table = table.join(_standings(c, found), on="digest", how="left", maintain_order="left")
-        room_of = money.room_by_pool(c, campaign)
+    found = lock_campaign(tx, campaign)
+    table, digest = _frozen(tx.market_key, reports)
+    if found.mechanism == "offline" and found.reports_digest is not None:
+        sentence = "This campaign was quoted for other reports: begin another campaign for these."
+        require(found.reports_digest == digest, "state", sentence)
+    table = table.join(_standings(tx.c, found), on="digest", how="left", maintain_order="left")
     new = table.filter(pl.col("known").is_null())
     if new.height == 0:
-        return None
-    _refuse_closed(found)
+        return quotes_in(people_of(tx.c, found).clear())
+    is_open = found.state == "open" and found.channel == "file"
+    require(is_open, "state", "Reports come from files while the campaign is open.")
     room = new.filter(pl.col("room").fill_null(1) == 1)
     minimum = sellers_rules(found).minimum
     enough = found.mechanism != "offline" or room.height >= minimum
     require(enough, "few", f"{room.height} people reported, and the rules ask for {minimum}.")
-    columns = (room.get_column(name).to_list() for name in ("pool", "name"))
-    costs = room.get_column("cost").to_numpy()
-    frozen = Reports(room.get_column("digest").to_list(), costs, *columns)
-    decision = decide(frozen) if room.height else Decision(costs, costs, {})
+    names, pools = (room.get_column(name).to_list() for name in ("name", "pool"))
+    frozen = Reports(names, room.get_column("cost").to_numpy(), pools)
+    decision = decide(frozen) if room.height else Decision(np.zeros(0), np.zeros(0, dtype=np.int64), {})
     _refuse_beyond(found, decision.epsilons)
-    quotes = room.select("row", "digest", "name", "pool", reason=pl.lit(None, dtype=pl.String)).with_columns(
-        epsilon=pl.Series(np.asarray(decision.epsilons, dtype=float)),
-        payment=pl.Series(decision.whole(found.minor_units)),
-    )
+    quotes = room.with_columns(epsilon=pl.Series(decision.epsilons), payment=pl.Series(decision.amounts))
     if found.mechanism != "offline" and not found.self_funded:
-        quotes = _with_room(quotes.sort("row"), room_of, int(found.largest or 0))
-    why = pl.when(pl.col("room") == _LEFT).then(pl.lit("withdrawn")).otherwise(pl.lit("limit"))
-    excluded = new.filter(pl.col("room") <= 0).select("digest", "name", "pool", reason=why)
-    entered = pl.concat([quotes.drop("row"), excluded], how="diagonal").sort("digest")
-    return Preview(entered, canonical(decision.offer), digest, room.height - quotes.height)
+        quotes = _with_room(quotes.sort("row"), money.room_by_pool(tx.c, campaign), int(found.largest or 0))
+    state = pl.when(pl.col("payment") > 0).then(pl.lit("accepted")).otherwise(pl.lit("priced_out"))
+    withdrew = pl.when(pl.col("room") == _LEFT)
+    left = new.filter(pl.col("room") <= 0).with_columns(
+        state=withdrew.then(pl.lit("withdrawn")).otherwise(pl.lit("excluded")),
+        reason=withdrew.then(None).otherwise(pl.lit("limit")),
+    )
+    both = pl.concat([quotes.with_columns(state=state), left], how="diagonal").sort("digest")
+    _enter_quotes(tx, found, both.select("digest", "name", *_ENTERED))
+    facts: dict[str, Any] = {"reports_digest": digest}
+    if found.mechanism == "offline":
+        offer = canonical(decision.offer)
+        facts |= {"state": "offered", "offer": offer, "offer_digest": digest_of(offer), "cleared_at": tx.now}
+    step(tx, campaign, ("open",), **facts)
+    tx.event(campaign, "imported")
+    return quotes_in(both)
 
 
-def _refuse_closed(found: Campaign) -> None:
-    is_open = found.state == "open" and found.channel == "file"
-    require(is_open, "state", "Reports come from files while the campaign is open.")
+def quotes_in(table: pl.DataFrame) -> pl.DataFrame:
+    """Return the quotes of people of a file campaign, by id."""
+    return table.select("epsilon", "payment", "state", id="name")
+
+
+def _enter_quotes(tx: Tx, found: Campaign, quotes: pl.DataFrame) -> None:
+    """Enter participations, and hold the payments and limits of those who accept."""
+    staged = stage(tx, "staged_people", "digest", quotes)
+    people.enter_people(tx, staged)
+    last = tx.c.scalar(sa.select(sa.func.max(_own.id))) or 0
+    sold = staged.c.state == "accepted"
+    held = {
+        "money_held": sa.case((sold, staged.c.payment), else_=0),
+        "epsilon_held": sa.case((sold, found.ceiling), else_=0),
+    }
+    enter_staged(tx, found, staged, {name: staged.c[name] for name in _ENTERED} | held)
+    added = sa.and_(of(found.id, "accepted"), _own.id > last)
+    if found.self_funded:
+        for pool, amount, _ in money.sums_by_pool(tx.c, added, _own.money_held):
+            money.enter_funds(tx, found.id, pool, amount)
+    is_held = hold_all(tx, found, added)
+    require(is_held, "funds", "Escrow has less than these quotes come to; fund the campaign.")
 
 
 def _with_room(quotes: pl.DataFrame, room: dict[str, tuple[int, int | None]], largest: int) -> pl.DataFrame:
@@ -388,66 +395,3 @@ def _withdrawn_by_name(c: sa.Connection, found: Campaign) -> set[bytes]:
         if body["campaign"]["name"] == found.name and body["campaign"]["channel"] == found.channel == "file":
             left.update(bytes.fromhex(one) for one in body["people"])
     return left
-
-
-@act("operator")
-def enter_quotes(
-    tx: Tx, caller: Caller, campaign: int, quotes: pl.DataFrame, offer: str, reports: str
-) -> None:
-    """Enter the parts of a :class:`Preview`: quotes for a file of reports, accepted by everybody in it."""
-    found = lock_campaign(tx, campaign)
-    _refuse_closed(found)
-    staged = stage(tx, "staged_people", "digest", quotes)
-    people.enter_people(tx, staged)
-    last = tx.c.scalar(sa.select(sa.func.max(_own.id))) or 0
-    by_digest = _person.digest == staged.c.digest
-    full = sa.and_(staged.c.epsilon.is_not(None), sa.not_(people.has_room(found.ceiling, found.delta)))
-    lost = sa.select(sa.func.count()).select_from(staged).join(schema.person, by_digest).where(full)
-    taken = "Another campaign took the room in somebody's limits meanwhile; try again."
-    require(tx.c.scalar(lost) == 0, "state", taken)
-    excluded = staged.c.epsilon.is_(None)
-    bought = sa.and_(sa.not_(excluded), staged.c.payment > 0)
-    left = (staged.c.reason == "withdrawn", "withdrawn")
-    values = {
-        "state": sa.case(left, (excluded, "excluded"), (bought, "accepted"), else_="priced_out"),
-        "reason": sa.case((excluded, "limit"), else_=None),
-        "pool": staged.c.pool,
-        "epsilon": staged.c.epsilon,
-        "payment": staged.c.payment,
-        "money_held": sa.case((bought, staged.c.payment), else_=0),
-        "epsilon_held": sa.case((bought, found.ceiling), else_=0),
-    }
-    enter_staged(tx, found, staged, values)
-    added = sa.and_(of(campaign, "accepted"), _own.id > last)
-    if found.self_funded:
-        for pool, amount, _ in money.sums_by_pool(tx.c, added, _own.money_held):
-            money.enter_funds(tx, campaign, pool, amount)
-    is_held = hold_all(tx, found, added)
-    require(is_held, "funds", "Escrow has less than these quotes come to; fund the campaign.")
-    facts: dict[str, Any] = {"reports_digest": reports}
-    if found.mechanism == "offline":
-        facts |= {"state": "offered", "offer": offer, "offer_digest": digest_of(offer), "cleared_at": tx.now}
-    step(tx, campaign, ("open",), **facts)
-    tx.event(campaign, "imported")
-
-
-def quotes_of(c: sa.Connection, campaign: int) -> pl.DataFrame:
-    """Return a file campaign's quotes: id, epsilon, payment in minor units, and the participation's state."""
-    columns = (_person.name, _own.epsilon, _own.payment, _own.state)
-    query = sa.select(*columns).join(schema.person, _person.id == _own.person)
-    mine = query.where(_own.campaign == campaign).order_by(_person.digest)
-    return frame(c, mine, id=pl.String, epsilon=pl.Float64, payment=pl.Int64, state=pl.String)
-
-
-def decided_of(c: sa.Connection, campaign: int) -> pl.DataFrame:
-    """Return everybody who was decided about, by digest: quote, what was used of it, weight, state, time."""
-    kinds = {
-        "name": pl.String, "digest": pl.Binary, "pool": pl.String, "epsilon": pl.Float64, "payment": pl.Int64,
-        "epsilon_used": pl.Float64, "weight": pl.Float64, "state": pl.String, "since": pl.String,
-    }  # fmt: skip
-    columns = (_person[name] if name in ("name", "digest") else _own[name] for name in kinds)
-    query = sa.select(*columns).join(schema.person, _person.id == _own.person).order_by(_person.digest)
-    mine = query.where(_own.campaign == campaign, _own.epsilon.is_not(None))
-    rows = frame(c, mine, **kinds).rename({"epsilon_used": "used"})
-    filed = filed_people(c, campaign)
-    return rows if filed is None else pl.concat([rows, filed.select(rows.columns)]).sort("digest")

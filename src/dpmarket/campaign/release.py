@@ -15,11 +15,11 @@ import numpy as np
 
 from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.campaign.rules import released
-from dpmarket.campaign.rules.columns import OUTCOME, Records, encoder_of, loss_of, norm_of
-from dpmarket.campaign.rules.network import network_of, stated_loss
+from dpmarket.campaign.rules.columns import OUTCOME, Records, encoder_of, loss_of, norm_of, stated_loss
+from dpmarket.campaign.rules.questions import several_of
 from dpmarket.campaign.rules.rules_file import Rules
-from dpmarket.campaign.training import Release, Result, Sellers
-from dpmarket.errors import Infeasible, InvalidInput
+from dpmarket.campaign.training import Release, Result
+from dpmarket.errors import FileProblem, Infeasible, InvalidInput
 from dpmarket.numerics import exact_sum
 from dpmarket.privacy.noise import Bits, NoiseSource, SecureNoise, entropy
 from dpmarket.version import __version__
@@ -62,9 +62,8 @@ def release_for(rules: Rules) -> Release:
     ``NotConverged`` are raised before ``before_noise`` is called.
     """
 
-    def release(records: AnyRecords, sellers: Sellers, before_noise: Callable[[], None]) -> Result:
-        noise = LastMoment(before_noise)
-        found, spent, weights = released_by(rules, records, sellers.epsilons, noise)
+    def release(records: AnyRecords, epsilons: FloatArray, before_noise: Callable[[], None]) -> Result:
+        found, spent, weights = released_by(rules, records, epsilons, LastMoment(before_noise))
         return Result(found.to_json().encode(), spent, weights)
 
     return release
@@ -76,20 +75,22 @@ def released_by(rules: Rules, records: AnyRecords, epsilons: FloatArray, noise: 
 
 
 def _model(rules: Rules, records: AnyRecords, epsilons: FloatArray, noise: NoiseSource) -> Made:
-    encoder = encoder_of(rules)
+    encoder, predicts = encoder_of(rules), rules.target or rules.label
+    assert predicts is not None
     if rules.training.model is not None:
-        estimator = _network(rules, noise)
+        settings = network_of(rules)
     else:
-        raised = least_penalty(rules, epsilons)
-        estimator = _estimator(
-            rules,
-            l2=rules.training.l2 if raised is None else raised,
-            delta=rules.objective.delta,
-            noise_norm=encoder.noise_norm(),
-            numerical_epsilon=rules.training.numerical_epsilon,
-            rows_per_person=rules.sellers.rows_per_person,
-            noise_source=noise,
-        )
+        settings = {
+            "l2": penalty_for(rules, epsilons),
+            "noise_norm": encoder.noise_norm(),
+            "numerical_epsilon": rules.training.numerical_epsilon,
+            "rows_per_person": rules.sellers.rows_per_person,
+        }
+    settings |= {"delta": rules.objective.delta, "noise_source": noise}
+    try:
+        estimator = released.estimator_for(predicts, **settings)
+    except TypeError as problem:
+        raise InvalidInput(f"cannot use what the factory of training.model made: {problem}.") from None
     if isinstance(records, Records):
         features = {name: records.columns[name] for name in rules.features}
         rows, outcome = encoder.fit_transform(features), records.columns[OUTCOME]
@@ -99,10 +100,10 @@ def _model(rules: Rules, records: AnyRecords, epsilons: FloatArray, noise: Noise
     else:
         records.train(estimator, encoder, epsilons)
     found = released.ModelFile(
-        schema="dpmarket.model/7",
+        schema=released.MODEL,
         dpmarket=__version__,
         id_column=rules.sellers.id_column,
-        predicts=_predicts(rules),
+        predicts=predicts,
         encoder=encoder.to_dict(),
         outside_bounds=rules.training.outside_bounds,
         records=epsilons.size,  # people, not rows: how many somebody has is private
@@ -115,39 +116,30 @@ def _model(rules: Rules, records: AnyRecords, epsilons: FloatArray, noise: Noise
     return found, estimator.epsilons_, estimator.loss_weights_
 
 
-def _estimator(rules: Rules, **settings: Any) -> Any:
-    # They take scikit-learn along, which most commands do not need.
-    from dpmarket.learning import PrivateLinearRegression, PrivateLogisticRegression, PrivateQuantileRegressor
+def network_of(rules: Rules) -> dict[str, Any]:
+    """Return what the factory of the rules' torch model makes: parameters of an estimator, with ``module``.
 
-    target = rules.target
-    if target is None:
-        assert rules.label is not None
-        return PrivateLogisticRegression(classes=tuple(range(len(rules.label.values))), **settings)
-    if target.quantile is None:
-        return PrivateLinearRegression(target.center, target.spread, **settings)
-    return PrivateQuantileRegressor(target.quantile, target.center, target.spread, **settings)
+    Nothing else imports the buyer's code. Prices follow from the announced number of weights: refused are
+    code that is not here or has another digest, and a module with another number of weights.
+    """
+    from dpmarket.learning.torch_factory import made_by
+    from dpmarket.learning.torch_gradients import Network  # takes torch along
 
-
-def _network(rules: Rules, noise: NoiseSource) -> Any:
-    from dpmarket.learning import PrivateTorchClassifier, PrivateTorchRegressor
-
-    settings = network_of(rules) | {"delta": rules.objective.delta, "noise_source": noise}
+    training, features = rules.training, norm_of(rules).n_coefficients - 1  # without the constant
+    assert training.model is not None
+    assert training.code is not None
+    outputs = 1 if rules.label is None else len(rules.label.values)
+    made = made_by(training.model, training.code, features, outputs)
     try:
-        if rules.target is not None:
-            return PrivateTorchRegressor(center=rules.target.center, scale=rules.target.spread, **settings)
-        assert rules.label is not None
-        return PrivateTorchClassifier(classes=tuple(range(len(rules.label.values))), **settings)
-    except TypeError as problem:
-        raise InvalidInput(f"cannot use what the factory of training.model made: {problem}.") from None
-
-
-def _predicts(rules: Rules) -> released.Classes | released.Numbers:
-    target = rules.target
-    if target is None:
-        assert rules.label is not None
-        return released.Classes(column=rules.label.column, labels=list(rules.label.values))
-    same = {name: getattr(target, name) for name in ("column", "low", "high", "center", "quantile")}
-    return released.Numbers(**same, scale=target.spread)
+        found = Network(made.get("module")).weights.size
+    except InvalidInput as problem:
+        raise FileProblem(f"cannot use training.model: {problem}") from None
+    if found != training.parameters:
+        raise FileProblem(
+            f"training.parameters: expected {found}, as the model of {training.model} has, got "
+            f"{training.parameters}."
+        )
+    return made
 
 
 def _owned(rules: Rules, epsilons: FloatArray, owners: IntArray) -> dict[str, Any]:
@@ -157,44 +149,40 @@ def _owned(rules: Rules, epsilons: FloatArray, owners: IntArray) -> dict[str, An
     return {"epsilons": dict(enumerate(epsilons.tolist())), "people": owners}
 
 
-def least_penalty(rules: Rules, epsilons: FloatArray) -> float | None:
-    """Return the least penalty that keeps these epsilons, where the rules' penalty cannot keep them.
+def penalty_for(rules: Rules, epsilons: FloatArray) -> float | None:
+    """Return the rules' penalty, or the least one that keeps these epsilons where the rules' cannot.
 
-    None if it can, if the rules leave the penalty to be suggested, and with a delta. A function of epsilons
-    and public constants: it costs no privacy. Fewer people sell than were planned for, so that a penalty that
-    was right for all of them may be too small.
+    None: it is suggested, or there is none, with a delta. A function of epsilons and public constants: it
+    costs no privacy. Fewer people sell than were planned for, so that a penalty that was right for all of
+    them may be too small.
     """
     from dpmarket.privacy import Release as LossRelease
 
     l2, reserve = rules.training.l2, rules.training.numerical_epsilon
     if l2 is None or rules.objective.delta is not None:
-        return None
+        return l2
     release = LossRelease(loss_of(rules), norm_of(rules), l2, rules.sellers.rows_per_person)
     try:
         release.weights(epsilons, reserve)
     except Infeasible:
         return release.least_l2(exact_sum(np.maximum(epsilons - reserve, 0.0)))
-    return None
+    return l2
 
 
 def _statistics(rules: Rules, records: AnyRecords, epsilons: FloatArray, noise: NoiseSource) -> Made:
     """Release statistics; what they spend on a seller is exactly the seller's weight in them."""
-    from dpmarket.statistics import SeveralStatistics
-
     rows = rules.sellers.rows_per_person
-    asked = {name: question.statistic(rows) for name, question in rules.statistics.items()}
-    for statistic in asked.values():
+    several = several_of(rules.statistics, rows)
+    for statistic in several.statistics.values():
         statistic.noise_source = noise
-    shares = {name: question.share or 1.0 for name, question in rules.statistics.items()}
-    several = SeveralStatistics(asked, shares)
-    columns = {name: records.columns[name] for name in asked}
+    columns = {name: records.columns[name] for name in several.statistics}
     owned: dict[str, Any] = {"epsilons": epsilons}
-    several.fit(
-        columns, **(_owned(rules, epsilons, records.owners) if isinstance(records, Records) else owned)
-    )
+    if isinstance(records, Records):
+        owned = _owned(rules, epsilons, records.owners)
+    several.fit(columns, **owned)
     spent = np.minimum(sum(several.spent_by_.values(), np.zeros(epsilons.size)), epsilons)
     found = released.StatisticsFile(
-        schema="dpmarket.statistics/2",
+        schema=released.STATISTICS,
         dpmarket=__version__,
         records=epsilons.size,
         rows_per_person=rows,

@@ -20,7 +20,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any, TypeAlias
 
 import polars as pl
 import pydantic
@@ -32,9 +32,9 @@ from dpmarket.campaign.acts import WORKER, Caller, act
 from dpmarket.campaign.campaigns import describe, end_campaign
 from dpmarket.campaign.database import Market
 from dpmarket.campaign.money import end_all, of, pay_all, selling, selling_state, units_of
-from dpmarket.campaign.partitions import CHANNEL, enter_spending, filed_people
+from dpmarket.campaign.partitions import CHANNEL, enter_spending, people_of
 from dpmarket.campaign.seal import destroy_key, opener_of
-from dpmarket.campaign.staging import frame, stage
+from dpmarket.campaign.staging import stage
 from dpmarket.campaign.transaction import Campaign, Tx, body_of, campaign_of, lock_campaign, require, step
 from dpmarket.errors import FileProblem
 
@@ -42,45 +42,25 @@ _own, _person, _attempt = schema.participation.c, schema.person.c, schema.attemp
 _sealed = schema.sealed.c
 
 
-@dataclass(frozen=True, eq=False)
-class Sellers:
-    """The people whose epsilon a training spends, in the order of their digests."""
+Sellers: TypeAlias = pl.DataFrame
+"""The people whose epsilon a training spends, in the order of the keyed digests of their ids.
 
-    participations: list[int]
-    digests: list[bytes]  # keyed, of ids
-    names: list[str | None]  # of files: the ids
-    epsilons: FloatArray  # as promised
-    payments: list[int]  # in minor units
-    pools: list[str]  # of escrow
-
-
-_SNAPSHOT: dict[str, Any] = {
+``name`` is of files the id; ``epsilon`` as promised; ``payment`` in minor units; ``id`` of the participation.
+"""
+_SELLERS: dict[str, Any] = {
     "digest": pl.Binary, "name": pl.String, "epsilon": pl.Float64, "payment": pl.Int64, "pool": pl.String,
+    "id": pl.Int64,
 }  # fmt: skip
 
 
-def snapshot(
-    digests: list[bytes], names: Any, epsilons: Any, payments: Any = 0, pools: Any = "escrow"
-) -> pl.DataFrame:
-    """Return people, what each spends and is paid, as a repair reads it."""
-    columns = {"digest": digests, "name": names, "epsilon": epsilons, "payment": payments, "pool": pools}
-    return pl.DataFrame(columns, schema=_SNAPSHOT)
+def sellers_by(digests: list[bytes], names: Any = None, epsilons: Any = 1.0) -> Sellers:
+    """Return people who are paid nothing and have no participations."""
+    own = {"digest": digests, "name": names, "epsilon": epsilons, "payment": 0, "pool": "escrow", "id": 0}
+    return pl.DataFrame(own, schema=_SELLERS)
 
 
-class RecordSource(Protocol):
-    """Where records come from: sealed rows, a table, or many files."""
-
-    def people(self) -> set[bytes] | None:
-        """Return the digests of everybody in it, before the debit; None if that cannot be known."""
-        ...
-
-    def read(self, sellers: Sellers) -> Any:
-        """Return the records of these sellers, in their order; what cannot be read is a public zero row."""
-        ...
-
-    def destroy(self) -> None:
-        """Destroy what could read the records again, before noise is drawn."""
-        ...
+Read = Callable[[Sellers], Any]
+"""Returns the records of these sellers, in their order; what cannot be read is a public zero row."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,18 +72,15 @@ class Result:
     weights: FloatArray
 
 
-SellersAsTheyAre = Annotated[Sellers, pydantic.SkipValidation]
 ResultAsItIs = Annotated[Result, pydantic.SkipValidation]
-Release = Callable[[Any, Sellers, Callable[[], None]], Result]
-"""Draws noise, once, from records and sellers; it calls the third argument in the moment before.
+Release = Callable[[Any, FloatArray, Callable[[], None]], Result]
+"""Draws noise, once, from records and sellers' epsilons; it calls the third argument in the moment before.
 
 What it raises before that is refused as if nothing had happened. A second call of the function does nothing.
 """
 
 
-def train(
-    market: Market, campaign: int, source: RecordSource, release: Release, caller: Caller = WORKER
-) -> bytes:
+def train(market: Market, campaign: int, read: Read, release: Release, caller: Caller = WORKER) -> bytes:
     """Spend a campaign once, and return its released document; a second call returns the same.
 
     Raises
@@ -114,10 +91,9 @@ def train(
         No release. Before the commit point the campaign is as it was; after it, it has failed after noise.
     """
     recover(market, campaign)
-    there = released(market, campaign)
+    there = document_of(market, campaign)
     if there is not None:
         return there
-    _refuse_absent(market, campaign, source)
     attempt = secrets.token_hex(16)
     with market.alive(attempt) as free:
         assert free, "a random name is free"
@@ -129,11 +105,10 @@ def train(
             if not is_committed:
                 market.run(commit, caller, campaign, attempt, sellers)
                 is_committed = True
-                source.destroy()
+                _destroy_key(market, campaign)
 
         try:
-            records = source.read(sellers)
-            result = release(records, sellers, before_noise)
+            result = release(read(sellers), sellers.get_column("epsilon").to_numpy(), before_noise)
             before_noise()
             market.run(enter_release, caller, campaign, attempt, sellers, result)
         except BaseException as problem:
@@ -156,37 +131,16 @@ def _give_back(market: Market, caller: Caller, campaign: int, attempt: str) -> N
         raise
 
 
-def released(market: Market, campaign: int) -> bytes | None:
-    """Return a campaign's released document; None if there is none."""
+def document_of(market: Market, campaign: int, kind: str = "released") -> bytes | None:
+    """Return a document of a campaign, such as what it released; None if there is none."""
     with market.look() as c:
-        return body_of(c, campaign, "released")
-
-
-def _refuse_absent(market: Market, campaign: int, source: RecordSource) -> None:
-    """Refuse records that lack people whose epsilon would be spent."""
-    there = source.people()
-    if there is not None:
-        with market.look() as c:
-            query = sa.select(_person.digest).join(schema.participation, _own.person == _person.id)
-            digests = c.scalars(query.where(selling(campaign_of(c, campaign))))
-            absent = sum(one not in there for one in digests)
-        todo = "Find their records, or let these sellers lapse (withdraw --absent-from)."
-        require(not absent, "invalid", f"The records lack {absent} sellers. {todo}")
+        return body_of(c, campaign, kind)
 
 
 def sellers_of(c: sa.Connection, found: Campaign) -> Sellers:
     """Return the people whose epsilon a campaign would spend now."""
-    filed = filed_people(c, found.id)
-    if filed is None:
-        columns = (_own.id, _person.digest, _person.name, _own.epsilon, _own.payment, _own.pool)
-        query = sa.select(*columns).join(schema.person, _person.id == _own.person)
-        rows = frame(c, query.where(selling(found)).order_by(_person.digest), id=pl.Int64, **_SNAPSHOT)
-    else:
-        rows = filed.filter(pl.col("state") == "accepted").with_columns(id=pl.lit(0, pl.Int64))
-    ids, digests, names, payments, pools = (
-        rows.get_column(name).to_list() for name in ("id", "digest", "name", "payment", "pool")
-    )
-    return Sellers(ids, digests, names, rows.get_column("epsilon").to_numpy(), payments, pools)
+    state = selling_state(found.channel)
+    return people_of(c, found).filter(pl.col("state") == state).select(list(_SELLERS))
 
 
 @act("worker")
@@ -196,7 +150,7 @@ def debit(tx: Tx, caller: Caller, campaign: int, attempt: str) -> Sellers:
     can = found.state == state_before(found)
     require(can, "state", f"The campaign is {found.state}; it cannot be trained now.")
     sellers = sellers_of(tx.c, found)
-    require(sellers.participations, "state", "Nobody sells: there is nothing to train on.")
+    require(sellers.height, "state", "Nobody sells: there is nothing to train on.")
     if found.channel != "live":
         others = [state for state in schema.ACTIVE if state != selling_state(found.channel)]
         end_all(tx, found, of(campaign, *others), "expired")
@@ -207,11 +161,10 @@ def debit(tx: Tx, caller: Caller, campaign: int, attempt: str) -> Sellers:
 
 
 @act("worker")
-def commit(tx: Tx, caller: Caller, campaign: int, attempt: str, sellers: SellersAsTheyAre) -> int:
+def commit(tx: Tx, caller: Caller, campaign: int, attempt: str, sellers: Sellers) -> int:
     """Pass the commit point: from now on epsilon is spent and sellers are paid; return its tick."""
     found = lock_campaign(tx, campaign)
-    sold = snapshot(sellers.digests, sellers.names, sellers.epsilons, sellers.payments, sellers.pools)
-    named = tx.log.write_snapshot(attempt, sold)
+    named = tx.log.write_snapshot(attempt, sellers.drop("id"))
     _move_attempt(tx, attempt, "debited", state="committed", committed_at=tx.now)
     tick = tx.commit_point("spend", campaign=describe(found), attempt=attempt, snapshot=named)
     tx.set(schema.attempt, _attempt.id == attempt, tick=tick)
@@ -249,18 +202,17 @@ def state_before(found: Campaign) -> str:
 
 @act("worker")
 def enter_release(
-    tx: Tx, caller: Caller, campaign: int, attempt: str, sellers: SellersAsTheyAre, result: ResultAsItIs
+    tx: Tx, caller: Caller, campaign: int, attempt: str, sellers: Sellers, result: ResultAsItIs
 ) -> None:
     """Enter a release: its document, what everybody spent, and what everybody is owed."""
     found = lock_campaign(tx, campaign)
-    used, weights = result.epsilons, result.weights
-    within = used.shape == sellers.epsilons.shape and (used <= sellers.epsilons * (1.0 + 1e-12)).all()
+    used, promised = result.epsilons, sellers.get_column("epsilon").to_numpy()
+    within = used.shape == promised.shape and (used <= promised * (1.0 + 1e-12)).all()
     require(within, "invalid", "The release spent more epsilon than was promised.")
     if found.channel == CHANNEL:
-        enter_spending(tx, found, sellers.names, used, weights)
+        enter_spending(tx, found, sellers.select("name", used=used, weight=result.weights))
     else:
-        rows = {"id": sellers.participations, "used": used, "weight": weights}
-        staged = stage(tx, "staged_use", "id", pl.DataFrame(rows))
+        staged = stage(tx, "staged_use", "id", sellers.select("id", used=used, weight=result.weights))
         mine = sa.and_(_own.id == staged.c.id, _own.campaign == campaign)
         tx.set(schema.participation, mine, epsilon_used=staged.c.used, weight=staged.c.weight)
     tx.add(schema.document, campaign=campaign, kind="released", body=result.document, at=tx.now)
@@ -314,33 +266,30 @@ def recover(market: Market, campaign: int | None = None) -> list[tuple[int, str]
     return ended
 
 
-class SealedRecords:
-    """Records of a live campaign: sealed rows, and the key that opens them.
+def sealed_records(market: Market, campaign: int, decode: Callable[[list[bytes | None]], Any]) -> Read:
+    """Return what reads records of a live campaign: sealed rows, and the key that opens them.
 
     ``decode`` turns opened rows into records; a row that does not open is None: the public zero row.
     """
 
-    def __init__(self, market: Market, campaign: int, decode: Callable[[list[bytes | None]], Any]) -> None:
-        self._market, self._campaign, self._decode = market, campaign, decode
+    def read(sellers: Sellers) -> Any:
+        mine = sa.select(_sealed.participation, _sealed.body).where(
+            _own.campaign == campaign, _sealed.kind == "record"
+        )
         with market.look() as c:
-            self._public = campaign_of(c, campaign).public_key
+            public = campaign_of(c, campaign).public_key
+            rows = c.execute(mine.join(schema.participation, _own.id == _sealed.participation)).all()
+        bodies, opener = dict(rows), opener_of(market.keys, str(campaign), public)
+        return decode(
+            [opener.open(bodies.get(one, b""), "record", str(campaign), str(one)) for one in sellers["id"]]
+        )
 
-    def people(self) -> set[bytes] | None:
-        """Return None: delivered records are there."""
-        return None
+    return read
 
-    def read(self, sellers: Sellers) -> Any:
-        """Open and decode the sealed rows of these sellers."""
-        campaign = str(self._campaign)
-        opener, of_record = opener_of(self._market.keys, campaign, self._public), _sealed.kind == "record"
-        query = sa.select(_sealed.participation, _sealed.body).where(of_record)
-        mine = query.join(schema.participation, _own.id == _sealed.participation)
-        with self._market.look() as c:
-            bodies = dict(c.execute(mine.where(_own.campaign == self._campaign)).all())
-        who = sellers.participations
-        return self._decode([opener.open(bodies.get(one, b""), "record", campaign, str(one)) for one in who])
 
-    def destroy(self) -> None:
-        """Destroy the campaign's private key."""
-        if self._market.keys is not None:
-            destroy_key(self._market.keys, str(self._campaign), self._public)
+def _destroy_key(market: Market, campaign: int) -> None:
+    """Destroy a live campaign's private key: nobody reads its records again."""
+    with market.look() as c:
+        public = campaign_of(c, campaign).public_key
+    if market.keys is not None and public is not None:
+        destroy_key(market.keys, str(campaign), public)

@@ -18,12 +18,12 @@ import sqlalchemy as sa
 from dpmarket.campaign import money, schema
 from dpmarket.campaign.acts import Caller, Id, is_allowed, refuse_others
 from dpmarket.campaign.campaigns import ENDED, sellers_rules
-from dpmarket.campaign.consent import ConsentPage, consent_page, languages_of
+from dpmarket.campaign.consent import ConsentPage, consent_page, consent_versions
 from dpmarket.campaign.database import UNLIMITED
 from dpmarket.campaign.line import place_of
 from dpmarket.campaign.payouts import Payout, missing_payees, owed, payouts_of
 from dpmarket.campaign.people import DELTA_UNITS, EPSILON_UNITS
-from dpmarket.campaign.quoting import minor_amounts, refuse_without_reservation, schedule_of
+from dpmarket.campaign.quoting import priced, refuse_without_reservation, schedule_of
 from dpmarket.campaign.sellers import is_paid_by_panel, lacks_screening
 from dpmarket.campaign.transaction import (
     PARTICIPATION,
@@ -239,7 +239,7 @@ def show_participation(c: sa.Connection, caller: Caller) -> MyParticipation:
 def show_consent(c: sa.Connection, caller: Caller, language: str) -> ConsentPage:
     """Return what a seller is asked to agree to, in a language or, without one, in the first there is."""
     found = campaign_of(c, _mine(c, caller).campaign)
-    known = languages_of(c, found)
+    known = consent_versions(c).get(found.consent, [])
     chosen = language if language in known or not known else "en" if "en" in known else known[0]
     return consent_page(c, found, chosen)
 
@@ -248,8 +248,9 @@ def show_menu(c: sa.Connection, caller: Caller, now: str, points: int = 50) -> l
     """Return the menu of a seller with a reservation, the most private choice first."""
     me = _mine(c, caller)
     refuse_without_reservation(me, now)
-    costs, epsilons, payments = schedule_of(c, me).menu(points)
-    amounts = minor_amounts(epsilons, payments, me.minor_units)
+    schedule = schedule_of(c, me)
+    costs = schedule.menu(points)[0]
+    epsilons, amounts = priced(schedule, costs, me.minor_units)
     order = np.argsort(epsilons, kind="stable")
     return [MenuLine(float(costs[k]), float(epsilons[k]), int(amounts[k])) for k in order]
 

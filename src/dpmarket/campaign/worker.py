@@ -28,7 +28,7 @@ from dpmarket.campaign.line import tidy_line
 from dpmarket.campaign.quoting import Decide, clear_campaign
 from dpmarket.campaign.schema import time_text
 from dpmarket.campaign.seal import OPERATOR, destroy_key, destroy_other_keys, has_key, new_key
-from dpmarket.campaign.training import RecordSource, Release, recover, train
+from dpmarket.campaign.training import Read, Release, recover, train
 from dpmarket.campaign.transaction import Campaign, Tx, campaign_of
 from dpmarket.errors import DpmarketError, FileProblem, Infeasible, InvalidInput, MarketRefusal, NotConverged
 
@@ -41,7 +41,7 @@ class Methods:
     """What a worker needs to know that the market does not: functions of a campaign's public rules."""
 
     decide: Callable[[Market, Campaign], Decide]  # the mechanism of an offline campaign
-    records: Callable[[Market, Campaign], RecordSource]
+    records: Callable[[Market, Campaign], Read]
     release: Callable[[Campaign], Release]  # what draws the noise
     others: Mapping[str, Handler] = field(default_factory=dict)  # further kinds of jobs: mails, certificates
 

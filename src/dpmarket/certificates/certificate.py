@@ -34,26 +34,6 @@ CERTIFICATE, RECEIPT, OPENINGS = "dpmarket.certificate/3", "dpmarket.receipt/3",
 _SAMPLE = 50  # lines that the verifier looks at before a certificate is handed out
 
 
-@dataclass(frozen=True)
-class Money:
-    """The money of a certificate.
-
-    Attributes
-    ----------
-    minor_units
-        How many make one unit of money.
-    currency
-        Its short name, up to 12 letters and currency signs; empty: none.
-    """
-
-    minor_units: int
-    currency: str = ""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data."""
-        return {"currency": self.currency, "minor_units": self.minor_units}
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class Certificate:
     """A certificate with all that its owner needs to hand out receipts. ``bytes(certificate)`` is the file.
@@ -62,28 +42,12 @@ class Certificate:
     ----------
     body
         The body as canonical JSON.
-    lines, salts
-        Every seller's line, and 32 bytes that hide it. Confidential; not part of the file.
-    tree
-        Commitments to the lines.
-    rules
-        The digest of the rules that everybody agreed to; None: there were none.
-    nonce
-        The key of the digest of the sellers, which an auditor gets; None where there is none. Confidential.
-
-    Examples
-    --------
-    The buyer publishes the file, and gives every seller a receipt.
-
-    >>> import dpmarket as dpm
-    >>> mechanism = dpm.OfflineMechanism(dpm.Uniform(1, 5), dpm.Objective.for_model(2, 0.1))
-    >>> outcome = mechanism.run([1.5, 2.0, 2.5])
-    >>> model = dpm.PrivateLogisticRegression(classes=(0, 1))
-    >>> model = model.fit([[0.2], [0.4], [-0.5]], [0, 1, 1], epsilons=outcome.epsilons)
-    >>> certificate = dpm.certify(outcome, model, mechanism.rules(), seller_ids=["ann", "bob", "cem"])
-    >>> file, receipt = bytes(certificate), certificate.receipt("ann")
-    >>> b'"ann"' in file, b'"ann"' in receipt, len(certificate.digest)
-    (False, True, 64)
+    lines, salts, tree
+        Every seller's line, and 32 bytes that hide it: confidential, not part of the file. Commitments to
+        them.
+    rules, nonce
+        The digest of the rules that everybody agreed to, and the key of the digest of the sellers, which an
+        auditor gets: confidential. None where there is none.
     """
 
     body: bytes
@@ -153,47 +117,17 @@ class Certificate:
 
 
 def make_certificate(
-    sellers: Sellers,
-    market: Mapping[str, Any],
-    release: Mapping[str, Any],
-    money: Money,
-    *,
-    rules: str | None = None,
-    quoted_at: str | None = None,
-    nonce: bytes | None = None,
-) -> Certificate:
-    """Return the certificate of a purchase and its release.
+    sellers: Sellers, market: Mapping[str, Any], release: Mapping[str, Any], money: Mapping[str, Any], *,
+    rules: str | None = None, quoted_at: str | None = None, nonce: bytes | None = None,
+) -> Certificate:  # fmt: skip
+    """Return the certificate of a purchase and its release, with new salts at every call.
 
-    That noise was secret, and classes and bounds were declared, is the caller's word.
-
-    Parameters
-    ----------
-    sellers
-        Everybody the mechanism decided about, with what was used of each.
-    market
-        From :func:`~dpmarket.certificates.description.describe_market`.
-    release
-        From :func:`~dpmarket.certificates.description.describe_model` or ``describe_statistics``.
-    money
-        The currency and its minor units.
-    rules
-        The text of the rules that sellers agreed to, from
-        :func:`~dpmarket.certificates.description.announce_rules`; None: no rules were announced.
-    quoted_at
-        When the first quote was given: ISO 8601, with the distance from UTC; None: not stated.
-    nonce
-        The key of the digest of the sellers that the salt of a cross-priced market is bound to; None: none.
-
-    Returns
-    -------
-    Certificate
-        With new salts at every call: the first one's openings belong to it alone.
-
-    Raises
-    ------
-    NotCertifiable
-        If a privacy budget was exceeded, something was used of sellers who withdrew, or the verifier refuses
-        the certificate's public part or a line of a sample.
+    That noise was secret, and classes and bounds were declared, is the caller's word. Market and release are
+    from :mod:`~dpmarket.certificates.description`; ``money`` is a ``currency`` of up to 12 letters and
+    currency signs and its ``minor_units``; ``rules`` is the text that sellers agreed to, ``quoted_at`` when
+    the first quote was given (ISO 8601, with the distance from UTC), ``nonce`` the key of the digest of the
+    sellers that the salt of a cross-priced market is bound to. Refused is what exceeds a privacy budget, what
+    was used of sellers who withdrew, and what the verifier refuses: the public part, or a line of a sample.
     """
     exceeded = int(np.count_nonzero(sellers.used > sellers.epsilons))
     if exceeded:
@@ -207,7 +141,7 @@ def make_certificate(
             "schema": CERTIFICATE,
             "market": dict(market),
             "release": dict(release),
-            "money": money.to_dict(),
+            "money": dict(money),
             "totals": _totals(sellers, has_delta=bool(market["delta"])),
             "rules": None if rules is None else {"text": rules, "quoted_at": quoted_at},
             "root": tree.root,

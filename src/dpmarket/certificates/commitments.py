@@ -46,31 +46,16 @@ _HEAD = np.dtype(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Sellers:
-    """Everybody a mechanism decided about, column by column; confidential.
+    """Everybody a mechanism decided about, column by column; confidential."""
 
-    Attributes
-    ----------
-    ids
-        Texts, all different: those that were hashed into parts, if sellers were split.
-    epsilons, payments
-        What each was quoted: the privacy budget, and whole minor units of money.
-    used, weights
-        Epsilon that the release used of each, and the weight in it: of training, a whole weight of a descent,
-        or what statistics spent. Both 0 for sellers without a record in it.
-    withdrew
-        Sellers who were quoted this and left before the release: nothing is used, nothing is owed.
-    parts, groups
-        By which prices each was quoted: positions in the market's ``prices`` and ``groups``. None: 0.
-    """
-
-    ids: Sequence[str]
-    epsilons: FloatArray
-    payments: FloatArray | IntArray
-    used: FloatArray
-    weights: FloatArray
-    withdrew: BoolArray | None = None
-    parts: IntArray | None = None
-    groups: IntArray | None = None
+    ids: Sequence[str]  # all different: those that were hashed into parts, if sellers were split
+    epsilons: FloatArray  # what each was quoted, as the payments
+    payments: FloatArray | IntArray  # whole minor units
+    used: FloatArray  # epsilon that the release used of each; 0 for sellers without a record in it
+    weights: FloatArray  # of training, whole weights of a descent, or what statistics spent
+    withdrew: BoolArray | None = None  # who left after the quote and before the release: nothing is owed
+    parts: IntArray | None = None  # by which of the market's ``prices`` each was quoted; None: the first
+    groups: IntArray | None = None  # and by which of its ``groups``
 
     def __post_init__(self) -> None:
         if set(map(type, self.ids)) != {str}:
@@ -109,19 +94,10 @@ def fresh_salts(lines: int) -> bytes:
 
 @dataclass(frozen=True, eq=False)
 class Tree:
-    """Sorted leaves and the levels above them.
+    """Sorted leaves and the levels above them; a node without a sibling moves up as it is."""
 
-    Attributes
-    ----------
-    levels
-        Hashes of every level, 32 bytes each, one after the other: leaves first, the root last. A node without
-        a sibling moves up as it is.
-    places
-        Place of each line among the sorted leaves.
-    """
-
-    levels: tuple[bytes, ...]
-    places: IntArray
+    levels: tuple[bytes, ...]  # hashes of 32 bytes, one after the other: leaves first, the root last
+    places: IntArray  # of each line among the sorted leaves
 
     @property
     def leaves(self) -> bytes:

@@ -11,34 +11,26 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from dpmarket.certificates.canonical import canonical
-from dpmarket.errors import InvalidInput
 
 if TYPE_CHECKING:
     from dpmarket.statistics import ReleasedStatistic
 
 RULES = "dpmarket.rules/3"
+Asked = tuple[Sequence[str], float, "ReleasedStatistic"]
+"""One of several statistics: its columns, its share of every epsilon, and what was released."""
 
 
 def describe_market(rules: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the market's description from all that decided, as plain data.
+    """Return the market's description from all that decided: ``rules()`` of a mechanism, or a campaign's.
 
-    Parameters
-    ----------
-    rules
-        ``rules()`` of a mechanism, or a campaign's: ``mechanism``; ``groups`` or one ``virtual_cost``;
-        ``objective``; ``epsilon_cost``; ``delta``; ``budget``; ``coverage`` of quotas (left out: hard);
-        ``schedules`` (one per group) or ``prices`` (of each part ``payment_weight`` and ``schedules``); of
-        cross-priced markets ``salt`` and, where it is bound to the sellers, ``sellers`` and ``nonce``.
-
-    Returns
-    -------
-    dict
-        The ``market`` of a certificate.
+    They are ``mechanism``; ``groups`` or one ``virtual_cost``; ``objective``; ``epsilon_cost``; ``delta``;
+    ``budget``; ``coverage`` of quotas (left out: hard); ``schedules`` (one per group) or ``prices`` (of each
+    part ``payment_weight`` and ``schedules``); of cross-priced markets ``salt`` and, where it is bound to the
+    sellers, ``sellers`` and ``nonce``.
     """
     groups = rules.get("groups") or [{"name": "all", "share": 1.0, "virtual_cost": rules.get("virtual_cost")}]
     prices = rules.get("prices", ())
@@ -61,35 +53,18 @@ def describe_market(rules: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def describe_model(
-    description: Mapping[str, Any],
-    *,
-    features: Sequence[tuple[str, float, float]],
-    classes: Sequence[Any] | None,
-    factor: float = 1.0,
-    encoder: Mapping[str, Any] | None = None,
-) -> dict[str, Any]:
+    description: Mapping[str, Any], features: Sequence[str], classes: Sequence[Any] | None, factor: float,
+    encoder: Mapping[str, Any] | None,
+) -> dict[str, Any]:  # fmt: skip
     """Return a model's release from an estimator's ``description_``.
 
-    Parameters
-    ----------
-    description
-        What the estimator published: with ``cells`` on a grid or, with a delta, with ``coefficients``.
-    features, encoder
-        Name and public bounds of each feature, in the order of the coefficients; and what was declared about
-        encoded columns, None if none were.
-    classes
-        The labels, of two the negative class first; None for a regression.
-    factor
-        By which the released numbers are multiplied (the shrinkage correction).
-
-    Returns
-    -------
-    dict
-        The ``release`` of a certificate.
+    It has ``cells`` on a grid or, with a delta, ``coefficients``. ``classes`` are the labels, of two the
+    negative class first, None for a regression; released numbers are multiplied by ``factor`` (the shrinkage
+    correction); ``encoder`` is what was declared about encoded columns, None if none were.
     """
-    names, lows, highs = zip(*features, strict=True)
+    bounds = {"low": [-1.0] * len(features), "high": [1.0] * len(features)}  # which every row obeys
     model = {
-        "features": {"name": list(names), "low": list(map(float, lows)), "high": list(map(float, highs))},
+        "features": {"name": list(features), **bounds},
         "classes": None if classes is None else list(classes),
         "factor": factor,
         "encoder": None if encoder is None else dict(encoder),
@@ -103,35 +78,9 @@ def describe_model(
     return {"family": family, "terms": terms, "model": model, **found}
 
 
-@dataclass(frozen=True)
-class CertifiedStatistic:
-    """One statistic of a release.
-
-    Attributes
-    ----------
-    columns, share, release
-        What it was asked of, its part of every epsilon, at most 1, and what was released.
-    """
-
-    columns: tuple[str, ...]
-    share: float
-    release: ReleasedStatistic
-
-
-def describe_statistics(statistics: Mapping[str, CertifiedStatistic], rows_per_person: int) -> dict[str, Any]:
-    """Return the release of statistics that were released together.
-
-    Parameters
-    ----------
-    statistics, rows_per_person
-        Each by its name, and the bound on the records of one person, the same for all.
-
-    Returns
-    -------
-    dict
-        The ``release`` of a certificate.
-    """
-    releases = [one.release for one in statistics.values()]
+def describe_statistics(statistics: Mapping[str, Asked], rows_per_person: int) -> dict[str, Any]:
+    """Return the release of statistics that were released together, with one bound on a person's records."""
+    releases = [release for _, _, release in statistics.values()]
     spent = (release.total_weight * Fraction(2) ** release.unit_exponent for release in releases)
     exact = sum(spent, Fraction(0))
     total = float(exact)
@@ -141,20 +90,19 @@ def describe_statistics(statistics: Mapping[str, CertifiedStatistic], rows_per_p
         "family": "statistics",
         "rows_per_person": rows_per_person,
         "weight_total": total,
-        "statistics": {name: _stated(one) for name, one in statistics.items()},
+        "statistics": {name: _stated(*one) for name, one in statistics.items()},
     }
 
 
-def _stated(one: CertifiedStatistic) -> dict[str, Any]:
+def _stated(columns: Sequence[str], share: float, release: ReleasedStatistic) -> dict[str, Any]:
     from dpmarket.statistics.sample import RESOLUTION  # imports scikit-learn, which verifiers do without
 
-    release = one.release
     few = len(release.labels) == 2 and release.kind == "histogram"
     moved = 1 if few or release.kind in ("mean", "share") else 2  # weights that replaced records move
     return {
-        "columns": list(one.columns),
+        "columns": list(columns),
         "question": dict(release.question),
-        "share": one.share,
+        "share": share,
         "numerators": [str(number) for number in release.numerators],
         "total_weight": str(release.total_weight),
         "unit_exponent": release.unit_exponent,
@@ -169,43 +117,13 @@ def announce_rules(
 
     Verifiers compare every part that is announced here with the certificate's: what follows from reports (a
     planned payment weight, prices of parts, the salt) is left out by the caller. What depends on how many
-    sellers there are is ``{"by_sellers": [[0, one], [50, another]]}``: here from 50 sellers on.
-
-    Parameters
-    ----------
-    market, release, money
-        The fixed parts of a certificate's ``market``, ``release`` and ``money``.
-    **more
-        What else the rules say, such as ``committed_at`` or the campaign's rules file.
-
-    Returns
-    -------
-    str
-        Canonical JSON. Its SHA-256 is the digest that sellers agree to.
-
-    Examples
-    --------
-    >>> text = announce_rules({"mechanism": "online"}, {}, {"currency": "EUR", "minor_units": 100})
-    >>> text.startswith('{"announced":{"market":{"mechanism":"online"},"money":'), len(rules_digest(text))
-    (True, 64)
+    sellers there are is ``{"by_sellers": [[0, one], [50, another]]}``: here from 50 sellers on. ``more`` is
+    what else the rules say, such as ``committed_at``.
     """
-    if more.keys() & {"announced", "schema"}:
-        raise InvalidInput("expected no further part of the name 'announced' or 'schema' in rules.")
     announced = {"market": dict(market), "release": dict(release), "money": dict(money)}
-    return canonical({"schema": RULES, "announced": announced, **more}).decode()
+    return canonical({**more, "schema": RULES, "announced": announced}).decode()
 
 
 def rules_digest(text: str) -> str:
-    """Return the digest of rules: the SHA-256 of their text in UTF-8.
-
-    Parameters
-    ----------
-    text
-        The text that sellers agree to.
-
-    Returns
-    -------
-    str
-        64 hexadecimal digits.
-    """
+    """Return the digest that sellers agree to: the SHA-256 of the rules' text in UTF-8, in hexadecimal."""
     return hashlib.sha256(text.encode()).hexdigest()

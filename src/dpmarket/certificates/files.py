@@ -24,22 +24,7 @@ def write_certificate(
     """Write the certificate and, to a new file that only its owner can read, the confidential openings.
 
     Openings come first and are never overwritten: no receipt of a certificate can be made without its own.
-
-    Parameters
-    ----------
-    certificate
-        From ``certify`` or ``make_certificate``.
-    target, openings
-        Two different files, no streams.
-    overwrite
-        Whether an existing ``target`` is replaced; without it, it is refused.
-
-    Raises
-    ------
-    InvalidInput
-        If both are the same file, or one is a stream.
-    FileProblem
-        If a file exists that must not, or cannot be written.
+    An existing certificate is replaced with ``overwrite`` only.
     """
     for path in (target, openings):
         if os.fspath(path) == "-":
@@ -51,23 +36,7 @@ def write_certificate(
 
 
 def read_certificate(source: Path, openings: Path) -> Certificate:
-    """Read a certificate and its openings back, for making receipts.
-
-    Parameters
-    ----------
-    source, openings
-        The two files that :func:`write_certificate` made.
-
-    Returns
-    -------
-    Certificate
-        The same, byte by byte.
-
-    Raises
-    ------
-    FileProblem
-        If a file cannot be read, or the two do not belong together.
-    """
+    """Read a certificate and its openings back, byte by byte the same, for making receipts."""
     data = read_bytes(source)
     try:
         opened = parse_json(read_bytes(openings))
@@ -89,42 +58,14 @@ def read_certificate(source: Path, openings: Path) -> Certificate:
 
 
 def check_certificate(
-    certificate: Path,
-    *,
-    receipt: Path | None = None,
-    cost: float | None = None,
-    digest: str | None = None,
-    signature: Path | None = None,
-    public_key: str | None = None,
-    openings: Path | None = None,
-    reports: Path | None = None,
-    commitment: Path | None = None,
-) -> Verification:
-    """Check all that can be checked with the files given.
+    certificate: Path, *, receipt: Path | None = None, cost: float | None = None, digest: str | None = None,
+    signature: Path | None = None, public_key: str | None = None, openings: Path | None = None,
+    reports: Path | None = None, commitment: Path | None = None,
+) -> Verification:  # fmt: skip
+    """Check all that :func:`~dpmarket.certificates.verifier.certificate.verify` can with the files given.
 
-    Parameters
-    ----------
-    certificate, receipt, openings, reports
-        Files as :func:`~dpmarket.certificates.verifier.certificate.verify` takes their bytes.
-    cost, digest
-        The cost that the receipt's holder reported; the digest as known from elsewhere.
-    signature, public_key
-        A signature file, and the signer's public key in hexadecimal digits. It must be known from elsewhere:
-        a signature file names a key, but anybody can make one.
-    commitment
-        The rules as they were published before anybody reported.
-
-    Returns
-    -------
-    Verification
-        Every check, as :func:`~dpmarket.certificates.verifier.certificate.verify` makes them.
-
-    Raises
-    ------
-    InvalidInput
-        For things that need one another and are not given together.
-    FileProblem
-        If a file cannot be read.
+    The public key, in hexadecimal digits, must be known from elsewhere: a signature file names a key, but
+    anybody can make one. Things that need one another and are not given together are refused.
     """
     if cost is not None and receipt is None:
         raise InvalidInput("expected a receipt with a cost: it says which payment to compare with.")

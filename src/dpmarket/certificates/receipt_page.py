@@ -20,18 +20,9 @@ _FOLDER = resources.files("dpmarket.certificates").joinpath("page")
 
 
 def receipt_page() -> bytes:
-    """Return the page, in UTF-8: it fetches nothing, and its own policy forbids the browser to.
+    """Return the page, a whole HTML document in UTF-8, the same for everybody with the same version.
 
-    Returns
-    -------
-    bytes
-        A whole HTML document, the same for everybody with the same version.
-
-    Examples
-    --------
-    >>> page = receipt_page()
-    >>> page.startswith(b"<!doctype html>"), b"http://" in page or b"https://" in page
-    (True, False)
+    It fetches nothing, and its own policy forbids the browser to.
     """
     scripts = sorted(part.name for part in _FOLDER.iterdir() if part.name.endswith(".js"))  # numbered
     script = "\n" + "\n".join(map(_part, scripts))

@@ -21,24 +21,9 @@ SIGNATURE = "dpmarket.signature/1"
 
 
 def new_signing_key(target: str | os.PathLike[str]) -> str:
-    """Write a new secret key to a file that only its owner can read; return the public key.
+    """Write a new secret key to a file that only its owner can read; return the public key in hexadecimal.
 
-    Parameters
-    ----------
-    target
-        Where to: PEM form, without a password. An existing file is never overwritten.
-
-    Returns
-    -------
-    str
-        64 hexadecimal digits, for those who will verify signatures.
-
-    Raises
-    ------
-    FileProblem
-        If the file exists or cannot be written.
-    InvalidInput
-        If the ``cryptography`` package is not installed.
+    It is in PEM form, without a password. An existing file is never overwritten.
     """
     kind = _kind_of_key()
     from cryptography.hazmat.primitives import serialization
@@ -52,27 +37,7 @@ def new_signing_key(target: str | os.PathLike[str]) -> str:
 
 
 def sign(certificate: Certificate, key_file: str | os.PathLike[str]) -> bytes:
-    """Return the signature of a certificate as the bytes of a small JSON file.
-
-    Parameters
-    ----------
-    certificate
-        Its body is signed, which stands for the whole.
-    key_file
-        A key that :func:`new_signing_key` made.
-
-    Returns
-    -------
-    bytes
-        :func:`read_signature` takes them apart.
-
-    Raises
-    ------
-    FileProblem
-        If the key file cannot be read or is not an Ed25519 key in PEM form without a password.
-    InvalidInput
-        If the ``cryptography`` package is not installed.
-    """
+    """Return the signature of a certificate's body, which stands for the whole: a small JSON file."""
     kind = _kind_of_key()
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
@@ -92,23 +57,9 @@ def sign(certificate: Certificate, key_file: str | os.PathLike[str]) -> bytes:
 
 
 def read_signature(data: bytes) -> tuple[bytes, bytes]:
-    """Return signature and public key of a signature file's bytes.
+    """Return signature and public key of a signature file's bytes, as the verifier takes them.
 
-    Parameters
-    ----------
-    data
-        What :func:`sign` gave.
-
-    Returns
-    -------
-    tuple of bytes
-        As :func:`~dpmarket.certificates.verifier.certificate.verify` takes them. The key is the one that
-        the file names: whose it is must be known from elsewhere.
-
-    Raises
-    ------
-    InvalidInput
-        If it is no signature file.
+    The key is the one that the file names: whose it is must be known from elsewhere.
     """
     try:
         found = parse_json(data)

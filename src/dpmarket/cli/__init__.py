@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import gc
 import os
-import sys
-
-from dpmarket.version import __version__
 
 __all__ = ["main"]
 
 
 def main() -> None:
-    """Run the command; the version is printed before anything is loaded."""
-    if sys.argv[1:] == ["--version"]:
-        print(f"dpmarket {__version__}")
-        return
+    """Run the command."""
     # What is loaded stays: looking for garbage in it whenever it has grown takes a good part of a start.
     gc.set_threshold(10_000, 10, 20)
     # Nothing here has plugins, and looking for some reads the metadata of everything that is installed.

@@ -10,19 +10,7 @@ from typing import Annotated
 
 import typer
 
-from dpmarket.cli import (
-    audit,
-    campaign,
-    certificates,
-    costs,
-    demo,
-    market,
-    members,
-    menu,
-    plan,
-    report,
-    serve,
-)
+from dpmarket.cli import audit, campaign, certificates, costs, market, plan, report, serve
 from dpmarket.errors import DpmarketError, FileProblem
 from dpmarket.version import __version__
 
@@ -40,7 +28,7 @@ COMMANDS: Mapping[Callable[..., None], str] = {
     market.repair: "repair",
     market.backup: "backup copy.db",
     market.restore: "restore copy.db",
-    menu.menu: 'menu --costs "uniform(1, 5)" --payment-weight 0.001 --sellers 1000',
+    plan.menu: 'menu --costs "uniform(1, 5)" --payment-weight 0.001 --sellers 1000',
     certificates.commit: "commit -o commitment.json",
     certificates.certify: "certify -o certificate.json --openings openings.json",
     certificates.receipts: "receipts certificate.json openings.json -o receipts",
@@ -51,16 +39,16 @@ COMMANDS: Mapping[Callable[..., None], str] = {
     serve.serve: "serve hospital",
     serve.worker: "worker hospital",
     serve.retry: "retry hospital",
-    demo.demo: "demo",
+    report.demo: "demo",
     costs.show: 'costs show "uniform(1, 5)"',
     costs.fit: "costs fit pilot.csv --column cost -o costs.json",
     audit.truthfulness: 'audit truthfulness --costs "uniform(1, 5)" --features 10 --payment-weight 0.01',
     audit.privacy: "audit privacy 0.5 1 4 --fits 4000",
     audit.participation: "audit participation quotes.csv reports.csv",
-    members.add: "member add hospital 'A clinic' buyer",
-    members.list_: "member list hospital",
-    members.link: "member link hospital 'A clinic'",
-    members.end: "member end hospital 'A clinic'",
+    serve.add: "member add hospital 'A clinic' buyer",
+    serve.list_: "member list hospital",
+    serve.link: "member link hospital 'A clinic'",
+    serve.end: "member end hospital 'A clinic'",
 }
 """Every command with its example, which begins with its name; in the order of the help."""
 GROUPS = {
@@ -84,8 +72,8 @@ def _options(
     """Options of the command itself."""
 
 
-def assembled(commands: Mapping[Callable[..., None], str]) -> typer.Typer:
-    """Put commands together. Typer reads the options of all that it has, whichever of them is called."""
+def assembled() -> typer.Typer:
+    """Put all commands together."""
     result = typer.Typer(
         name="dpmarket",
         help="Buy differentially private data truthfully, and train a model within everybody's epsilon.",
@@ -96,36 +84,17 @@ def assembled(commands: Mapping[Callable[..., None], str]) -> typer.Typer:
         rich_markup_mode=None,
     )
     result.callback()(_options)
-    groups: dict[str, typer.Typer] = {}
-    for function, example in commands.items():
+    groups = {name: typer.Typer(help=words) for name, words in GROUPS.items()}
+    for function, example in COMMANDS.items():
         name, second = f"{example} ".split(" ")[:2]
-        if name in GROUPS and name not in groups:
-            groups[name] = typer.Typer(help=GROUPS[name])
-            result.add_typer(groups[name], name=name)
         group = groups.get(name, result)
         group.command(second if name in groups else name, epilog=f"Example: dpmarket {example}")(function)
+    for name, group in groups.items():
+        result.add_typer(group, name=name)
     return result
 
 
-def overview() -> Mapping[Callable[..., None], str]:
-    """Return all commands without their options, which the overall help does not show."""
-    return {_without_options(function): example for function, example in COMMANDS.items()}
-
-
-def only(name: str) -> Mapping[Callable[..., None], str]:
-    """Return the command, or the group of commands, of this name; all commands where none has it."""
-    found = {function: example for function, example in COMMANDS.items() if example.split(" ")[0] == name}
-    return found or COMMANDS
-
-
-def _without_options(function: Callable[..., None]) -> Callable[[], None]:
-    def nothing() -> None: ...
-
-    nothing.__doc__ = function.__doc__
-    return nothing
-
-
-app = assembled(COMMANDS)
+app = assembled()
 
 
 def _tell(problem: DpmarketError) -> None:
@@ -141,10 +110,7 @@ def main() -> None:
     # Ended by another process: leave as on an error, so that unfinished files are removed.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
-        if sys.argv[1:] in ([], ["--help"]):
-            assembled(overview())()
-        else:
-            assembled(only(sys.argv[1]))()
+        app()
     except DpmarketError as problem:
         _tell(problem)
         sys.exit(1)

@@ -7,9 +7,8 @@ import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import typer
 
@@ -50,13 +49,8 @@ PlaceOption = Annotated[
 OutputOption = Annotated[Path, typer.Option("--output", "-o")]
 OptionalOutput = Annotated[Path | None, typer.Option("--output", "-o")]
 RULES = Path("rules.toml")
-
-
-class Shape(StrEnum):
-    """How epsilon costs a seller."""
-
-    linear = "linear"
-    quadratic = "quadratic"
+Shape = Literal["linear", "quadratic"]
+"""How epsilon costs a seller."""
 
 
 @dataclass(frozen=True)
@@ -178,9 +172,9 @@ DISTRIBUTION_HELP = (
     "distribution, cut to [low, high]) or '0.7*uniform(0, 1) + 0.3*uniform(2, 3)'; "
     "or a .json file written by 'dpmarket costs fit'."
 )
-CostsOption = Annotated[
-    str, typer.Option("--costs", help="How costs per unit of epsilon are distributed. " + DISTRIBUTION_HELP)
-]
+_COSTS = typer.Option("--costs", help="How costs per unit of epsilon are distributed. " + DISTRIBUTION_HELP)
+CostsOption = Annotated[str, _COSTS]
+OptionalCosts = Annotated[str | None, _COSTS]
 PaymentWeightOption = Annotated[
     float, typer.Option(help="Error units per unit of money (the paper's gamma): higher buys less.")
 ]
@@ -194,7 +188,7 @@ MaxMeanEpsilonOption = Annotated[
 
 def read_distribution(text: str) -> CostDistribution:
     """Make a distribution from a formula or from a .json file."""
-    from dpmarket.costs import distribution_from_dict, parse_distribution
+    from dpmarket.costs.text import distribution_from_dict, parse_distribution
     from dpmarket.errors import FileProblem
 
     if not text.endswith(".json"):

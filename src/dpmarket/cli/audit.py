@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -18,7 +17,6 @@ from dpmarket.cli.arguments import (
     Shape,
     Spoken,
     WeightCapOption,
-    Written,
     command,
     read_distribution,
 )
@@ -27,24 +25,13 @@ if TYPE_CHECKING:
     from dpmarket.audit import Audit
     from dpmarket.cli.render import Voice
 
-FigureOption = Annotated[
-    Path | None, typer.Option("--figure", help="Draw the evidence to this .svg, .png or .pdf file.")
-]
-
-
-class MechanismName(StrEnum):
-    """The mechanisms whose sellers report costs."""
-
-    offline = "offline"
-    online = "online"
-
 
 @command
 def truthfulness(
     given: Spoken, *, costs: CostsOption, payment_weight: PaymentWeightOption, features: int,
     weight_cap: WeightCapOption = None, max_mean_epsilon: MaxMeanEpsilonOption = None,
-    max_epsilon: float | None = None, shape: Shape = Shape.linear,
-    mechanism: MechanismName = MechanismName.offline, sellers: int = 30, markets: int = 2,
+    max_epsilon: float | None = None, shape: Shape = "linear",
+    mechanism: Literal["offline", "online"] = "offline", sellers: int = 30, markets: int = 2,
     misreports: int = 40, seed: int = 0,
 ) -> None:  # fmt: skip
     """Search simulated markets for a misreport that gains; exit code 1 if one is found.
@@ -70,10 +57,10 @@ def truthfulness(
     objective = Objective.for_model(
         features + 1, payment_weight, weight_cap=weight_cap, max_mean_epsilon=max_mean_epsilon
     )
-    tables = EpsilonCost.identity(max_epsilon, shape.value)
+    tables = EpsilonCost.identity(max_epsilon, shape)
     audited = (
         OfflineMechanism(dist, objective, epsilon_cost=tables)
-        if mechanism is MechanismName.offline
+        if mechanism == "offline"
         else population_schedule(dist, objective, sellers, epsilon_cost=tables)
     )
     voice = given.voice()
@@ -87,9 +74,9 @@ def truthfulness(
 
 @command
 def privacy(
-    given: Written, epsilons: list[float], *, l2: float | None = None,
+    given: Spoken, epsilons: list[float], *, l2: float | None = None,
     intercept: Annotated[bool, typer.Option("--intercept/--no-intercept")] = False, fits: int | None = None,
-    false_alarm: float = 1e-3, figure: FigureOption = None,
+    false_alarm: float = 1e-3,
 ) -> None:  # fmt: skip
     """Search for privacy budgets that the estimator exceeds, in three ways; exit code 1 if one is found.
 
@@ -100,7 +87,8 @@ def privacy(
         people whose budgets are so large that they hide nothing of it.
     :param l2: The model's ridge penalty; left out: what the estimator suggests.
     :param intercept: Whether the model has a constant.
-    :param fits: Models trained for each audited person; left out: 16,000 to 128,000, most for small ones.
+    :param fits: Models trained for each audited person; left out: 16,000 to 128,000, most for small ones,
+        which takes minutes.
     :param false_alarm: Probability, at most, of calling a respected budget exceeded.
     """
     from dpmarket.audit import audit_privacy
@@ -116,16 +104,9 @@ def privacy(
             progress=lambda done, total: progress("Training models", done / total),
         )  # fmt: skip
     rows, names = audit.people(), ["sampled, at least", "exact density", "recomputed spending"]
-    if figure is not None:
-        from dpmarket.report.figures import draw_epsilons, new_figure, save
-
-        canvas, (axes,) = new_figure()
-        series = [(name, [row[k + 2] for row in rows]) for k, name in enumerate(names)]
-        draw_epsilons(axes, [row[1] for row in rows], series)  # type: ignore[arg-type]
-        save(canvas, figure, overwrite=given.force)
     cells = [[str(row[0]), *("" if x is None else number(x) for x in row[1:])] for row in rows]
     voice.table("Audited people", ["person", "epsilon", *names], cells)
-    _tell(voice, "Privacy: is a privacy budget exceeded?", audit, figure)
+    _tell(voice, "Privacy: is a privacy budget exceeded?", audit)
 
 
 @command
@@ -172,10 +153,8 @@ def participation(
     _tell(given.voice(), "Participation: was a seller paid less than the cost?", audit)
 
 
-def _tell(voice: Voice, title: str, audit: Audit, figure: Path | None = None) -> None:
+def _tell(voice: Voice, title: str, audit: Audit) -> None:
     """Say the verdict and its evidence; a failed audit is exit code 1."""
-    voice.tell(
-        title, audit.summary(), audit.to_dict(), None if figure is None else f"The figure is in {figure}."
-    )
+    voice.tell(title, audit.summary(), audit.to_dict())
     if not audit.passed:
         raise typer.Exit(1)

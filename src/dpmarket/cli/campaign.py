@@ -21,12 +21,10 @@ from dpmarket.cli.arguments import (
 )
 
 if TYPE_CHECKING:
-    from dpmarket.arrays import FloatArray
     from dpmarket.campaign.file_campaign import Training
     from dpmarket.campaign.file_quotes import Quoting
     from dpmarket.cli.render import Voice
 
-_ENOUGH = 10  # sellers whose median tells little about each
 _WEAK = 3.0  # exp(3) / (1 + exp(3)) is 95%
 _REASONS = {
     "full": "the budget is full",
@@ -47,7 +45,7 @@ def init(
     :param rules: Where to write the rules file.
     :param settings: Write this value: PATH=VALUE, such as objective.budget=500 or features.age.low=18:
         whatever the file takes. Several times.
-    :param sample: A public sample, .csv or .parquet: its columns become the features, to be read over.
+    :param sample: A public sample, .csv, .xlsx or .parquet: its columns become the features, to be read over.
     :param service: Make a service's folder and its first operator instead.
     :param name: With --service: the operator's name.
     """
@@ -136,8 +134,8 @@ def quote(
 
 
 def _tell_quotes(voice: Voice, done: Quoting, output: Path | None, letters: Path | None) -> None:
-    from dpmarket.campaign.rules.amounts import money_text
     from dpmarket.campaign.rules.decision import budget_in_minor_units, is_cross_priced
+    from dpmarket.campaign.rules.meaning import money_text
     from dpmarket.campaign.rules.pricing import budget_words, errors_of
 
     rules, number, epsilons = done.rules, done.bought_from, done.epsilons
@@ -160,64 +158,41 @@ def _tell_quotes(voice: Voice, done: Quoting, output: Path | None, letters: Path
         "costs_outside_distribution": {"below": done.below, "above": done.above},
         "files": done.files,
     }
-    rows = [
-        ("mechanism", rules.campaign.mechanism),
-        ("sellers", f"{done.sellers:,}"),
-        ("bought from", f"{number:,} ({number / max(done.sellers, 1):.1%})"),
-        ("total epsilon", f"{done.total_epsilon:,.6g}"),
-    ]
-    if epsilons is not None and done.amounts is not None:
-        rows += _median_rows(epsilons, done.amounts / units)
-        weak = int((epsilons > _WEAK).sum())
-        if weak:
-            voice.remark(
-                f"Little protection: {weak:,} sellers are quoted an epsilon above {_WEAK:g}, with which an "
-                "even guess about them can become 95% sure."
-            )
-    if noise is not None:
-        rows += [
-            ("expected error, from noise", f"{noise:.4g}"),
-            ("expected error, from sampling", f"{sampling:.4g}"),
-        ]
-    rows.append(("to pay, rounded up", money_text(done.total_payment, units, currency)))
+    weak = 0 if epsilons is None else int((epsilons > _WEAK).sum())
+    if weak:
+        voice.remark(
+            f"Little protection: {weak:,} sellers are quoted an epsilon above {_WEAK:g}, with which an even "
+            "guess about them can become 95% sure."
+        )
     budget = budget_in_minor_units(rules)
-    if budget is not None:  # in the words of plan and report
-        rows.append(("budget", f"{money_text(budget, units, currency)}, {budget_words(rules)}"))
-    rows += [
-        ("costs below and above the distribution", f"{done.below:,} and {done.above:,}"),
-        *((f"not quoted: {_REASONS[name]}", f"{count:,}") for name, count in done.left_out.items()),
-    ]
-    if rules.delta:
-        rows.append(("delta beside each epsilon", f"{rules.delta:g}"))
-    notes = [] if done.is_new else ["Everybody was quoted before; the quotes are the same."]
-    if output is None:
-        notes = ["Nothing was entered: this was a dry run."]
-        if is_cross_priced(rules, done.sellers):
-            notes.append(
-                "Parts of the sellers are drawn by the rules and the list of sellers: quotes can differ."
-            )
-    elif epsilons is None:
-        notes.append("The folder of quotes stays the campaign's: keep it as it was written.")
-    elif str(output) != "-":
-        notes.append(f"The quotes are in {output}.")
-    if letters is not None:
-        notes.append(f"A letter to everybody who is offered something is in {letters}.")
-    if done.not_quoted is not None and output is not None:
-        notes.append(f"Sellers who were not quoted are listed in {done.not_quoted}.")
+    limit = "" if budget is None else f"{money_text(budget, units, currency)}, {budget_words(rules)}"
+    rows = {
+        "mechanism": rules.campaign.mechanism,
+        "sellers": f"{done.sellers:,}",
+        "bought from": f"{number:,} ({number / max(done.sellers, 1):.1%})",
+        "total epsilon": f"{done.total_epsilon:,.6g}",
+        "expected error, from noise": "" if noise is None else f"{noise:.4g}",
+        "expected error, from sampling": "" if sampling is None else f"{sampling:.4g}",
+        "to pay, rounded up": money_text(done.total_payment, units, currency),
+        "budget": limit,  # in the words of plan and report
+        "costs below and above the distribution": f"{done.below:,} and {done.above:,}",
+        **{f"not quoted: {_REASONS[name]}": f"{count:,}" for name, count in done.left_out.items()},
+        "delta beside each epsilon": f"{rules.delta:g}" if rules.delta else "",
+    }
+    is_dry, is_folder = output is None, epsilons is None
+    notes = {
+        "Nothing was entered: this was a dry run.": is_dry,
+        "The real quotes can differ a little: sellers are split into parts by chance.": is_dry
+        and is_cross_priced(rules, done.sellers),
+        "Everybody was quoted before; the quotes are the same.": not (is_dry or done.is_new),
+        "The folder of quotes stays the campaign's: keep it as it was written.": not is_dry and is_folder,
+        f"The quotes are in {output}.": not (is_dry or is_folder or str(output) == "-"),
+        f"A letter to everybody who is offered something is in {letters}.": letters is not None,
+        f"Sellers who were not quoted are listed in {done.not_quoted}.": not is_dry and done.not_quoted,
+    }
     title = "Quotes: a truthful report was everybody's best report"
-    voice.tell(title, rows, data, "\n".join(notes))
-
-
-def _median_rows(epsilons: FloatArray, payments: FloatArray) -> list[tuple[str, str]]:
-    import numpy as np
-
-    bought = epsilons > 0.0
-    if bought.sum() < _ENOUGH:
-        return []
-    return [
-        ("median epsilon of those", f"{np.median(epsilons[bought]):.4g}"),
-        ("median payment of those", f"{np.median(payments[bought]):.4g}"),
-    ]
+    said = "\n".join(note for note, holds in notes.items() if holds)
+    voice.tell(title, [row for row in rows.items() if row[1]], data, said)
 
 
 @command
@@ -305,7 +280,7 @@ def _tell_training(voice: Voice, done: Training, output: str) -> None:
     found = done.released
     what = "statistics" if isinstance(found, StatisticsFile) else "model"
     rows = [
-        ("people trained on" if what == "model" else "people asked", f"{found.records:,}"),
+        ("people trained on" if what == "model" else "people bought from", f"{found.records:,}"),
         ("total epsilon", number(done.total_epsilon, 6)),
     ]
     note = f"Sellers who withdrew ({done.withdrawn:,}) are not in it."

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from dpmarket import certificates, files
+from dpmarket import files
 from dpmarket.cli.arguments import OptionalOutput, OutputOption, Spoken, Written, WrittenOfCampaign, command
 
 CertificateFile = Annotated[Path, typer.Argument(help="The certificate that 'dpmarket certify' wrote.")]
@@ -24,12 +24,13 @@ def commit(given: WrittenOfCampaign, *, output: OutputOption = Path("commitment.
     :param output: Write the rules to this .json file; publish it.
     """
     from dpmarket.campaign.file_quotes import commit_file
+    from dpmarket.certificates.description import rules_digest
 
     place = given.place
     place.refuse_output(output, overwrite=given.force)
     text, committed_at = commit_file(place)
     files.write_bytes(output, text.encode() + b"\n", overwrite=given.force)
-    digest = certificates.rules_digest(text)
+    digest = rules_digest(text)
     rows = [("digest", digest), ("time", committed_at), ("written to", str(output))]
     data = {"digest": digest, "committed_at": committed_at, "commitment": str(output)}
     note = f"Publish {output}, or at least its digest, before anybody reports."
@@ -50,6 +51,8 @@ def certify(
         .sig after its name.
     """
     from dpmarket.campaign.file_campaign import certify_file
+    from dpmarket.certificates.files import write_certificate
+    from dpmarket.certificates.signature import sign
 
     place, inputs = given.place, [key] if key else []
     signature = output.with_name(output.name + ".sig")
@@ -60,9 +63,9 @@ def certify(
     with voice.progress() as progress:
         progress("Certifying", 0.1)
         certificate = certify_file(place)
-        signed = None if key is None else certificates.sign(certificate, key)
+        signed = None if key is None else sign(certificate, key)
         progress("Writing the certificate", 0.6)
-        certificates.write_certificate(certificate, output, openings, overwrite=given.force)
+        write_certificate(certificate, output, openings, overwrite=given.force)
     rows = [("sellers", f"{len(certificate.lines):,}"), ("digest", certificate.digest)]
     if signed is not None:
         files.write_bytes(signature, signed, overwrite=given.force)
@@ -80,19 +83,21 @@ def receipts(
     """Write every seller's receipt, with which they can check their own line of the certificate.
 
     It holds their line, its salt, its path in the certificate, and the digest. A receipt is as confidential
-    as the seller's cost. In a folder, index.csv says which file is whose.
+    as the seller's cost. The folder's index.csv says which file is whose.
 
     With --page alone only the page is written: nothing confidential is in it, and it is the same file for
     everybody, so that sellers can get it from somebody other than the buyer.
 
     :param certificate: The certificate that 'dpmarket certify' wrote.
     :param openings: The openings that 'dpmarket certify' wrote.
-    :param output: A .csv or .parquet file for all receipts, or a new folder for one file each.
+    :param output: A new folder for the receipts, one file each.
     :param page: Write the page on which sellers check their receipts in a browser, an .html file.
     """
     import hashlib
 
-    from dpmarket.campaign.certificate import write_receipts_folder, write_receipts_table
+    from dpmarket.campaign.certificate import write_receipts
+    from dpmarket.certificates.files import read_certificate
+    from dpmarket.certificates.receipt_page import receipt_page
     from dpmarket.errors import InvalidInput
 
     voice = given.voice()
@@ -108,14 +113,11 @@ def receipts(
     if certificate is not None and openings is not None and output is not None:
         with voice.progress() as progress:
             progress("Reading the certificate", 0.0)
-            found = certificates.read_certificate(certificate, openings)
-            if output.suffix.lower() in (".csv", ".parquet"):
-                count = write_receipts_table(found, output, overwrite=given.force)
-            else:
-                count = write_receipts_folder(found, output, progress)
+            found = read_certificate(certificate, openings)
+            count = write_receipts(found, output, progress)
         rows, data = [("receipts", f"{count:,}"), ("written to", str(output))], {"receipts": count}
     if page is not None:
-        content = certificates.receipt_page()
+        content = receipt_page()
         files.write_bytes(page, content, overwrite=given.force)
         digest = hashlib.sha256(content).hexdigest()
         rows += [("page", str(page)), ("the page's digest", digest)]
@@ -142,6 +144,8 @@ def verify(
     :param commitment: The rules as they were published before the reports: checks that nothing was changed.
     :param reports: With --openings: the frozen reports, a CSV file of id and cost.
     """
+    from dpmarket.certificates.files import check_certificate
+
     cost = None
     if ask_cost:
         cost = typer.prompt(
@@ -150,7 +154,7 @@ def verify(
     voice = given.voice()
     with voice.progress() as progress:
         progress("Checking", 0.0)
-        result = certificates.check_certificate(
+        result = check_certificate(
             certificate,
             receipt=receipt,
             cost=cost,
@@ -177,6 +181,8 @@ def signing_key(given: Spoken, key: Path) -> None:
 
     :param key: Where to write the secret key; an existing file is never overwritten.
     """
-    public = certificates.new_signing_key(key)
+    from dpmarket.certificates.signature import new_signing_key
+
+    public = new_signing_key(key)
     note = f"The secret key is in {key}; publish the public key where sellers can find it."
     given.voice().tell("A new key", [("public key", public)], {"public_key": public}, note)

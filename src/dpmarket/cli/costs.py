@@ -56,10 +56,7 @@ def show(given: Spoken, distribution: Annotated[str, typer.Argument(help=DISTRIB
 
 
 @command
-def fit(
-    given: Written, pilot: Path, *, column: str = "cost", low: float | None = None, high: float | None = None,
-    output: OptionalOutput = None,
-) -> None:  # fmt: skip
+def fit(given: Written, pilot: Path, *, column: str = "cost", output: OptionalOutput = None) -> None:
     """Fit distributions to a pilot's reported costs and rank them by how well they predict.
 
     People of the pilot must not be sellers later: their reports would move the prices that they are paid.
@@ -67,8 +64,6 @@ def fit(
 
     :param pilot: CSV or Parquet file with a pilot's reported costs.
     :param column: The column that holds the costs.
-    :param low: Lowest possible cost, if known.
-    :param high: Highest possible cost, if known.
     :param output: Write the best distribution to this .json file.
     """
     from dpmarket.costs import fit_costs
@@ -76,9 +71,8 @@ def fit(
     note = "People of the pilot must not be sellers: exclude them by their ids (sellers.excluded)."
     if output is not None:
         files.refuse_same(output, pilot)
-    fitted = fit_costs(
-        files.number_column(files.read_table(pilot, [column], numbers=[column]), column, pilot), low, high
-    )
+    table = files.read_table(pilot, [column], numbers=[column])
+    fitted = fit_costs(files.number_column(table, column, pilot))
     if output is not None:
         # Named, so that quoting can refuse the pilot's people; without a folder, which nobody need know.
         content = {"distribution": fitted.distribution.to_dict()}

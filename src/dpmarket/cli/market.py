@@ -49,7 +49,7 @@ def located(path: Path, database: str | None = None) -> Located:
 def show(given: Spoken, file: Path) -> None:
     """Show what a file or a market holds; nothing about single people.
 
-    :param file: Quotes, a model, statistics, rules or a market (.db), by its ending.
+    :param file: A model, statistics or a market (.db), by its ending.
     """
     from dpmarket.campaign.description import describe
 
@@ -64,7 +64,7 @@ def statement(given: OfCampaign, seller: str) -> None:
     :param seller: The seller's id.
     """
     from dpmarket.campaign.file_campaign import statement_of
-    from dpmarket.campaign.rules.amounts import money_text
+    from dpmarket.campaign.rules.meaning import money_text
     from dpmarket.cli.render import number
 
     lines = statement_of(given.place, seller)
@@ -107,7 +107,7 @@ def payouts(
     :param day: With --bank: when to pay, such as 2026-03-02.
     """
     from dpmarket.campaign.file_payouts import enter_payout_file, write_payout
-    from dpmarket.campaign.rules.amounts import money_text
+    from dpmarket.campaign.rules.meaning import money_text
 
     if sum(given is not None for given in (output, confirmed, returned)) != 1:
         raise typer.BadParameter("give one of --output, --confirmed and --returned.")
@@ -126,7 +126,7 @@ def payouts(
         ("to pay", money_text(made.payout.amount, made.minor_units, made.currency)),
     ]
     data = {**vars(made.payout), "minor_units": made.minor_units, "currency": made.currency}
-    note = None if str(output) == "-" else f"Whom to pay is in {output}. Confirm it when it was paid."
+    note = None if str(output) == "-" else f"Whom to pay is in {output}. When it is paid: --confirmed TABLE."
     voice.tell("A payout", rows, data, note)
 
 
@@ -143,7 +143,7 @@ def _bank(accounts: Path, name: str, iban: str, day: str) -> Bank:
 
 @command
 def check(given: OfMarket, files: list[Path] | None = None) -> None:
-    """With files: a dry run of quote and train. Without: keys, books, log, clock and disk of a market.
+    """With files: a dry run of quote and train. Without: keys, accounts, log, clock and disk of a market.
 
     Nothing is entered. Exit code 1 if anything is wrong.
 
@@ -161,7 +161,7 @@ def check(given: OfMarket, files: list[Path] | None = None) -> None:
         voice.tell("These files can be used", rows, {"files": dict(rows)})
         return
     if given.rules.is_dir():
-        from dpmarket.web.checkup import check_service
+        from dpmarket.web.folder import check_service
 
         found = check_service(given.rules)
     else:
@@ -208,7 +208,7 @@ def backup(given: OfMarket, target: Path) -> None:
 
     place = located(given.rules, given.database)
     back_up(place.url, target, place.programs)
-    note = "Keep the log and the keys elsewhere: a backup is put back with them as they are then."
+    note = "The log and the keys are not in it. Never put an older log back: it knows what was spent."
     given.voice().tell("A backup", [("written to", str(target))], {"backup": str(target)}, note)
 
 

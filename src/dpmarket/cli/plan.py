@@ -1,4 +1,4 @@
-"""``dpmarket plan``: what a budget buys, or what a target costs, before anybody reports."""
+"""``dpmarket plan`` and ``menu``: what a budget buys, what a target costs, what sellers may choose from."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dpmarket.cli.arguments import (
-    DISTRIBUTION_HELP,
     MaxMeanEpsilonOption,
+    OptionalCosts,
     Shape,
     Spoken,
     WeightCapOption,
@@ -28,12 +28,9 @@ if TYPE_CHECKING:
 @command
 def plan(
     given: Spoken, *,
-    costs: Annotated[
-        str | None, typer.Option("--costs", help="How costs are distributed. " + DISTRIBUTION_HELP)
-    ] = None,
-    sellers: int | None = None, features: int | None = None, classes: int = 2,
+    costs: OptionalCosts = None, sellers: int | None = None, features: int | None = None, classes: int = 2,
     rules: Annotated[Path | None, typer.Option("--rules", "-m")] = None, budget: float | None = None,
-    target: float | None = None, probability: float | None = None, shape: Shape = Shape.linear,
+    target: float | None = None, probability: float | None = None, shape: Shape = "linear",
     max_epsilon: float | None = None, delta: float | None = None, weight_cap: WeightCapOption = None,
     max_mean_epsilon: MaxMeanEpsilonOption = None, public: Path | None = None,
     campaigns: Annotated[int, typer.Option(min=2)] = 12, plot: Path | None = None,
@@ -46,7 +43,7 @@ def plan(
     :param sellers: How many sellers will report.
     :param features: Columns of a record, without its label: decides how much noise matters.
     :param classes: How many labels there are.
-    :param rules: Plan what this rules file asks for, instead of --features.
+    :param rules: Plan what this rules file asks for; beside it only --budget and --sellers count.
     :param budget: Money for all sellers together.
     :param target: Expected error to reach, instead of a budget; see the table.
     :param probability: With which payments stay within the budget; left out: they meet it on average.
@@ -73,10 +70,10 @@ def plan(
     if public is not None or plot is not None:
         raise typer.BadParameter("--public needs --rules, and --plot needs --public.")
     if costs is None or sellers is None or features is None:
-        raise typer.BadParameter("say --costs, --sellers and --features, or --rules.")
+        raise typer.BadParameter("give -m rules.toml, or --costs, --sellers and --features.")
     if (budget is None) == (target is None):
         raise typer.BadParameter("say either --budget or --target.")
-    if max_epsilon is None and (delta is not None or shape is Shape.quadratic):
+    if max_epsilon is None and (delta is not None or shape == "quadratic"):
         raise typer.BadParameter("say --max-epsilon: the table of a delta or of quadratic costs must end.")
     dist = read_distribution(costs)
     objective, fewer = (
@@ -84,9 +81,9 @@ def plan(
         for columns in (features, features // 2)
     )
     if delta is None:
-        tables = EpsilonCost.identity(max_epsilon, shape.value)
+        tables = EpsilonCost.identity(max_epsilon, shape)
     else:
-        tables = EpsilonCost.of_delta(delta, max_epsilon or 0.0, shape.value)
+        tables = EpsilonCost.of_delta(delta, max_epsilon or 0.0, shape)
     voice = given.voice()
     with voice.progress() as progress:
         progress("Planning", 0.0)
@@ -99,7 +96,7 @@ def plan(
         )  # fmt: skip
     settings = {
         "costs.distribution": costs,
-        "costs.shape": None if shape is Shape.linear else shape.value,
+        "costs.shape": None if shape == "linear" else shape,
         "sellers.expected": sellers,
         "objective.budget": round(budget, 2),
         "objective.weight_cap": weight_cap,
@@ -141,7 +138,7 @@ def _forecast(
     """Forecast what several budgets will buy, and say it."""
     from dpmarket.campaign.rules.rules_file import read_rules
     from dpmarket.files import to_json, write_bytes
-    from dpmarket.mechanisms.forecasts import BUDGETS, PERSONAL
+    from dpmarket.mechanisms.forecasts import BUDGETS
     from dpmarket.report.forecast import forecast_rules
 
     rules = read_rules(path)
@@ -156,22 +153,19 @@ def _forecast(
     if voice.as_json:
         typer.echo(to_json(found.to_dict()), nl=False)
     rules_asked = list(dict.fromkeys(one.rule for one in found.predictions))
-    lines: dict[tuple[int, float], dict[str, str]] = {}
+    lines: dict[float, dict[str, str]] = {}
     for one in found.predictions:
-        cells = lines.setdefault((one.sellers, one.budget), {})
-        cells[one.rule] = f"{one.score:.3f} ± {one.standard_error:.3f}"
-    for number in dict.fromkeys(one.sellers for one in found.predictions):
-        rows = [
-            [f"{money:,.6g}", *(cells.get(rule, "") for rule in rules_asked)]
-            for (these, money), cells in lines.items()
-            if these == number
-        ]
-        voice.table(
-            f"Forecast of the {found.measure} with {number:,} sellers, on {public.name}",
-            [f"budget ({rules.money.currency})", *rules_asked],
-            rows,
-            found.sentence(number, rules.money.currency, PERSONAL),
-        )
+        lines.setdefault(one.budget, {})[one.rule] = f"{one.score:.3f} ± {one.standard_error:.3f}"
+    rows = [
+        [f"{money:,.6g}", *(cells.get(rule, "") for rule in rules_asked)] for money, cells in lines.items()
+    ]
+    number, currency = found.predictions[0].sellers, rules.money.currency
+    voice.table(
+        f"Forecast of the {found.measure} with {number:,} sellers, on {public.name}",
+        [f"budget ({currency})", *rules_asked],
+        rows,
+        found.sentence(number, currency),
+    )
 
 
 def _objective(
@@ -218,15 +212,74 @@ def tell_simpler_rules(voice: Voice, plan: Plan, note: str | None = None) -> Non
     """Compare a plan with what the same money buys by simpler rules, for people only."""
     from dpmarket.cli.render import number
 
-    found = plan.prospect
+    found, best = plan.prospect, plan.prospect.error
     rows = [
-        [
-            one.name,
-            f"{one.share_bought:.1%}",
-            number(one.largest_epsilon),
-            f"{one.error / found.error - 1:+.0%}",
-        ]
+        [one.name, f"{one.share_bought:.1%}", number(one.largest_epsilon), f"{one.error / best - 1:+.0%}"]
         for one in (found, *plan.alternatives)
     ]
     columns = ["rule", "bought from", "largest epsilon", "error"]
     voice.table("What personal prices buy: the same money by simpler rules", columns, rows, note)
+
+
+# --- menus ------------------------------------------------------------------------------------------
+
+
+@command
+def menu(
+    given: Spoken, *, rules: Annotated[Path | None, typer.Option("--rules", "-m")] = None,
+    costs: OptionalCosts = None, payment_weight: float | None = None, sellers: int | None = None,
+    features: int = 10, max_epsilon: float = 10.0, weight_cap: WeightCapOption = None,
+    max_mean_epsilon: MaxMeanEpsilonOption = None, group: str | None = None, points: int = 10,
+) -> None:  # fmt: skip
+    """Show the choices of epsilon and payment for sellers who arrive one by one.
+
+    Picking one's best choice is reporting one's true cost.
+
+    :param rules: A rules file: its own menu, in place of the options below.
+    :param payment_weight: Expected squared error that a unit of money must save: higher buys less.
+    :param sellers: How many sellers are expected.
+    :param features: Number of coefficients of the model that is trained.
+    :param max_epsilon: Nobody sells more than this epsilon.
+    :param group: Whose menu, where the rules have groups.
+    :param points: How many choices to show, besides selling nothing.
+    """
+    from dpmarket.campaign.rules.pricing import online_schedules
+    from dpmarket.campaign.rules.rules_file import read_rules
+    from dpmarket.cli.render import number
+    from dpmarket.mechanisms.epsilon_cost import EpsilonCost
+    from dpmarket.mechanisms.objective import Objective
+    from dpmarket.mechanisms.price_schedule import population_schedule
+
+    delta = 0.0
+    if rules is not None:
+        if (costs, payment_weight, sellers) != (None, None, None):
+            raise typer.BadParameter("leave out --costs, --payment-weight and --sellers: the file says it.")
+        found = read_rules(rules)
+        schedules, delta = online_schedules(found)[0], found.delta
+        if group is None and found.groups:
+            raise typer.BadParameter(f"name --group: one of {', '.join(found.groups)}.")
+        if group is not None and group not in found.groups:
+            raise typer.BadParameter(f"the rules have no group {group!r}.")
+        schedule = schedules[list(found.groups).index(group) if group is not None else 0]
+    elif costs is None or payment_weight is None or sellers is None:
+        raise typer.BadParameter("name a rules file, or --costs, --payment-weight and --sellers.")
+    else:
+        objective = Objective.for_model(
+            features, payment_weight, weight_cap=weight_cap, max_mean_epsilon=max_mean_epsilon
+        )
+        table = EpsilonCost.identity(max_epsilon)
+        schedule = population_schedule(read_distribution(costs), objective, sellers, epsilon_cost=table)
+    offers = [column.tolist() for column in schedule.menu(points)]
+    notes = [f"Above a cost of {schedule.reserve_price:.4g} nothing is bought."]
+    if delta:
+        notes.append(f"Each epsilon comes with a delta of {delta:g}.")
+    choices = list(zip(*offers, strict=True))
+    rows = [[number(value) for value in row] for row in choices]
+    menu = [{"cost": cost, "epsilon": epsilon, "payment": payment} for cost, epsilon, payment in choices]
+    given.voice().tell(
+        "What sellers may choose from",
+        rows,
+        {"schedule": schedule.to_dict(), "menu": menu},
+        "\n".join(notes),
+        ["best for cost", "epsilon", "payment"],
+    )

@@ -38,9 +38,22 @@ class Voice:
     def table(
         self, title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], note: str | None = None
     ) -> None:
-        """Show a table to people."""
-        if not (self.as_json or self.quiet):
-            print_table(title, columns, rows, note, self.output == "-")
+        """Show a table to people; the first column is text, the others are numbers.
+
+        Where the terminal is narrow, names break in tables of several columns, and values in tables of two.
+        """
+        if self.as_json or self.quiet:
+            return
+        made = Table(box=box.SIMPLE_HEAD, show_header=any(columns))
+        for k, name in enumerate(columns):
+            breaks = k == 1 if len(columns) == 2 else k == 0
+            made.add_column(name, justify="left" if k == 0 else "right", no_wrap=not breaks, overflow="fold")
+        for row in rows:
+            made.add_row(*row)
+        to_stderr = self.output == "-"
+        console = Console(stderr=to_stderr, highlight=False, markup=False, emoji=False, soft_wrap=True)
+        for part in (title, made, *([] if note is None else [note])):
+            console.print(part)
 
     def list(self, title: str, lines: Sequence[str], data: Any) -> None:
         """Say what was found line by line: for sentences, which columns would cut off."""
@@ -74,30 +87,6 @@ class Voice:
             task = bar.add_task("", total=1.0)
             with told_of_compiling(lambda: bar.update(task, description="compiling, once")):
                 yield lambda what, share: bar.update(task, description=what, completed=share)
-
-
-def print_table(
-    title: str,
-    columns: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    note: str | None = None,
-    to_stderr: bool = False,
-) -> None:
-    """Print rows under a title; the first column is text, the others are numbers.
-
-    Where the terminal is narrow, names break in tables of several columns, and values in tables of two.
-    """
-    table = Table(box=box.SIMPLE_HEAD, show_header=any(columns))
-    for k, name in enumerate(columns):
-        breaks = k == 1 if len(columns) == 2 else k == 0
-        table.add_column(name, justify="left" if k == 0 else "right", no_wrap=not breaks, overflow="fold")
-    for row in rows:
-        table.add_row(*row)
-    console = Console(stderr=to_stderr, highlight=False, markup=False, emoji=False, soft_wrap=True)
-    console.print(title)
-    console.print(table)
-    if note is not None:
-        console.print(note)
 
 
 def number(value: float, digits: int = 4) -> str:

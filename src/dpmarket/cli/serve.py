@@ -1,4 +1,4 @@
-"""``dpmarket serve``, ``worker`` and ``retry``: a live market over HTTP; and making its folder."""
+"""``dpmarket serve``, ``worker``, ``retry`` and ``member``: a live market over HTTP, and its people."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 Folder = Annotated[Path, typer.Argument(help="The service's folder: settings, database, keys.")]
 FOLDER = Path("dpmarket-service")
+Who = Annotated[str, typer.Argument(help="The member's id, or a name that only one member has.")]
 
 
 @command
@@ -47,7 +48,8 @@ def serve(
     chosen = {name: value for name, value in given.items() if value is not None}
     settings = settings_of(folder).model_copy(update=chosen)
     log_to()
-    run(settings, _tell_address)
+    api = "The API for programs: {0}/api/v1/openapi.json"
+    run(settings, lambda url: typer.echo(f"Serving on {url}; Ctrl-C stops.\n{api.format(url)}"))
 
 
 @command
@@ -92,11 +94,6 @@ def service(folder: Path) -> Iterator[tuple[Market, Settings]]:
         yield opened
 
 
-def _tell_address(url: str) -> None:
-    typer.echo(f"Serving on {url}; Ctrl-C stops.")
-    typer.echo(f"The API for programs: {url}/api/v1/openapi.json")
-
-
 def need_extra() -> None:
     """Say which extra is needed, if a package of it is missing."""
     for name in ("fastapi", "uvicorn", "httpx", "pydantic_settings", "prometheus_client", "cryptography"):
@@ -116,3 +113,58 @@ def retry(given: Shown, folder: Folder, *, perhaps_sent: bool = False) -> None:
     with service(folder) as (market, _):
         jobs = market.run(queue.retry, OWNER, perhaps_sent)
     given.voice().list(f"{jobs} jobs wait for a worker.", [], {"jobs": jobs})
+
+
+# --- members ---------------------------------------------------------------------------------------
+
+
+@command
+def add(given: Shown, folder: Folder, name: str, roles: list[str]) -> None:
+    """Enter a member with roles in all campaigns; token and link are shown once.
+
+    :param name: The name that sellers are shown.
+    :param roles: buyer, paymaster, auditor or operator; several.
+    """
+    with service(folder) as (market, settings):
+        from dpmarket.web.folder import new_member
+
+        tell_member(given.voice(), new_member(market, name, roles, settings.public_url))
+
+
+@command
+def list_(given: Shown, folder: Folder) -> None:
+    """List members with their roles, and how many tokens, links and sessions are good."""
+    with service(folder) as (market, _):
+        from dpmarket.web.folder import members_of
+
+        found = members_of(market)
+    lines = [
+        f"{one.id:>5}  {', '.join(one.roles):<20} {one.tokens:>3} tokens  {one.name}"
+        + ("" if one.ended_at is None else f", ended {one.ended_at}")
+        for one in found
+    ]
+    given.voice().list("Members", lines, [vars(one) for one in found])
+
+
+@command
+def link(given: Shown, folder: Folder, member: Who) -> None:
+    """Make a new API token, and a link that signs a member in once, within a week; older ones stay good."""
+    with service(folder) as (market, settings):
+        from dpmarket.web.folder import member_named, new_links
+
+        token, made = new_links(market, member_named(market, member), settings.public_url)
+    lines = [f"API token  {token}", f"sign in    {made}"]
+    given.voice().list("shown once:", lines, {"token": token, "link": made})
+
+
+@command
+def end(given: Shown, folder: Folder, member: Who) -> None:
+    """End a membership with all its tokens, links and sessions, at once."""
+    from dpmarket.campaign.access import end_member
+    from dpmarket.campaign.acts import OWNER
+
+    with service(folder) as (market, _):
+        from dpmarket.web.folder import member_named
+
+        market.run(end_member, OWNER, member_named(market, member))
+    given.voice().list("The membership has ended.", [], {"ended": member})

@@ -3,6 +3,5 @@ from .distribution import Mixture as Mixture
 from .distribution import Uniform as Uniform
 from .fitting import Empirical as Empirical
 from .fitting import fit_costs as fit_costs
-from .text import distribution_from_dict as distribution_from_dict
 from .text import parse_distribution as parse_distribution
 from .virtual_cost import VirtualCost as VirtualCost

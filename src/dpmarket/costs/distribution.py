@@ -242,10 +242,8 @@ def Mixture(distributions: Sequence[CostDistribution], weights: Sequence[float])
 
     Parameters
     ----------
-    distributions
-        One for each group.
-    weights
-        The groups' shares, above 0; they add up to 1.
+    distributions, weights
+        One for each group, and the groups' shares, above 0; they add up to 1.
 
     Returns
     -------

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -20,8 +21,8 @@ from dpmarket.arrays import BoolArray, FloatArray
 from dpmarket.costs.distribution import CostDistribution, Mixture, Uniform
 from dpmarket.errors import InvalidInput
 
-Family = Callable[[FloatArray, float | None, float | None], CostDistribution]
-"""Fits a distribution to rising costs, within a support as far as it is known."""
+Family = Callable[[FloatArray], CostDistribution]
+"""Fits a distribution to rising costs."""
 _LEAST = 20
 _HALVINGS = 10  # of the pilot, for held-out scores
 
@@ -49,16 +50,13 @@ class CostFit:
         return self.candidates[0].distribution  # type: ignore[return-value]
 
 
-def fit_costs(samples: object, low: float | None = None, high: float | None = None) -> CostFit:
+def fit_costs(samples: object) -> CostFit:
     """Fit uniform, log-normal, gamma, beta and histogram costs to a pilot, and rank them.
 
     Parameters
     ----------
     samples
-        At least 20 reported costs, not all equal, in money per unit of epsilon. The result does not depend on
-        their order.
-    low, high
-        The support, where it is known: every candidate is cut to it.
+        At least 20 reported costs, not all equal, in money per unit of epsilon, in any order.
 
     Returns
     -------
@@ -72,30 +70,28 @@ def fit_costs(samples: object, low: float | None = None, high: float | None = No
     ('uniform', (0.95, 5.05))
     """
     costs = _pilot(samples)
-    _support(costs, low, high)
     rng = np.random.default_rng(0)
     halves = [rng.permutation(costs.size) < costs.size // 2 for _ in range(_HALVINGS)]
     sides = [side for half in halves for side in (half, ~half)]
     candidates = []
     for name, family in FAMILIES.items():
-        each = _held_out(family, costs, sides, low, high)
+        each = _held_out(family, costs, sides)
         error = float(each.std(ddof=1)) / math.sqrt(costs.size) if np.isfinite(each).all() else math.nan
-        candidates.append(FittedCandidate(name, float(each.mean()), error, _try(family, costs, low, high)))
+        candidates.append(FittedCandidate(name, float(each.mean()), error, _try(family, costs)))
     candidates.sort(key=lambda c: (c.distribution is None, -c.log_likelihood))
     return CostFit(tuple(candidates), costs.size)
 
 
-def Empirical(samples: object, low: float | None = None, high: float | None = None) -> CostDistribution:
+def Empirical(samples: object) -> CostDistribution:
     """Return the histogram of a pilot's costs: a mixture of uniforms with equal counts.
 
-    It holds edges of groups of reports. People of a pilot must not sell in the market planned with it.
+    It ends one mean spacing beyond the reports, not below 0, and holds edges of groups of reports: people of
+    a pilot must not sell in the market planned with it.
 
     Parameters
     ----------
     samples
         At least 20 costs, not all equal; they make 2 n^(1/3) groups.
-    low, high
-        The support, where it is known; otherwise one mean spacing beyond the reports, not below 0.
 
     Returns
     -------
@@ -108,7 +104,7 @@ def Empirical(samples: object, low: float | None = None, high: float | None = No
     3.0
     """
     ordered = _pilot(samples)
-    low, high = _support(ordered, low, high)
+    low, high = _support(ordered)
     groups = min(math.ceil(2.0 * ordered.size ** (1.0 / 3.0)), ordered.size // 4)
     cuts = np.round(np.linspace(0, ordered.size, groups + 1)[1:-1]).astype(int)
     inner = 0.5 * (ordered[cuts - 1] + ordered[cuts])
@@ -132,28 +128,19 @@ def _pilot(samples: object) -> FloatArray:
     return costs
 
 
-def _support(ordered: FloatArray, low: float | None, high: float | None) -> tuple[float, float]:
-    """Return the support: as given, or one mean spacing beyond the (rising) costs."""
+def _support(ordered: FloatArray) -> tuple[float, float]:
+    """Return the support: one mean spacing beyond the (rising) costs."""
     first, last = float(ordered[0]), float(ordered[-1])
     spacing = (last - first) / (ordered.size - 1)
-    low = max(first - spacing, 0.0) if low is None else checks.non_negative("low", low)
-    high = last + spacing if high is None else checks.positive("high", high)
-    outside = int(((ordered < low) | (ordered > high)).sum())
-    if outside:
-        raise InvalidInput(
-            f"expected samples within [{low}, {high}], found {outside} of {ordered.size} outside."
-        )
-    return low, high
+    return max(first - spacing, 0.0), last + spacing
 
 
-def _held_out(
-    family: Family, costs: FloatArray, halves: Sequence[BoolArray], low: float | None, high: float | None
-) -> FloatArray:
+def _held_out(family: Family, costs: FloatArray, halves: Sequence[BoolArray]) -> FloatArray:
     """Return each report's mean log-likelihood where it was held out; -inf if the family does not fit."""
     stray = 2.0 / costs.size
     total, count = np.zeros(costs.size), np.zeros(costs.size)
     for half in halves:
-        fitted = _try(family, costs[half], low, high)
+        fitted = _try(family, costs[half])
         if fitted is None or not np.isfinite(density := np.asarray(fitted.pdf(costs[~half]))).all():
             return np.full(costs.size, -math.inf)
         total[~half] += np.log((1.0 - stray) * density + stray / (2.0 * costs[-1]))
@@ -161,59 +148,41 @@ def _held_out(
     return np.asarray(total / count)
 
 
-def _try(family: Family, costs: FloatArray, low: float | None, high: float | None) -> CostDistribution | None:
+def _try(family: Family, costs: FloatArray) -> CostDistribution | None:
     """Fit, or say with None that this family cannot have made these costs."""
     from scipy import stats
 
     try:
-        return family(costs, low, high)
+        return family(costs)
     except (InvalidInput, stats.FitError, FloatingPointError):
         return None
 
 
-def _scipy_family(name: str) -> Family:
-    """Return a family of positive costs that is fitted by maximum likelihood, cut to the known support."""
-
-    def fit(costs: FloatArray, low: float | None, high: float | None) -> CostDistribution:
-        from scipy import optimize, stats
-
-        family = getattr(stats, name)
-        if costs[0] <= 0.0:
-            raise InvalidInput(f"expected positive costs for {name}.")
-        shape, _, scale = family.fit(costs, floc=0.0)
-
-        def of(logs: FloatArray) -> CostDistribution:
-            return CostDistribution(family(math.exp(logs[0]), scale=math.exp(logs[1])), low, high)
-
-        def loss(logs: FloatArray) -> float:
-            try:
-                with np.errstate(divide="ignore"):
-                    return -float(np.log(of(logs).pdf(costs)).mean())
-            except (InvalidInput, OverflowError):
-                return math.inf
-
-        start = np.log([shape, scale])
-        if low is None and high is None:
-            return of(start)
-        return of(optimize.minimize(loss, start, method="Nelder-Mead", options={"fatol": 1e-9}).x)
-
-    return fit
-
-
-def _beta(costs: FloatArray, low: float | None, high: float | None) -> CostDistribution:
+def _positive(name: str, costs: FloatArray) -> CostDistribution:
+    """Fit a family of positive costs by maximum likelihood."""
     from scipy import stats
 
-    low, high = _support(costs, low, high)
-    if costs[0] <= low or costs[-1] >= high:
+    if costs[0] <= 0.0:
+        raise InvalidInput(f"expected positive costs for {name}.")
+    family = getattr(stats, name)
+    shape, _, scale = family.fit(costs, floc=0.0)
+    return CostDistribution(family(shape, scale=scale))
+
+
+def _beta(costs: FloatArray) -> CostDistribution:
+    from scipy import stats
+
+    low, high = _support(costs)
+    if costs[0] <= low:
         raise InvalidInput("expected costs strictly within the support for a beta distribution.")
     a, b, _, _ = stats.beta.fit(costs, floc=low, fscale=high - low)
     return CostDistribution(stats.beta(a, b, loc=low, scale=high - low), low, high)
 
 
 FAMILIES: dict[str, Family] = {
-    "uniform": lambda costs, low, high: Uniform(*_support(costs, low, high)),
-    "log-normal": _scipy_family("lognorm"),
-    "gamma": _scipy_family("gamma"),
+    "uniform": lambda costs: Uniform(*_support(costs)),
+    "log-normal": partial(_positive, "lognorm"),
+    "gamma": partial(_positive, "gamma"),
     "beta": _beta,
     "histogram": Empirical,
 }

@@ -65,23 +65,7 @@ def parse_distribution(text: str) -> CostDistribution:
 
 
 def distribution_from_dict(data: Mapping[str, Any]) -> CostDistribution:
-    """Return the distribution whose ``to_dict`` gave this data.
-
-    Parameters
-    ----------
-    data
-        The key ``kind`` and what that kind is made of.
-
-    Returns
-    -------
-    CostDistribution
-        Equal to the one that gave the data.
-
-    Examples
-    --------
-    >>> distribution_from_dict({"kind": "uniform", "low": 1.0, "high": 5.0})
-    CostDistribution(kind=uniform, low=1.0, high=5.0)
-    """
+    """Return the distribution whose ``to_dict`` gave this data."""
     try:
         kind = data["kind"]
         if kind == "uniform":

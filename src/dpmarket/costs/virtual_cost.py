@@ -42,17 +42,13 @@ _FLOOR = 0.02  # of the median virtual cost: below it the tolerance no longer sh
 class VirtualCost:
     """A public, non-decreasing, piecewise-linear virtual cost with a reserve price.
 
+    Paper: psi(c) = c + F(c)/f(c), assumed to rise; ironing makes the assumption unnecessary.
+
     Parameters
     ----------
-    knots
-        Costs, money per unit of epsilon (per unit of the cost function where that is not linear), strictly
-        rising from at least 0; at least two.
-    values
-        The virtual cost at each knot, non-decreasing, at least 0.
-
-    Notes
-    -----
-    Paper: psi(c) = c + F(c)/f(c), assumed to rise; ironing makes the assumption unnecessary.
+    knots, values
+        At least two costs, money per unit of epsilon (per unit of the cost function where that is not
+        linear), strictly rising from at least 0; the virtual cost at each, never falling, at least 0.
 
     Examples
     --------
@@ -79,20 +75,18 @@ class VirtualCost:
         object.__setattr__(self, "values", read_only(values))
 
     @classmethod
-    def of(
-        cls, distribution: CostDistribution, reserve_price: float | None = None, tolerance: float = TOLERANCE
-    ) -> VirtualCost:
+    def of(cls, distribution: CostDistribution, tolerance: float = TOLERANCE) -> VirtualCost:
         """Return the table of a distribution's virtual cost, with a relative accuracy of ``tolerance``.
 
-        Sellers up to the reserve price are bought from; None: the highest possible cost, or the 99.9%
-        quantile where there is none or the density vanishes there. A uniform distribution has two knots,
-        exactly. A density that contradicts its cdf is refused: the integral of psi dF up to a cost c must be
-        c F(c).
+        Sellers up to the reserve price are bought from: the highest possible cost (cut the distribution for
+        another one), or the 99.9% quantile where there is none or the density vanishes there. A uniform
+        distribution has two knots, exactly. A density that contradicts its cdf is refused: the integral of
+        psi dF up to a cost c must be c F(c).
         """
         if not isinstance(distribution, CostDistribution):
             raise InvalidInput(f"expected a cost distribution, got {type(distribution).__name__}.")
         tolerance = checks.strictly_between("tolerance", tolerance, 0.0, 1.0)
-        top = _reserve_price(distribution, reserve_price)
+        top = _reserve_price(distribution)
         points = _points(distribution, top)
         cumulative = np.asarray(distribution.cdf(points), dtype=np.float64)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -172,16 +166,8 @@ def _points(distribution: CostDistribution, top: float) -> FloatArray:
     return np.asarray(kept)
 
 
-def _reserve_price(distribution: CostDistribution, wanted: float | None) -> float:
+def _reserve_price(distribution: CostDistribution) -> float:
     low, high = distribution.support
-    if wanted is not None:
-        wanted = checks.positive("reserve_price", wanted)
-        if not low < wanted <= high:
-            raise InvalidInput(
-                f"expected a reserve price above the lowest cost {low!r} and at most the highest, {high!r}, "
-                f"got {wanted!r}."
-            )
-        return wanted
     # Density that vanishes at the top makes the virtual cost infinite there.
     if math.isfinite(high) and float(distribution.pdf(high * (1.0 - 1e-12))) > 1e-3 / (high - low):
         return high

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from dpmarket import checks
-from dpmarket.arrays import BoolArray, FloatArray, IntArray, read_only
+from dpmarket.arrays import FloatArray, IntArray, read_only
 from dpmarket.errors import InvalidInput
 
 SPREAD = 2.0  # standard deviations on either side; benchmarks/penalty.py compares others
@@ -24,23 +24,18 @@ class PublicData:
 
     Parameters
     ----------
-    features
-        Shape (records, features), finite.
+    features, feature_names
+        Shape (records, features), finite; what each column is called, empty for nameless columns.
     labels, classes
         A label per record, and all labels, at least two; of two, the negative class first.
     low, high
         Public bounds of every feature in its own unit, low < high: records may lie outside.
     name, source
         What the set is called, and where it is from, so that another person can get it.
-    people
-        Whose record each one is, or None for one person per record.
-    feature_names
-        What each column is called; empty for nameless columns.
 
     Examples
     --------
-    >>> data = PublicData([[0.5], [2.0]], [0, 1], classes=(0, 1), low=[0.0], high=[2.0],
-    ...                   name="two", source="made up")
+    >>> data = PublicData([[0.5], [2.0]], [0, 1], (0, 1), low=0.0, high=2.0, name="two", source="made up")
     >>> len(data), data.n_features
     (2, 1)
     """
@@ -52,7 +47,6 @@ class PublicData:
     high: FloatArray
     name: str
     source: str
-    people: np.ndarray[Any, Any] | None = None
     feature_names: tuple[str, ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
@@ -65,14 +59,10 @@ class PublicData:
         if len(self.classes) < 2 or len(set(self.classes)) < len(self.classes):
             raise InvalidInput("expected two or more different classes, of two the negative one first.")
         object.__setattr__(self, "classes", tuple(self.classes))
-        for name in ("labels", "people"):
-            if getattr(self, name) is not None:
-                values = np.array(getattr(self, name))
-                if values.shape != (records,):
-                    raise InvalidInput(f"expected {name} of {records} records, got shape {values.shape}.")
-                object.__setattr__(self, name, read_only(values))
-        if not bool(np.isin(self.labels, np.asarray(self.classes)).all()):
-            raise InvalidInput("expected every label to be one of classes.")
+        labels = np.array(self.labels)
+        if labels.shape != (records,) or not bool(np.isin(labels, np.asarray(self.classes)).all()):
+            raise InvalidInput(f"expected labels of {records} records, each one of classes.")
+        object.__setattr__(self, "labels", read_only(labels))
         object.__setattr__(self, "features", read_only(features))
         for name in ("low", "high"):
             bound = checks.finite_numbers(name, getattr(self, name))
@@ -93,57 +83,33 @@ class PublicData:
         return int(self.features.shape[1])
 
     @property
-    def n_people(self) -> int:
-        """Number of different people."""
-        return len(self) if self.people is None else len(np.unique(self.people))
-
-    @property
     def signs(self) -> FloatArray:
-        """Labels as -1 and +1, as the paper writes them.
-
-        Raises
-        ------
-        InvalidInput
-            There are more than two classes.
-        """
+        """Labels of two classes as -1 and +1, as the paper writes them."""
         if len(self.classes) != 2:
             raise InvalidInput(f"expected records of two classes, got {len(self.classes)} classes.")
         return np.where(self.labels == self.classes[1], 1.0, -1.0)
 
     def take(self, records: IntArray) -> PublicData:
         """Return the records with these positions, in this order."""
-        people = None if self.people is None else self.people[records]
-        return replace(self, features=self.features[records], labels=self.labels[records], people=people)
+        return replace(self, features=self.features[records], labels=self.labels[records])
 
     def split(self, share: float, rng: np.random.Generator) -> tuple[PublicData, PublicData]:
-        """Return two parts at random, the first with about ``share`` (strictly within 0 and 1) of the people.
+        """Return two parts at random, the first with about ``share``, within 0 and 1, of every class.
 
-        All records of one person go into the same part, and every class into both parts in about the same
-        proportion where every person has one record. A part that would be empty is refused.
+        A part that would be empty is refused.
         """
-        if self.people is None:
-            chosen = np.zeros(len(self), dtype=np.bool_)
-            for label in self.classes:
-                members = np.flatnonzero(self.labels == label)
-                chosen[members] = _drawn(members, share, rng)
-        else:
-            chosen = _drawn(self.people, share, rng)
+        share = checks.strictly_between("share", share, 0.0, 1.0)
+        chosen = np.zeros(len(self), dtype=np.bool_)
+        for label in self.classes:
+            members = np.flatnonzero(self.labels == label)
+            chosen[members[rng.permutation(members.size)[: round(share * members.size)]]] = True
         if not chosen.any() or chosen.all():
             raise InvalidInput(f"expected a share that leaves records on both sides of {len(self)}.")
         return self.take(np.flatnonzero(chosen)), self.take(np.flatnonzero(~chosen))
 
 
-def _drawn(people: np.ndarray[Any, Any], share: float, rng: np.random.Generator) -> BoolArray:
-    """Draw a share of the different people; return whose records are theirs."""
-    names, owner = np.unique(people, return_inverse=True)
-    picked = np.zeros(names.size, dtype=np.bool_)
-    share = checks.strictly_between("share", share, 0.0, 1.0)
-    picked[rng.permutation(names.size)[: round(share * names.size)]] = True
-    return np.asarray(picked[owner])
-
-
-def standard_bounds(pilot: PublicData, spread: float = SPREAD) -> tuple[FloatArray, FloatArray]:
-    """Return mean -+ ``spread`` standard deviations of every feature of a public pilot.
+def standard_bounds(pilot: PublicData) -> tuple[FloatArray, FloatArray]:
+    """Return mean -+ two standard deviations of every feature of a public pilot.
 
     Scaling with these bounds centres features and gives them a common spread, which makes better use of a
     row's length than the range from the smallest to the largest value does.
@@ -152,33 +118,24 @@ def standard_bounds(pilot: PublicData, spread: float = SPREAD) -> tuple[FloatArr
     ----------
     pilot
         Public records, none of which is trained on privately. A few hundred do.
-    spread
-        How many standard deviations, > 0. Values beyond are cut off.
 
     Returns
     -------
     low, high
-        Shape (features,). A feature that is constant in the pilot gets bounds around that constant, as far
-        apart as its declared bounds ask for: a category that is absent from the pilot is mapped to 0, not to
-        the edge.
-
-    Raises
-    ------
-    InvalidInput
-        For records that are not public, and a spread that is not above 0.
+        Shape (features,). A feature that is constant in the pilot gets bounds around that constant, so wide
+        that a category which is absent from the pilot is mapped to 0, not to the edge.
 
     Examples
     --------
-    >>> pilot = PublicData([[0.0], [2.0]], [0, 1], classes=(0, 1), low=[0.0], high=[9.0],
-    ...                    name="two", source="made up")
-    >>> low, high = standard_bounds(pilot, spread=3.0)
+    >>> pilot = PublicData([[0.0], [2.0]], [0, 1], (0, 1), low=0.0, high=9.0, name="two", source="made up")
+    >>> low, high = standard_bounds(pilot)
     >>> low.tolist(), high.tolist()
-    ([-2.0], [4.0])
+    ([-1.0], [3.0])
     """
     if not isinstance(pilot, PublicData):
         raise InvalidInput(f"expected PublicData, got {type(pilot).__name__}: bounds read from records leak.")
     centre, spreads = pilot.features.mean(axis=0), pilot.features.std(axis=0)
-    reach = checks.positive("spread", spread) * spreads
+    reach = SPREAD * spreads
     usable = (centre - reach < centre + reach) & np.isfinite(2.0 * reach)
     declared = np.maximum(np.abs(pilot.high - centre), np.abs(centre - pilot.low))
     reach = np.where(usable, reach, declared)

@@ -30,46 +30,24 @@ def breast_cancer() -> PublicData:
 
 
 def diabetes() -> PublicData:
-    """Return 442 patients with diabetes, 10 features; the disease went on faster than the median, or not.
-
-    Examples
-    --------
-    >>> diabetes().classes
-    ('slower', 'faster')
-    """
+    """Return 442 patients with diabetes, 10 features; the disease went on faster than the median, or not."""
     loader, classes = "load_diabetes (Efron 2004)", ("slower", "faster")
     return _bundled("diabetes", loader, classes, lambda target: target > np.median(target), scaled=False)
 
 
 def odd_digits() -> PublicData:
-    """Return 1797 written digits, 61 features (the pixels that are not always empty); odd, or even.
-
-    Examples
-    --------
-    >>> odd_digits().n_features
-    61
-    """
+    """Return 1797 written digits, 61 features (the pixels that are not always empty); odd, or even."""
     loader = "load_digits (Alpaydin, Kaynak 1998)"
     return _bundled("odd digits", loader, ("even", "odd"), lambda target: target % 2 == 1)
 
 
 def wine() -> PublicData:
-    """Return 178 Italian wines, 13 features; of the second cultivar, or of another one.
-
-    Examples
-    --------
-    >>> len(wine())
-    178
-    """
+    """Return 178 Italian wines, 13 features; of the second cultivar, or of another one."""
     return _bundled("wine", "load_wine (Forina 1991)", ("other", "second"), lambda target: target == 1)
 
 
 def _bundled(
-    name: str,
-    loader: str,
-    classes: tuple[str, str],
-    positive: Callable[[FloatArray], Any],
-    **settings: bool,
+    name: str, loader: str, classes: tuple[str, str], positive: Callable[[FloatArray], Any], **settings: bool
 ) -> PublicData:
     from sklearn import datasets  # type: ignore[import-untyped]
 

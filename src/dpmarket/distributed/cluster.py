@@ -67,37 +67,15 @@ class Parts:
 
 @contextmanager
 def connected(where: str) -> Iterator[Client]:
-    """Connect to the scheduler at an address, or start workers on this machine for ``"local"``.
+    """Connect to the scheduler at an address, such as ``tcp://10.0.0.5:8786``, or refuse it.
 
-    Parameters
-    ----------
-    where
-        Such as ``tcp://10.0.0.5:8786``, or ``local``: two workers of one thread.
-
-    Returns
-    -------
-    Client
-        For a ``with`` block.
-
-    Raises
-    ------
-    FileProblem
-        Nobody answers there.
-
-    Examples
-    --------
-    >>> with connected("local") as client:  # doctest: +SKIP
-    ...     client.submit(sum, [1, 2]).result()
-    3
+    For ``"local"`` start two workers of one thread on this machine.
     """
     if where == "local":
         cluster = LocalCluster(
-            n_workers=_WORKERS,
-            threads_per_worker=1,
-            dashboard_address="127.0.0.1:0",
-            host="127.0.0.1",
+            n_workers=_WORKERS, threads_per_worker=1, dashboard_address="127.0.0.1:0", host="127.0.0.1",
             silence_logs=logging.ERROR,
-        )
+        )  # fmt: skip
         with cluster, Client(cluster) as client:
             yield client
         return

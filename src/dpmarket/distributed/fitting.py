@@ -51,15 +51,10 @@ class Owned(NamedTuple):
 
 
 def fit(
-    estimator: Fitted,
-    ddf: Any,
-    columns: str | Sequence[str] | Mapping[str, str | Sequence[str]],
-    target: str | None = None,
-    *,
-    epsilons: str | None = None,
-    people: str | None = None,
+    estimator: Fitted, ddf: Any, columns: str | Sequence[str] | Mapping[str, str | Sequence[str]],
+    target: str | None = None, *, epsilons: str | None = None, people: str | None = None,
     account: PrivacyAccount | None = None,
-) -> Fitted:
+) -> Fitted:  # fmt: skip
     """Fit an estimator or release a statistic on a Dask data frame; no record leaves its worker.
 
     Parameters
@@ -69,19 +64,16 @@ def fit(
         statistic, or several.
     ddf
         A Dask data frame. Row labels do not matter.
-    columns
-        The features; of a statistic its column, or the columns of a vector; of several statistics a mapping
-        from each name to its column or columns.
-    target
-        The column that a model predicts.
+    columns, target
+        The features, and the column that a model predicts; of a statistic its column, or the columns of a
+        vector; of several statistics a mapping from each name to its column or columns.
     epsilons
         The column with the privacy budget of each record's owner; None: the estimator's own ``epsilon``.
     people
         The column with each record's owner, where somebody has several; all records of a person are in one
-        partition (:func:`~dpmarket.distributed.repartition`) and have the same epsilon.
+        partition (``dpmarket repartition``) and have the same epsilon.
     account
-        Charged before noise is drawn. People are known by their names, or by their position without
-        ``people``.
+        Charged before noise is drawn, by people's names, or by their positions without ``people``.
 
     Returns
     -------
@@ -89,30 +81,11 @@ def fit(
         The estimator or statistic itself, as its own ``fit`` leaves it; people in the order of their first
         records.
 
-    Raises
-    ------
-    InvalidInput
-        There is no Dask client, a column is missing, somebody has records in two partitions, or what the
-        estimator refuses. Before noise is drawn.
-    Infeasible
-        As by the estimator.
-
     Notes
     -----
-    Guaranteed: weights, noise and grid are those of the same records in memory, and the released integers are
-    the same but for the rounding of a value that lies within the proved accuracy of the middle between two.
-
-    Examples
-    --------
-    >>> import dask.dataframe as dd, pandas as pd
-    >>> from distributed import Client
-    >>> from dpmarket.learning import PrivateLinearRegression
-    >>> table = pd.DataFrame({"x": [0.5, -0.5] * 500, "y": [3.0, 1.0] * 500})
-    >>> model = PrivateLinearRegression(center=2.0, scale=1.0, epsilon=2.0)
-    >>> with Client(processes=False, dashboard_address="127.0.0.1:0"):
-    ...     model = fit(model, dd.from_pandas(table, npartitions=4), ["x"], "y")
-    >>> model.n_features_in_, model.epsilons_.shape
-    (1, (1000,))
+    What is refused is refused before noise is drawn. Weights, noise and grid are those of the same records in
+    memory, and the released integers are the same but for the rounding of a value that lies within the
+    proved accuracy of the middle between two.
     """
     frames = partitions_of(ddf)
     limit = getattr(estimator, "rows_per_person", 1) if getattr(estimator, "delta", None) is None else 2**53

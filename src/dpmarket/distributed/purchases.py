@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from operator import attrgetter
 from typing import Any
 
@@ -12,13 +11,12 @@ import polars as pl
 
 from dpmarket.arrays import FloatArray
 from dpmarket.campaign import file_parts
-from dpmarket.campaign.file_campaign import Training, handed_out, raised_l2
+from dpmarket.campaign.file_campaign import Training, hand_out
 from dpmarket.campaign.file_quotes import Quoting
 from dpmarket.campaign.file_records import absent_rows
 from dpmarket.campaign.file_reports import people_in_file
-from dpmarket.campaign.partitions import CHANNEL
+from dpmarket.campaign.partitions import CHANNEL, people_of
 from dpmarket.campaign.place import Place, Source, place_of
-from dpmarket.campaign.quoting import decided_of
 from dpmarket.campaign.release import release_for
 from dpmarket.campaign.rules.rules_file import Rules
 from dpmarket.campaign.training import Result, Sellers
@@ -54,39 +52,28 @@ def train_files(
 ) -> Training:  # fmt: skip
     """Spend a campaign over many files once, on records that stay on the workers.
 
-    All rows of a person are in one file: :func:`~dpmarket.distributed.repartition`. Else as
+    All rows of a person are in one file: ``dpmarket repartition``. Else as
     :func:`~dpmarket.campaign.file_campaign.train_file`.
     """
     place, sources = place_of(rules), file_parts.many_files(pattern)
     place.refuse_output(output, overwrite=overwrite)
     with place.campaign() as (market, found), connected(where) as client:
         with market.look() as c:
-            quoted = decided_of(c, found.id)
+            quoted = people_of(c, found).drop_nulls("epsilon")
         files = FarFiles(place.rules, Parts(client, list(sources)), set(quoted.get_column("name")))
-        made, is_new = handed_out(
-            place, market, found, files, files.release(), output,
-            channel=CHANNEL, overwrite=overwrite, progress=progress,
+        return hand_out(
+            place, market, found, quoted, files.read, files.release(), output=output, channel=CHANNEL,
+            clipped=files.clipped, overwrite=overwrite, progress=progress,
         )  # fmt: skip
-    bought = quoted.filter(pl.col("payment") > 0)
-    left = bought.get_column("state").is_in(["withdrawn", "lapsed"])
-    total = float(bought.filter(~left).get_column("epsilon").sum())
-    return Training(made, is_new, total, int(left.sum()), files.clipped, raised_l2(place.rules, made))
 
 
 class FarFiles:
-    """A :class:`~dpmarket.campaign.training.RecordSource` of many Parquet files, read by workers."""
+    """Records in many Parquet files, read by workers."""
 
     def __init__(self, rules: Rules, paths: Parts, quoted: set[str]) -> None:
         self._rules, self._paths, self._quoted = rules, paths, quoted
         self.clipped: dict[str, int] = {}
         self.columns: dict[str, PartedColumn] = {}
-
-    def people(self) -> set[bytes] | None:
-        """Return None: nothing of the files is read before the debit."""
-        return None
-
-    def destroy(self) -> None:
-        """Do nothing: the files' owner has the records anyway."""
 
     def read(self, sellers: Sellers) -> FarFiles:
         """Let workers read the rows of these sellers, or refuse the files."""
@@ -102,7 +89,7 @@ class FarFiles:
             raise FileProblem(
                 "some people have rows in two files: 'dpmarket repartition' puts them into one."
             )
-        places = dict(zip(sellers.names, range(len(sellers.names)), strict=True))
+        places = {name: place for place, name in enumerate(sellers.get_column("name"))}
         own = [[one for one in part.to_list() if one in places] for part in listed]
         self._order = np.array([places[one] for part in own for one in part], dtype=np.int64)
         if self._order.size < len(places):
@@ -127,9 +114,8 @@ class FarFiles:
         """Return the release of these rules, which takes epsilons in the order of the files' people."""
         release = release_for(self._rules)
 
-        def ordered(records: FarFiles, sellers: Sellers, before_noise: Callable[[], None]) -> Result:
-            own = replace(sellers, epsilons=sellers.epsilons[records._order])
-            result = release(records, own, before_noise)
+        def ordered(records: FarFiles, epsilons: FloatArray, before_noise: Callable[[], None]) -> Result:
+            result = release(records, epsilons[records._order], before_noise)
             back = np.argsort(records._order)
             return Result(result.document, result.epsilons[back], result.weights[back])
 

@@ -23,37 +23,18 @@ def quote(
 
     Parameters
     ----------
-    ddf
-        A Dask data frame with a row for each seller.
-    prices
-        A public schedule, which needs no pass over the data; or a mechanism that prices each part of the
-        sellers by the other parts' reports, from one pass for their histograms.
-    cost
-        The column of reported costs, in money per unit of epsilon.
-    seller
-        The column of ids, checked to be all different; needed by the mechanism.
+    ddf, prices
+        A Dask data frame with a row for each seller; and a public schedule, which needs no pass over it, or a
+        mechanism that prices each part of the sellers by the other parts' reports, from one pass.
+    cost, seller
+        The column of reported costs, in money per unit of epsilon, and that of ids, checked to be all
+        different; needed by the mechanism.
 
     Returns
     -------
     tuple
         The data frame with columns ``epsilon`` and ``payment`` more, payments before rounding to minor units;
         and the prices of the parts, None with a schedule.
-
-    Raises
-    ------
-    InvalidInput
-        There is no Dask client, or an id stands in two rows.
-    Infeasible
-        Fewer sellers than the mechanism needs, or a budget that buys nothing.
-
-    Examples
-    --------
-    >>> import dask.dataframe as dd, pandas as pd
-    >>> from dpmarket.mechanisms import posted_price
-    >>> reports = dd.from_pandas(pd.DataFrame({"cost": [1.0, 2.0, 3.0]}), npartitions=2)
-    >>> quoted, _ = quote(reports, posted_price(2.0, 0.5))
-    >>> quoted.compute(scheduler="synchronous").epsilon.tolist()
-    [0.5, 0.5, 0.0]
     """
     named = {"cost": cost, "seller": seller}
     if isinstance(prices, PriceSchedule):

@@ -22,34 +22,8 @@ def repartition(
 ) -> int:  # fmt: skip
     """Write the rows of many Parquet files into a new folder, all rows of one person into one file.
 
-    Parameters
-    ----------
-    pattern
-        The files, such as ``reports/*.parquet``, or a folder of them.
-    folder
-        Where ``part-00000.parquet`` and so on go; it must not be there.
-    column
-        The column of ids.
-    files
-        How many files to write; 0: as many as there are.
-    where
-        A scheduler's address, or ``"local"``.
-
-    Returns
-    -------
-    int
-        How many files were written.
-
-    Raises
-    ------
-    FileProblem
-        Files that cannot be read or written, or that lack the column.
-
-    Examples
-    --------
-    >>> from dpmarket.distributed import repartition
-    >>> repartition("records/*.parquet", "by-person", "seller")  # doctest: +SKIP
-    16
+    The files, such as ``reports/*.parquet`` or a folder of them, become ``part-00000.parquet`` and so on, as
+    many as there are or as asked for; ``column`` has the ids. Return how many files were written.
     """
     sources = many_files(pattern)
     refuse_existing(folder)

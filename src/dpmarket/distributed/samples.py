@@ -18,18 +18,10 @@ from dpmarket.statistics.statistic import Prepared, Statistic
 
 @dataclass(frozen=True, eq=False)
 class PartedColumn:
-    """Records of a statistic on workers, as its ``fit`` takes them: one element stands for one person.
+    """Records of a statistic on workers, as its ``fit`` takes them: one element stands for one person."""
 
-    Attributes
-    ----------
-    parts
-        Of pairs: records, and the place of each record's owner among the part's people.
-    sizes
-        How many people each part has.
-    """
-
-    parts: Parts
-    sizes: Sequence[int]
+    parts: Parts  # of pairs: records, and the place of each record's owner among the part's people
+    sizes: Sequence[int]  # how many people each part has
 
     def __len__(self) -> int:
         return sum(self.sizes)

@@ -31,22 +31,12 @@ def split_by(values: Any, sizes: Sequence[int]) -> list[Any]:
 
 @dataclass(frozen=True, eq=False)
 class PartedRecords:
-    """Checked records on workers, ready for training.
+    """Checked records on workers, ready for training; all records of a person are in one part."""
 
-    Attributes
-    ----------
-    parts
-        Of :class:`~dpmarket.learning.records.Records`; all records of a person are in one part.
-    filled, sizes
-        Which parts of all these are, and how many people each of all has; the others have no record to read.
-    n_features
-        Number of features, without the constant.
-    """
-
-    parts: Parts
-    filled: Sequence[int]
-    sizes: Sequence[int]
-    n_features: int
+    parts: Parts  # of :class:`~dpmarket.learning.records.Records`
+    filled: Sequence[int]  # which parts of all these are; the others have no record to read
+    sizes: Sequence[int]  # how many people each of all has
+    n_features: int  # without the constant
 
     def _pieces(self, values: Any) -> list[Any]:
         pieces = split_by(values, self.sizes)

@@ -43,13 +43,7 @@ def refuse_unwritable(target: str | os.PathLike[str]) -> None:
 
 
 def refuse_same(output: str | os.PathLike[str], *others: str | os.PathLike[str]) -> None:
-    """Refuse an output that is one of the other files, under whatever name: writing it would destroy that.
-
-    >>> refuse_same("./data.csv", "market.toml", "data.csv")
-    Traceback (most recent call last):
-        ...
-    dpmarket.errors.FileProblem: cannot write to ./data.csv: it is data.csv, which is still needed; ...
-    """
+    """Refuse an output that is one of the other files, under whatever name: writing it would destroy that."""
     if is_standard_stream(output):
         return
     for other in others:
@@ -126,16 +120,11 @@ def private_bytes(target: str | os.PathLike[str], data: bytes, *, overwrite: boo
 
 
 def write_folder(target: str | os.PathLike[str], files: Iterable[tuple[str, bytes]]) -> None:
-    """Write confidential files into a new folder that appears when all of them are there.
-
-    Only the owner may look into the folder or read the files. Names and contents are taken one at a time, so
-    that not all need be in memory.
-    """
+    """Write confidential files, one at a time, into a new folder that appears when all of them are there."""
     path = Path(target)
-    if not path.parent.is_dir():
-        raise FileProblem(f"cannot write {path}: the folder {path.parent} does not exist; make it first.")
     if path.exists():
         raise FileProblem(f"{path} exists; name another folder.")
+    refuse_unwritable(path)
     with _beside(path) as temporary:
         temporary.mkdir(mode=0o700)
         for name, data in files:

@@ -57,16 +57,7 @@ def find(column: str, words: str, offends: BoolArray, rows: IntArray | None = No
 
 
 def refuse(table: pl.DataFrame, source: str | os.PathLike[str], problems: Sequence[ColumnProblem]) -> None:
-    """Raise ``FileProblem`` with a sentence for every problem of a file's table, if there are any.
-
-    Examples
-    --------
-    >>> table = pl.DataFrame({"cost": [1.5, -2.0, 3.0]})
-    >>> refuse(table, "-", find("cost", "a cost below 0", np.array([False, True, False])))
-    Traceback (most recent call last):
-        ...
-    dpmarket.errors.FileProblem: cannot use the standard input: 1 problem. column 'cost': a cost below 0 ...
-    """
+    """Raise ``FileProblem`` with a sentence for every problem of a file's table, if there are any."""
     if not problems:
         return
     name = "the standard input" if is_standard_stream(source) else str(source)
@@ -116,11 +107,6 @@ def dates_of(texts: pl.Series) -> tuple[pl.Series, bool]:
 
     Read are dates such as 2020-12-31, and 31.12.2020, 31-12-2020 or 31/12/2020 where all texts are such, the
     last only if a day above 12 shows that the month does not come first. A time of midnight is left out.
-
-    Examples
-    --------
-    >>> dates_of(pl.Series(["31.12.2020", None]))[0].to_list()
-    [datetime.date(2020, 12, 31), None]
     """
     texts = texts.str.replace(_MIDNIGHT, "")
     dated = texts.set(~texts.str.contains(_YEAR), None)  # 31.12.20 is of no century

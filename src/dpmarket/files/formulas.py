@@ -36,13 +36,7 @@ def harmless(texts: pl.Series) -> pl.Series:
 
 
 def as_meant(texts: pl.Series) -> pl.Series:
-    """Return texts that were read from CSV as they were before they were made harmless.
-
-    Examples
-    --------
-    >>> as_meant(pl.Series(["ann", "'=1+1", "''=1+1", "'tis", "=1+1"])).to_list()
-    ['ann', '=1+1', "'=1+1", "'tis", '=1+1']
-    """
+    """Return texts that were read from CSV as they were before they were made harmless."""
     return _replaced(texts, f"^'{_BEGINNING}", "${1}")
 
 
@@ -61,13 +55,7 @@ def write_csv(target: BinaryIO, table: pl.DataFrame) -> None:
 
 
 def csv_text(table: pl.DataFrame) -> bytes:
-    """Return a table as :func:`write_csv` writes it.
-
-    Examples
-    --------
-    >>> csv_text(pl.DataFrame({"seller": ["=1+1", "bob"], "epsilon": [0.5, -1.0]})).decode().splitlines()
-    ['seller,epsilon', "'=1+1,0.5", 'bob,-1.0']
-    """
+    """Return a table as :func:`write_csv` writes it."""
     buffer = io.BytesIO()
     write_csv(buffer, table)
     return buffer.getvalue()

@@ -9,8 +9,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,13 +21,10 @@ from dpmarket.files.atomic import PRIVATE, atomic_path, is_standard_stream, read
 from dpmarket.files.dialect import SEPARATORS, is_of_numbers, separator_of, with_points
 from dpmarket.files.formulas import as_meant, csv_text, write_csv
 from dpmarket.files.untrusted import (
-    Source,
     csv_problem,
-    head_of,
     most_unpacked,
     refuse_unreadable_csv,
     refuse_unreadable_parquet,
-    size_of,
 )
 from dpmarket.progress import tell_reading
 
@@ -83,13 +79,9 @@ def read_table(
         texts, numbers = ([one for one in names if one in wanted] for names in (texts, numbers))
         if file.kind == ".csv":
             table = _read_csv(file, {written[there.index(one)]: one for one in wanted}, numbers)
-        elif file.kind == ".xlsx":
-            from dpmarket.files.excel import read_excel
-
-            table = read_excel(file.place, file.name, wanted, texts)
         else:
-            table = pl.read_parquet(_readable(file.place), columns=wanted)
-    if file.kind != ".parquet":
+            table = pl.read_parquet(io.BytesIO(file.data), columns=wanted)
+    if file.kind == ".csv":
         table = _without_blank_end(table)
     if table.height == 0:
         raise FileProblem(f"cannot use {file.name}: it has a header but no rows.")
@@ -124,36 +116,24 @@ def write_table(target: str | os.PathLike[str], table: pl.DataFrame, *, overwrit
 @contextlib.contextmanager
 def writing_table(
     target: str | os.PathLike[str], table: pl.DataFrame, *, overwrite: bool = True
-) -> Iterator[Callable[[], None]]:
-    """Write a table as :func:`write_table` does while a block runs, and show it when the block has succeeded.
+) -> Iterator[None]:
+    """Write a table as :func:`write_table` does, and show it when a block has succeeded.
 
-    The table goes to a temporary file meanwhile. The target appears, or the standard output is written, at
-    the end of the block; if the block raises, nothing does. What is given waits until all of the table is in
-    the temporary file, or raises because it does not fit there.
+    The table is in a temporary file while the block runs, and known to fit there. The target appears, or the
+    standard output is written, at the end of the block; if the block raises, nothing does.
     """
-    kind = ".csv" if is_standard_stream(target) else table_kind(target)
     if is_standard_stream(target):
-        yield lambda: None
+        yield
         write_bytes(target, csv_text(table))
         return
-    with atomic_path(target, overwrite=overwrite, mode=PRIVATE) as temporary, ThreadPoolExecutor(1) as thread:
-        writing = thread.submit(_write, temporary, kind, table)
-
-        def finished() -> None:
-            writing.result()
-
-        yield finished
-        finished()
-
-
-def _write(path: Path, kind: str, table: pl.DataFrame) -> None:
-    with path.open("wb") as file:
-        if kind == ".csv":
-            write_csv(file, table)
-        else:
-            # The lowest level takes little more than half the time of the usual one, and files are about as
-            # small. Statistics help those who look for some rows; these tables are read whole.
-            table.write_parquet(file, compression_level=1, statistics=False)
+    kind = table_kind(target)
+    with atomic_path(target, overwrite=overwrite, mode=PRIVATE) as temporary:
+        with temporary.open("wb") as file:
+            if kind == ".csv":
+                write_csv(file, table)
+            else:  # the lowest level takes half the time of the usual one, and files are about as small
+                table.write_parquet(file, compression_level=1, statistics=False)
+        yield
 
 
 def table_kind(path: str | os.PathLike[str]) -> str:
@@ -176,9 +156,9 @@ def _kind(path: str | os.PathLike[str], kinds: Mapping[str, str]) -> str:
 
 @dataclass(frozen=True)
 class _Opened:
-    """A file or its content, what it is, what messages call it, and of CSV what separates its columns."""
+    """A file's content, what it is, what messages call it, and of CSV what separates its columns."""
 
-    place: Source
+    data: bytes
     kind: str
     name: str
     mark: str = ","
@@ -186,37 +166,26 @@ class _Opened:
 
 def _opened(source: str | os.PathLike[str] | bytes) -> _Opened:
     """Return what is to be read; refuse what is no table, or would become too large."""
+    kind, name = "", "the table"
     if isinstance(source, bytes):
-        name = "the table"
+        data = source
     else:
         name = "the standard input" if is_standard_stream(source) else str(source)
-    place, kind = _place_of(source)
+        if Path(source).is_file() and not is_standard_stream(source):
+            kind = _kind(source, _READ)
+        data = read_bytes(source)
+    # A stream is what its first bytes say.
+    kind = kind or next((kind for start, kind in _STARTS.items() if data.startswith(start)), ".csv")
     if kind == ".parquet":
-        refuse_unreadable_parquet(place, name)
-    if kind != ".csv":
-        return _Opened(place, kind, name)
-    refuse_unreadable_csv(place, name)
-    return _Opened(place, kind, name, separator_of(head_of(place, name, _HEAD).decode("latin-1")))
+        refuse_unreadable_parquet(data, name)
+        return _Opened(data, kind, name)
+    if kind == ".xlsx":
+        from dpmarket.files.excel import excel_as_csv
 
-
-def _place_of(source: str | os.PathLike[str] | bytes) -> tuple[Source, str]:
-    """Return a file or content, and what it is; of CSV that has to be changed, content."""
-    if isinstance(source, bytes):
-        return _stream(source)
-    path = Path(source)
-    if is_standard_stream(source) or not path.is_file():  # read once, recognised by its first bytes
-        return _stream(read_bytes(source))
-    kind = _kind(path, _READ)
-    if kind != ".csv":
-        return path, kind
-    head = head_of(path, str(path), _HEAD)
-    is_usual = not head.startswith((*_UTF_16, *_SEP)) and (b"\n" in head or b"\r" not in head)
-    return (path if is_usual else _plain(read_bytes(path))), kind
-
-
-def _stream(data: bytes) -> tuple[bytes, str]:
-    kind = next((kind for start, kind in _STARTS.items() if data.startswith(start)), ".csv")
-    return (_plain(data) if kind == ".csv" else data), kind
+        return _Opened(excel_as_csv(data, name), ".csv", name)
+    refuse_unreadable_csv(data, name)
+    data = _plain(data)
+    return _Opened(data, kind, name, separator_of(data[:_HEAD].decode("latin-1")))
 
 
 def _plain(data: bytes) -> bytes:
@@ -243,8 +212,7 @@ def _refusing(file: _Opened) -> Iterator[None]:
     except _BROKEN:
         if file.kind == ".parquet":
             raise FileProblem(f"cannot understand {file.name} as Parquet.") from None
-        mark = file.mark
-        where = csv_problem(read_bytes(file.place) if isinstance(file.place, Path) else file.place, mark)
+        mark, where = file.mark, csv_problem(file.data, file.mark)
         raise FileProblem(
             f"cannot understand {file.name} as CSV: {f'{where}; ' if where else ''}expected UTF-8 text (in "
             f"Excel: 'CSV UTF-8') with the header in its first row and {SEPARATORS[mark]} between columns, "
@@ -260,22 +228,14 @@ def _without_blank_end(table: pl.DataFrame) -> pl.DataFrame:
     return table.head(int(filled[-1]) + 1 if filled.len() else 0)
 
 
-def _readable(place: Source) -> Path | io.BytesIO:
-    return place if isinstance(place, Path) else io.BytesIO(place)
-
-
 def _header(file: _Opened) -> list[str]:
     if file.kind == ".parquet":
-        return list(pl.read_parquet_schema(_readable(file.place)))
-    if file.kind == ".xlsx":
-        from dpmarket.files.excel import excel_columns
-
-        return excel_columns(file.place, file.name)
-    head = head_of(file.place, file.name, _HEAD)
+        return list(pl.read_parquet_schema(io.BytesIO(file.data)))
+    head = file.data[:_HEAD]
     line, end, _ = head.partition(b"\n")
     # A line end in quotes is none; what begins with a blank line is polars' to refuse.
     is_header = len(head) == _HEAD and end and line.strip() and b'"' not in line
-    place = io.BytesIO(line + end) if is_header else _readable(file.place)
+    place = io.BytesIO(line + end) if is_header else io.BytesIO(file.data)
     # Without a header polars renames nothing, so that a column that is there twice is seen.
     first = pl.read_csv(place, n_rows=1, has_header=False, infer_schema=False, separator=file.mark)
     return ["" if value is None else value.removeprefix("\ufeff") for value in first.row(0)]
@@ -291,7 +251,7 @@ def _refuse_missing(columns: Sequence[str], there: Sequence[str], name: str) -> 
             f"{'is' if len(found) == 1 else 'are'} expected."
             if found
             else f"cannot find {_names(missing)} in {name}: none of its {len(there)} columns is expected. Is "
-            "the header row missing?"
+            "the header row missing, or do the rules name other columns?"
         )
     twice = [column for column in dict.fromkeys(columns) if there.count(column) > 1]
     if twice:
@@ -304,8 +264,8 @@ def _read_csv(file: _Opened, names: Mapping[str, str], numbers: Sequence[str]) -
     floats = {written: pl.Float64 for written, name in names.items() if name in numbers}
     if file.mark == ",":  # else 1.234 may be a thousand
         with contextlib.suppress(pl.exceptions.ComputeError):
-            return pl.read_csv(_readable(file.place), schema_overrides=floats, **options).rename(names)
-    return pl.read_csv(_readable(file.place), **options).rename(names)
+            return pl.read_csv(io.BytesIO(file.data), schema_overrides=floats, **options).rename(names)
+    return pl.read_csv(io.BytesIO(file.data), **options).rename(names)
 
 
 def _as_meant(table: pl.DataFrame, numbers: Sequence[str], file: _Opened) -> pl.DataFrame:
@@ -343,7 +303,7 @@ def _refuse_endless_texts(table: pl.DataFrame, file: _Opened) -> None:
     """Refuse texts that many cells share: in memory they are one until somebody asks for each of them."""
     texts = [column for column in table.columns if table.schema[column] == pl.String]
     total = sum(int(table.get_column(column).str.len_bytes().sum() or 0) for column in texts)
-    if total > most_unpacked(size_of(file.place)):
+    if total > most_unpacked(len(file.data)):
         raise FileProblem(f"cannot read {file.name}: its texts are longer than those of any honest table.")
 
 

@@ -5,12 +5,10 @@ from .epsilon_cost import EpsilonCost as EpsilonCost
 from .exact import OfflineMechanism as OfflineMechanism
 from .forecasts import Forecast as Forecast
 from .forecasts import Prediction as Prediction
-from .forecasts import forecast as forecast
 from .groups import Group as Group
 from .joint import JointMechanism as JointMechanism
 from .objective import Objective as Objective
 from .objective import PaperObjective as PaperObjective
-from .objective import objective_from_dict as objective_from_dict
 from .outcome import Outcome as Outcome
 from .plan import Plan as Plan
 from .plan import budget_for_error as budget_for_error

@@ -21,16 +21,12 @@ class CheapestK:
 
     Parameters
     ----------
-    k
-        From how many sellers, at least 1.
-    epsilon
-        What each of them sells, above 0.
+    k, epsilon
+        From how many sellers, at least 1, and what each of them sells, above 0.
     reserve_price
         Reports above it sell nothing.
-    objective
-        What the outcome's expected errors are computed with.
-    epsilon_cost
-        The cost function of epsilon; the default is linear.
+    objective, epsilon_cost
+        What the outcome's expected errors are computed with, and the cost function; the default is linear.
 
     Examples
     --------

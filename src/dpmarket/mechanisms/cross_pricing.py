@@ -35,7 +35,7 @@ from dpmarket.mechanisms.groups import Coverage, Group, check_coverage, check_me
 from dpmarket.mechanisms.objective import AnyObjective
 from dpmarket.mechanisms.outcome import Outcome, decided
 from dpmarket.mechanisms.price_schedule import CostBins, PricedMarket, PriceSchedule, price_market, quote_each
-from dpmarket.mechanisms.water_filling import check_terms
+from dpmarket.mechanisms.water_filling import announced_terms, check_terms
 
 PARTS = 16
 """Into how many parts sellers are split."""
@@ -62,10 +62,8 @@ class CrossPrices:
     ----------
     salt
         What the hash of an id starts from.
-    schedules
-        Of each part, one per group.
-    payment_weights
-        Of each part, as re-planned from the others.
+    schedules, payment_weights
+        Of each part, one schedule per group, and the weight as re-planned from the other parts.
     share_deviations
         Standard deviation of each group's share, from what is expected, by the chance of who reports what.
     histograms
@@ -93,18 +91,13 @@ class CrossPricedMechanism:
     ----------
     costs
         The distribution of costs, or its announced table of virtual costs; None if there are groups.
-    objective
-        What the buyer minimises; its payment weight is only where the search for the budget's starts.
-    budget
-        Money for all payments together, above 0.
-    epsilon_cost
-        What a share of the total costs its seller; the default is pure epsilon at a linear cost.
-    groups
-        Strata with quotas; None: one for all. Prices meet them on average:
+    objective, budget
+        What the buyer minimises, whose payment weight is only where the search for the budget's starts; and
+        money for all payments together, above 0.
+    epsilon_cost, groups, coverage
+        As in :class:`~dpmarket.mechanisms.exact.OfflineMechanism`. Prices meet quotas on average:
         :attr:`CrossPrices.share_deviations` says how closely, and
         :func:`~dpmarket.statistics.rebalanced` meets them exactly with what was bought.
-    coverage
-        How binding quotas are: ``"hard"``, or the weight D of soft ones.
     minor_unit
         Payments will be rounded up to it; None: they are not.
 
@@ -163,16 +156,9 @@ class CrossPricedMechanism:
 
     def rules(self, prices: CrossPrices) -> dict[str, Any]:
         """Return all that decided a run, as plain data; its histograms are for an auditor's eyes."""
-        return {
-            "mechanism": "cross-priced",
-            "objective": self.objective.to_dict(),
-            "epsilon_cost": self.epsilon_cost.to_dict(),
-            "groups": [group.to_dict() for group in self.groups],
-            "coverage": self.coverage if math.isfinite(self.coverage) else "hard",
-            "budget": self.budget,
-            **prices.to_dict(),
-            "histograms": prices.histograms.tolist(),
-        }
+        terms = self.objective, self.epsilon_cost, self.groups, self.coverage
+        more = {"budget": self.budget, "histograms": prices.histograms.tolist(), **prices.to_dict()}
+        return announced_terms("cross-priced", *terms) | more
 
     def histograms(self, costs: FloatArray, membership: IntArray, parts: IntArray) -> FloatArray:
         """Return how many reports each part and group has in each cell of the public grid."""

@@ -43,10 +43,8 @@ class EpsilonCost:
     shares
         Knots q, rising strictly from 0; the last is the largest share that may be bought, and may be infinite
         if it is the only one.
-    epsilons
-        The guarantee at each knot, from 0.
-    costs
-        H at each knot, from 0.
+    epsilons, costs
+        The guarantee and H at each knot, from 0.
     shape
         The cost function h: ``linear`` or ``quadratic``.
 

@@ -12,7 +12,6 @@ It uses all reports to price each: from 50 sellers on,
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,16 +23,10 @@ from dpmarket.costs.distribution import CostDistribution
 from dpmarket.costs.virtual_cost import VirtualCost
 from dpmarket.mechanisms.envelope_payments import Payer, largest_increase
 from dpmarket.mechanisms.epsilon_cost import EpsilonCost
-from dpmarket.mechanisms.groups import (
-    Coverage,
-    Group,
-    check_coverage,
-    check_membership,
-    groups_of,
-)
+from dpmarket.mechanisms.groups import Coverage, Group, check_coverage, check_membership, groups_of
 from dpmarket.mechanisms.objective import AnyObjective
 from dpmarket.mechanisms.outcome import Outcome, decided, with_report
-from dpmarket.mechanisms.water_filling import Entry, Market, check_terms
+from dpmarket.mechanisms.water_filling import Entry, Market, announced_terms, check_terms
 
 _BLOCK = 1 << 14  # sellers paid at a time: they stay in the processor's cache
 
@@ -50,14 +43,9 @@ class OfflineMechanism:
         What the buyer minimises; its payment weight is fixed before anybody reports.
     epsilon_cost
         What a share of the total costs its seller; the default is the paper's, pure epsilon at a linear cost.
-    groups
-        Strata with quotas; None: one for all.
-    coverage
-        How binding quotas are: ``"hard"``, or the weight D of soft ones.
-
-    Notes
-    -----
-    Paper: Algorithm 2 and its payment identity.
+    groups, coverage
+        Strata with quotas, None: one for all; and how binding quotas are: ``"hard"``, or the weight D of soft
+        ones.
 
     Examples
     --------
@@ -116,13 +104,7 @@ class OfflineMechanism:
 
     def rules(self) -> dict[str, Any]:
         """Return all that decides, as plain data: what is announced and certified."""
-        return {
-            "mechanism": "offline",
-            "objective": self.objective.to_dict(),
-            "epsilon_cost": self.epsilon_cost.to_dict(),
-            "groups": [group.to_dict() for group in self.groups],
-            "coverage": self.coverage if math.isfinite(self.coverage) else "hard",
-        }
+        return announced_terms("offline", self.objective, self.epsilon_cost, self.groups, self.coverage)
 
     def _sellers(self, costs: FloatArray, members: IntArray, g: int, highest: float) -> IntArray:
         """Return the sellers of a group whose reports are at most this."""

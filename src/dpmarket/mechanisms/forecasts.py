@@ -11,9 +11,9 @@ from __future__ import annotations
 import contextlib
 import io
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -36,20 +36,9 @@ LEAST_ROWS = 30
 BUDGETS = (0.25, 0.5, 1.0, 2.0, 4.0)
 """Of a budget: what is forecast if no budgets are given."""
 PERSONAL = "personal prices"
+HALF_WIDTH = "half width"
 _SHOWN = {"best posted price": "posted price", "same for all": "one epsilon for all"}
 CAMPAIGNS = 12
-
-
-class Trials(Protocol):
-    """A public table, some rows of which sell while others score."""
-
-    def score(self, rows: IntArray, epsilons: FloatArray, test: IntArray, campaign: int) -> float:
-        """Return the score of a release from these rows; that of guessing if nothing can be released."""
-        ...
-
-    def gain(self, score: float, test: IntArray) -> float:
-        """Return by how much a score is better than that of guessing on the same rows."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -60,10 +49,9 @@ class Prediction:
     ----------
     budget, sellers, rule
         Money, how many people report, and by which rule they are bought from.
-    score, standard_error
-        The mean over simulated campaigns, and its standard error.
-    gain, gain_error
-        By how much it beats guessing on the same rows, and the standard error of that.
+    score, standard_error, gain, gain_error
+        The mean over simulated campaigns and by how much it beats guessing on the same rows, each with its
+        standard error.
     spent
         What they paid on average.
     """
@@ -99,19 +87,19 @@ class Forecast:
     guessing: float
     without_privacy: float | None
 
-    def beats_guessing_from(self, sellers: int, rule: str = PERSONAL) -> float | None:
-        """Return the smallest budget from which on the score beats guessing by two standard errors."""
+    def beats_guessing_from(self, sellers: int) -> float | None:
+        """Return the smallest budget from which on personal prices beat guessing by two standard errors."""
         found = None
-        chosen = [one for one in self.predictions if (one.sellers, one.rule) == (sellers, rule)]
+        chosen = [one for one in self.predictions if (one.sellers, one.rule) == (sellers, PERSONAL)]
         for one in sorted(chosen, key=lambda one: -one.budget):
             if one.gain <= 2.0 * one.gain_error:
                 break
             found = one.budget
         return found
 
-    def sentence(self, sellers: int, currency: str, rule: str = PERSONAL) -> str:
+    def sentence(self, sellers: int, currency: str) -> str:
         """Say from which budget on the result is better than a guess, and what is possible at all."""
-        start = self.beats_guessing_from(sellers, rule)
+        start = self.beats_guessing_from(sellers)
         least = min(one.budget for one in self.predictions)
         if start is None:
             words = "None of these budgets is sure to beat guessing"
@@ -181,121 +169,34 @@ class Forecast:
 
 
 def forecast(
-    plans: Sequence[Plan],
-    distribution: CostDistribution,
-    estimator: Any,
-    X: Any,
-    y: Any,
-    *,
-    without_privacy: Any = None,
-    campaigns: int = CAMPAIGNS,
-    rng: np.random.Generator | None = None,
-) -> Forecast:
-    """Simulate campaigns of these plans on public rows; return the score that each will probably have.
+    plans: Iterable[Plan], distribution: CostDistribution, trials: Any, campaigns: int,
+    rng: np.random.Generator,
+) -> Forecast:  # fmt: skip
+    """Simulate campaigns of these plans, of any budgets and numbers of sellers, on public rows.
 
-    Parameters
-    ----------
-    plans
-        As :func:`~dpmarket.mechanisms.plan` made them: any budgets and numbers of sellers.
-    distribution
-        Of costs, as announced.
-    estimator
-        With ``fit(X, y, epsilons)`` and ``score(X, y)``; fitted anew for every campaign.
-    X, y
-        Public rows of the same kind as the sellers' (never private records), shape (rows, features), (rows,).
-    without_privacy
-        An ordinary estimator for comparison, for example scikit-learn's ``LogisticRegression()``.
-    campaigns
-        How many are simulated for each plan and rule.
-    rng
-        Draws people and costs.
-
-    Returns
-    -------
-    Forecast
-        A prediction for each plan and rule, beside guessing and the ordinary estimator.
-
-    Raises
-    ------
-    InvalidInput
-        Fewer than 30 rows, or fewer than 2 campaigns.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import dpmarket as dpm
-    >>> from dpmarket.mechanisms import forecast
-    >>> data, costs = dpm.datasets.breast_cancer(), dpm.Uniform(1, 5)
-    >>> X = dpm.PublicScaler(data.low, data.high).fit_transform(data.features)
-    >>> objective = dpm.Objective.for_model(X.shape[1] + 1)
-    >>> plans = [dpm.plan(costs, objective, 400, budget) for budget in (20.0, 2000.0)]
-    >>> model = dpm.PrivateLogisticRegression(classes=data.classes)
-    >>> rng = np.random.default_rng(1)
-    >>> found = forecast(plans, costs, model, X, data.labels, campaigns=4, rng=rng)
-    >>> found.beats_guessing_from(400)
-    2000.0
+    ``trials`` are rows some of which sell while others score, with the methods of :class:`PublicArrays`.
     """
-    X, y = np.asarray(X), np.asarray(y)
-    refuse_few(len(y), campaigns)
-    rng = np.random.default_rng() if rng is None else rng
-    trials = _Arrays(estimator, X, y, is_number(y))
-    found = [one for each in plans for one in simulate(each, distribution, trials, len(y), campaigns, rng)]
-    ordinary = None
-    if without_privacy is not None:
-        ordinary = float(np.mean([
-            without_privacy.fit(X[rows], y[rows]).score(X[test], y[test])
-            for rows, test in splits(len(y), campaigns, rng)
-        ]))  # fmt: skip
-    measure = "R squared" if trials.is_number else "accuracy"
-    return Forecast(measure, tuple(found), guess(y, is_number=trials.is_number), ordinary)
-
-
-@dataclass(frozen=True, eq=False)
-class _Arrays:
-    """Public arrays, and the estimator that is fitted anew for every campaign."""
-
-    estimator: Any
-    X: Any
-    y: Any
-    is_number: bool
-
-    def score(self, rows: IntArray, epsilons: FloatArray, test: IntArray, campaign: int) -> float:
-        with contextlib.suppress(Infeasible):
-            if rows.size:
-                fitted = self.estimator.fit(self.X[rows], self.y[rows], epsilons)
-                return float(fitted.score(self.X[test], self.y[test]))
-        return guess(self.y[test], is_number=self.is_number)
-
-    def gain(self, score: float, test: IntArray) -> float:
-        return score - guess(self.y[test], is_number=self.is_number)
-
-
-def is_number(y: Any) -> bool:
-    """Say whether a column is a number to predict: fractions, more of them than labels can be."""
-    return bool(np.issubdtype(y.dtype, np.floating)) and np.unique(y).size > MOST_CLASSES
-
-
-def refuse_few(rows: int, campaigns: int) -> None:
-    """Refuse tables and numbers of campaigns that tell nothing."""
+    rows = len(trials)
     if rows < LEAST_ROWS:
         raise InvalidInput(f"expected a public table of at least {LEAST_ROWS} rows, got {rows}.")
     if campaigns < 2:
         raise InvalidInput(f"expected at least 2 campaigns, got {campaigns}.")
+    found = [one for plan in plans for one in _simulate(plan, distribution, trials, campaigns, rng)]
+    if not found:
+        raise Infeasible("None of these budgets buys anything. Raise them, or expect lower costs.")
+    ordinary = trials.without_privacy(list(splits(rows, campaigns, rng)))
+    return Forecast(trials.measure, tuple(found), trials.guessing(), ordinary)
 
 
-def simulate(
-    plan: Plan,
-    distribution: CostDistribution,
-    trials: Trials,
-    rows: int,
-    campaigns: int,
-    rng: np.random.Generator,
+def _simulate(
+    plan: Plan, distribution: CostDistribution, trials: Any, campaigns: int, rng: np.random.Generator
 ) -> list[Prediction]:
     """Return what personal prices and simpler ones give for a plan: on the same people, costs and tests."""
+    better = -1.0 if trials.measure == HALF_WIDTH else 1.0
     offers = {PERSONAL: plan.schedules[0]}
     offers |= {_SHOWN[rule.name]: rule.schedules[0] for rule in plan.alternatives if rule.name in _SHOWN}
     found: dict[str, list[tuple[float, float, float]]] = {rule: [] for rule in offers}
-    for campaign, (pool, test) in enumerate(splits(rows, campaigns, rng)):
+    for campaign, (pool, test) in enumerate(splits(len(trials), campaigns, rng)):
         people = pool[: plan.sellers]
         if pool.size < plan.sellers:
             people = rng.choice(pool, plan.sellers)
@@ -304,7 +205,8 @@ def simulate(
             epsilons, payments = schedule.quote(costs)
             sold = epsilons > 0.0
             score = trials.score(people[sold], epsilons[sold], test, campaign)
-            found[rule].append((score, trials.gain(score, test), float(payments.sum())))
+            gain = better * (score - trials.guessing(test))
+            found[rule].append((score, gain, float(payments.sum())))
     predictions = []
     for rule, campaign_values in found.items():
         values = np.array(campaign_values)
@@ -314,6 +216,39 @@ def simulate(
             Prediction(plan.budget, plan.sellers, rule, score, score_error, gain, gain_error, spent)
         )
     return predictions
+
+
+class PublicArrays:
+    """Public arrays as trials of an estimator, which is fitted anew for every campaign."""
+
+    def __init__(self, estimator: Any, ordinary: Any, X: Any, y: Any) -> None:
+        self._estimator, self._ordinary, self._X, self._y = estimator, ordinary, X, y
+        self.measure = "R squared" if is_number(y) else "accuracy"
+
+    def __len__(self) -> int:
+        return len(self._y)
+
+    def score(self, rows: IntArray, epsilons: FloatArray, test: IntArray, campaign: int) -> float:
+        """Return the score of a release from these rows; that of guessing if nothing can be released."""
+        with contextlib.suppress(Infeasible):
+            if rows.size:
+                fitted = self._estimator.fit(self._X[rows], self._y[rows], epsilons)
+                return float(fitted.score(self._X[test], self._y[test]))
+        return self.guessing(test)
+
+    def guessing(self, test: IntArray | slice = slice(None)) -> float:
+        """Return the score without any record."""
+        return guess(self._y[test], is_number=self.measure != "accuracy")
+
+    def without_privacy(self, splits: Sequence[tuple[IntArray, IntArray]]) -> float:
+        """Return the mean score of the ordinary estimator."""
+        fit, X, y = self._ordinary.fit, self._X, self._y
+        return float(np.mean([fit(X[pool], y[pool]).score(X[test], y[test]) for pool, test in splits]))
+
+
+def is_number(y: Any) -> bool:
+    """Say whether a column is a number to predict: fractions, more of them than labels can be."""
+    return bool(np.issubdtype(y.dtype, np.floating)) and np.unique(y).size > MOST_CLASSES
 
 
 def splits(rows: int, campaigns: int, rng: np.random.Generator) -> Iterator[tuple[IntArray, IntArray]]:

@@ -45,20 +45,9 @@ class Group:
 
     Parameters
     ----------
-    name
-        What it is called.
-    share
-        Its share of the population, above 0; shares of all groups add up to 1.
-    virtual_cost
-        The table for its sellers' reports.
-
-    Examples
-    --------
-    >>> from dpmarket.costs import Uniform
-    >>> groups = [Group("city", 0.7, VirtualCost.of(Uniform(1, 5))), Group("country", 0.3,
-    ...           VirtualCost.of(Uniform(2, 4)))]
-    >>> quotas(groups, [10, 0])
-    [1.0, 0.0]
+    name, share, virtual_cost
+        What it is called; its share of the population, above 0 (all shares add up to 1); the table for its
+        sellers' reports.
     """
 
     name: str
@@ -66,10 +55,7 @@ class Group:
     virtual_cost: VirtualCost
 
     def __post_init__(self) -> None:
-        share = checks.positive("share", self.share)
-        if share > 1.0:
-            raise InvalidInput(f"expected the share of group {self.name!r} to be at most 1, got {share!r}.")
-        object.__setattr__(self, "share", share)
+        object.__setattr__(self, "share", checks.positive("share", self.share))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the public facts as plain data."""

@@ -20,7 +20,7 @@ F the sellers strictly between 0 and the cap and :math:`s_i = 1/(1 + e^{w \cdot 
 public menu of :mod:`~dpmarket.mechanisms.objective`. The minimum J is concave in each virtual cost with slope
 :math:`\gamma \epsilon_i`, as in the exact mechanism, and pays the same way. Truth is the best report where
 each solution is the global minimum; that is certain where the problem is strictly convex
-(``convexity > 1``).
+(:attr:`JointMechanism.convexity` above 1).
 
 As printed, with the noise b drawn and w free, the objective falls like :math:`-2|b|^2/(\Lambda \eta^2)` for
 small :math:`\eta`. So the choice is made without the noise, and coefficients are trained with it.
@@ -36,7 +36,7 @@ from itertools import pairwise
 import numpy as np
 
 from dpmarket import checks
-from dpmarket.arrays import FloatArray, IntArray, read_only
+from dpmarket.arrays import FloatArray, read_only
 from dpmarket.costs.virtual_cost import VirtualCost
 from dpmarket.errors import Infeasible, InvalidInput, NotConverged
 from dpmarket.mechanisms.groups import weight_cap
@@ -45,6 +45,7 @@ from dpmarket.mechanisms.outcome import with_report
 from dpmarket.numerics import project_to_capped_simplex
 from dpmarket.privacy.noise import NoiseSource, checked_source, radial_noise
 
+_STARTS = 8  # random ones beside the origin, where strict convexity is not certain
 _COARSE = 64  # entries of the menu between those that are tried first
 _TOLERANCE = 1e-11  # of a gradient, relative to 1 + |2b/eta|
 _CLOSE = 1e-6  # the same, where the value no longer falls
@@ -170,8 +171,7 @@ class JointOutcome:
     """Epsilons, payments and coefficients that were chosen by looking at the records: **not private**.
 
     ``epsilons`` are ``weights * total``: what each seller is paid for, not a loss that anybody has proved.
-    ``coefficients`` are trained with the noise. Above a ``convexity`` of 1 (theorem `convexify`) problems are
-    strictly convex. ``stationary_points`` counts those that the starting points led to.
+    ``coefficients`` are trained with the noise.
     """
 
     epsilons: FloatArray
@@ -180,32 +180,28 @@ class JointOutcome:
     total: float
     coefficients: FloatArray
     objective_value: float
-    convexity: float
-    stationary_points: int
 
     def __repr__(self) -> str:
         return f"JointOutcome({self.epsilons.size} sellers, not private)"
 
 
-@dataclass(frozen=True, kw_only=True)
 class JointMechanism:
     """Choose weights, total and coefficients together from reports and records: not private.
 
     Parameters
     ----------
-    costs : VirtualCost
+    X, y
+        The sellers' records: rows of Euclidean norm at most 1 (for a constant, make it a column), and labels
+        -1 and +1.
+    costs
         The announced table of virtual costs.
-    mu, sigma, gamma : float
-        Prices of uneven weights (of their *squared* norm, as in the appendix), of noise and of money, above
-        0.
-    l2 : float
-        Lambda, the ridge penalty, above 0.
-    weight_cap, max_mean_epsilon : float or None
+    mu, sigma, gamma, l2
+        Prices of uneven weights (of their *squared* norm, as in the appendix), of noise and of money, and the
+        ridge penalty Lambda; above 0.
+    weight_cap, max_mean_epsilon
         No weight above k/m; the total is at most m L.
-    starts : int
-        Random starting points beside the origin, used where strict convexity is not certain.
-    noise_source : NoiseSource or None
-        Where the noise comes from; None: the operating system's entropy.
+    noise_source
+        Where the noise comes from, the same for all reports; None: the operating system's entropy.
 
     Notes
     -----
@@ -214,38 +210,21 @@ class JointMechanism:
     Examples
     --------
     >>> from dpmarket.costs import Uniform
-    >>> mechanism = JointMechanism(costs=VirtualCost.of(Uniform(1, 5)), mu=5.0, sigma=1.0, gamma=0.01, l2=1.0)
     >>> X = [[0.6, 0.1], [-0.5, 0.4], [0.7, -0.2], [-0.6, 0.1]]
-    >>> outcome = mechanism.with_records(X, [1, -1, 1, -1]).run([1.5, 2.0, 2.5, 4.9])
+    >>> table = VirtualCost.of(Uniform(1, 5))
+    >>> mechanism = JointMechanism(X, [1, -1, 1, -1], table, mu=5.0, sigma=1.0, gamma=0.01, l2=1.0)
+    >>> outcome = mechanism.run([1.5, 2.0, 2.5, 4.9])
     >>> bool((outcome.payments >= outcome.epsilons * [1.5, 2.0, 2.5, 4.9]).all()), outcome
     (True, JointOutcome(4 sellers, not private))
     """
 
-    costs: VirtualCost
-    mu: float
-    sigma: float
-    gamma: float
-    l2: float
-    weight_cap: float | None = None
-    max_mean_epsilon: float | None = None
-    starts: int = 8
-    noise_source: NoiseSource | None = None
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.costs, VirtualCost):
-            raise InvalidInput(f"expected costs to be a VirtualCost, got {type(self.costs).__name__}.")
-        for name in ("mu", "sigma", "gamma", "l2"):
-            checks.positive(name, getattr(self, name))
-        checks.whole("starts", self.starts)
-        checks.at_least("weight_cap", self.weight_cap or 1.0, 1.0)
-        checks.positive("max_mean_epsilon", self.max_mean_epsilon or 1.0)
-
-    def with_records(self, X: object, y: object) -> JointMarket:
-        """Return the market with its records filled in and its noise drawn; sellers can then only report.
-
-        Rows of X have Euclidean norm at most 1 (for a constant, make it a column), labels are -1 and +1. The
-        noise is the same for all reports, so that they can be compared.
-        """
+    def __init__(
+        self, X: object, y: object, costs: VirtualCost, *, mu: float, sigma: float, gamma: float, l2: float,
+        weight_cap: float | None = None, max_mean_epsilon: float | None = None,
+        noise_source: NoiseSource | None = None,
+    ) -> None:  # fmt: skip
+        if not isinstance(costs, VirtualCost):
+            raise InvalidInput(f"expected costs to be a VirtualCost, got {type(costs).__name__}.")
         rows = checks.finite_numbers("X", X)
         if rows.ndim != 2 or 0 in rows.shape:
             raise InvalidInput(f"expected X of shape (records, features), none of them 0, got {rows.shape}.")
@@ -256,50 +235,40 @@ class JointMechanism:
         longer = int((np.linalg.norm(rows, axis=1) > 1.0 + 1e-12).sum())
         if longer:
             raise InvalidInput(f"expected rows of norm at most 1, found {longer} longer: take PublicScaler.")
-        stream = checked_source(self.noise_source).bits()
+        self.costs, self.rows = costs, read_only(np.ascontiguousarray(signs[:, None] * rows))
+        self.mu, self.sigma = checks.positive("mu", mu), checks.positive("sigma", sigma)
+        self.gamma, self.l2 = checks.positive("gamma", gamma), checks.positive("l2", l2)
+        self.multiple = None if weight_cap is None else checks.at_least("weight_cap", weight_cap, 1.0)
+        self.most = math.inf
+        if max_mean_epsilon is not None:
+            self.most = checks.positive("max_mean_epsilon", max_mean_epsilon)
+        stream = checked_source(noise_source).bits()
         # At a rate of 2 the noise of the objective, 2b/eta, is b itself.
-        noise, _ = radial_noise(stream, rows.shape[1], 2.0, _ACCURACY).high_low()
-        return JointMarket(self, read_only(np.ascontiguousarray(signs[:, None] * rows)), noise)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class JointMarket:
-    """A joint mechanism with its records and noise, as :meth:`JointMechanism.with_records` makes it."""
-
-    mechanism: JointMechanism
-    rows: FloatArray
-    noise: FloatArray
-
-    def __repr__(self) -> str:
-        return f"JointMarket({len(self.rows)} records, not private)"
+        self.noise, _ = radial_noise(stream, rows.shape[1], 2.0, _ACCURACY).high_low()
 
     @cached_property
     def convexity(self) -> float:
         """``2 l2 mu`` over the rows' squared spectral norm x^2: Hessians are at least ``l2 - x^2/(2 mu)``."""
         square = float(np.linalg.norm(self.rows, 2)) ** 2
-        return 2.0 * self.mechanism.l2 * self.mechanism.mu / square if square > 0.0 else math.inf
+        return 2.0 * self.l2 * self.mu / square if square > 0.0 else math.inf
 
     def run(self, reported_costs: object) -> JointOutcome:
         """Decide, pay and train, given one reported cost per record."""
-        m = self.mechanism
         costs = self._costs(reported_costs)
-        chosen = _Choice(self, np.asarray(m.costs(costs)))
-        best, total, epsilons = chosen.best, chosen.total, chosen.epsilons
+        chosen = _Choice(self, np.asarray(self.costs(costs)))
         payments = np.zeros(costs.size)
-        for i in np.flatnonzero(epsilons > 0.0):
+        for i in np.flatnonzero(chosen.epsilons > 0.0):
             payments[i] = self._payment(chosen, int(i), float(costs[i]))
-        pull = (2.0 / total) * self.noise
-        training = Inner(chosen.rows, np.zeros(chosen.psi.size), pull, m.l2, 0.0, 1.0)
-        trained = solve_newton(training, best.coefficients, best.weights)
-        return JointOutcome(
-            read_only(epsilons), read_only(payments), read_only(epsilons / total), total,
-            trained.coefficients, chosen.value, self.convexity, max(len(chosen.starts), 1),
-        )  # fmt: skip
+        pull = (2.0 / chosen.total) * self.noise
+        training = Inner(chosen.rows, np.zeros(chosen.psi.size), pull, self.l2, 0.0, 1.0)
+        trained = solve_newton(training, chosen.best.coefficients, chosen.best.weights)
+        arrays = read_only(chosen.epsilons), read_only(payments), read_only(chosen.epsilons / chosen.total)
+        return JointOutcome(*arrays, chosen.total, trained.coefficients, chosen.value)
 
     def respond(self, reported_costs: object, i: int, report: float) -> tuple[float, float]:
         """Return seller ``i``'s epsilon and payment for another report, the others' as given."""
         costs = self._costs(with_report(reported_costs, i, report))
-        psi = np.asarray(self.mechanism.costs(costs))
+        psi = np.asarray(self.costs(costs))
         if math.isinf(psi[i]):
             return 0.0, 0.0
         chosen = _Choice(self, psi)
@@ -313,7 +282,7 @@ class JointMarket:
 
     def _payment(self, chosen: _Choice, i: int, cost: float) -> float:
         """Return ``c eps`` plus the rents: increases of the minimum over the pieces of the table."""
-        table, gamma = self.mechanism.costs, self.mechanism.gamma
+        table = self.costs
         at = max(cost, float(table.knots[0]))
         epsilon, value = float(chosen.epsilons[i]), chosen.value
         payment = at * epsilon
@@ -327,7 +296,7 @@ class JointMarket:
                 psi[i] = table.values[k]
                 before = _Choice(self, psi, before)
                 left, risen = min(float(before.epsilons[i]), epsilon), before.value
-                rent = (risen - value) / (gamma * slope)
+                rent = (risen - value) / (self.gamma * slope)
                 payment += min(max(rent, left * width), epsilon * width)
                 epsilon, value = left, risen
             at = float(table.knots[k])
@@ -339,27 +308,23 @@ class JointMarket:
 class _Choice:
     """The joint optimum for given virtual costs; a ``near`` one, for other costs, is where solvers start."""
 
-    def __init__(self, market: JointMarket, all_psi: FloatArray, near: _Choice | None = None) -> None:
-        m = market.mechanism
+    def __init__(self, market: JointMechanism, all_psi: FloatArray, near: _Choice | None = None) -> None:
         self.market, self.all_psi = market, all_psi
-        self.positions: IntArray = np.flatnonzero(np.isfinite(all_psi))
-        if not self.positions.size:
+        sells = np.isfinite(all_psi)
+        if not sells.any():
             raise Infeasible("expected at least one report up to the reserve price.")
-        self.rows, self.psi = market.rows[self.positions], all_psi[self.positions]
-        self.cap = weight_cap(1.0, self.psi.size, self.psi.size, m.weight_cap)
+        self.rows, self.psi = market.rows[sells], all_psi[sells]
+        self.cap = weight_cap(1.0, self.psi.size, self.psi.size, market.multiple)
         self.tried: dict[int, Solution] = {}
-        origin = np.zeros(market.noise.size)
+        origin, self.starts = np.zeros(market.noise.size), list[FloatArray]()
         self.entries, first, last = self._menu()
         marks = [*range(first, last, _COARSE), last]
         if near is not None:
-            self.starts: tuple[FloatArray, ...] = (near.best.coefficients, *near.starts)
-        elif market.convexity > 1.0:
-            self.starts = ()
-        else:
-            drawn = np.random.default_rng(0).standard_normal((m.starts, origin.size))
+            self.starts = [near.best.coefficients, *near.starts]
+        elif market.convexity <= 1.0:
+            drawn = np.random.default_rng(0).standard_normal((_STARTS, origin.size))
             ends = sorted({marks[0], marks[len(marks) // 2], marks[-1]})
-            found = [self._solve(k, start) for k in ends for start in (origin, *drawn)]
-            self.starts = _distinct(found)
+            self.starts = _distinct([self._solve(k, start) for k in ends for start in (origin, *drawn)])
         for k in marks:
             self._try(k, origin)
         self._halve()
@@ -367,23 +332,19 @@ class _Choice:
         self.best: Solution = self.tried[index]
         self.total, self.value = float(self.entries[index]), self.value_at(index)
         self.epsilons = np.zeros(all_psi.size)
-        self.epsilons[self.positions] = self.best.weights * self.total
-        if near is None and self.starts:
-            again = [self._solve(index, start) for start in (self.best.coefficients, *self.starts)]
-            self.starts = _distinct(again)
+        self.epsilons[sells] = self.best.weights * self.total
 
     def value_at(self, k: int) -> float:
-        return self.tried[k].value + self.market.mechanism.sigma / float(self.entries[k])
+        return self.tried[k].value + self.market.sigma / float(self.entries[k])
 
     def _menu(self) -> tuple[FloatArray, int, int]:
         """Return the public entries, and the ends of those that can be best.
 
         A stationary total satisfies ``eta^2 = sigma/(gamma <a, psi>)``.
         """
-        m = self.market.mechanism
-        bound = math.inf if m.max_mean_epsilon is None else self.psi.size * m.max_mean_epsilon
+        bound = self.psi.size * self.market.most
         with np.errstate(divide="ignore"):
-            stationary = np.sqrt(m.sigma / (m.gamma * np.array([self.psi.max(), self.psi.min()])))
+            stationary = np.sqrt(self.market.sigma / (self.market.gamma * np.sort(self.psi)[[-1, 0]]))
         ends = np.minimum(stationary, bound)
         if math.isinf(ends[1]):
             raise Infeasible("expected a best total, but sellers cost nothing: set max_mean_epsilon.")
@@ -392,10 +353,9 @@ class _Choice:
         return entries, max(first - 1, 0), min(last + 1, entries.size - 1)
 
     def _solve(self, k: int, start: FloatArray) -> Solution:
-        m, total = self.market.mechanism, float(self.entries[k])
-        prices = (m.gamma * total) * self.psi
-        inner = Inner(self.rows, prices, np.zeros_like(self.market.noise), m.l2, m.mu, self.cap)
-        return solve_newton(inner, start)
+        m = self.market
+        prices = (m.gamma * float(self.entries[k])) * self.psi
+        return solve_newton(Inner(self.rows, prices, np.zeros_like(m.noise), m.l2, m.mu, self.cap), start)
 
     def _try(self, k: int, start: FloatArray) -> None:
         if k not in self.tried:
@@ -407,7 +367,7 @@ class _Choice:
 
         The minimum at a total is sigma/eta plus a concave function, which lies above its chord between two.
         """
-        sigma = self.market.mechanism.sigma
+        sigma = self.market.sigma
         while True:
             marks, split = sorted(self.tried), list[tuple[int, int]]()
             best = min(map(self.value_at, marks))
@@ -425,7 +385,7 @@ class _Choice:
                 self._try((a + b) // 2, self.tried[a].coefficients)
 
 
-def _distinct(solutions: list[Solution]) -> tuple[FloatArray, ...]:
+def _distinct(solutions: list[Solution]) -> list[FloatArray]:
     """Return one of each group of solutions that are the same point, the lowest first."""
     kept: list[FloatArray] = []
     for solution in sorted(solutions, key=lambda solution: solution.value):
@@ -433,4 +393,4 @@ def _distinct(solutions: list[Solution]) -> tuple[FloatArray, ...]:
         near = _SAME_POINT * (1.0 + float(np.linalg.norm(w)))
         if not any(float(np.linalg.norm(w - other)) <= near for other in kept):
             kept.append(w)
-    return tuple(kept)
+    return kept

@@ -44,13 +44,11 @@ _USUAL_SPREAD = 0.2  # trace of the covariance of one gradient, in units of R^2;
 
 
 def _check(objective: Objective | PaperObjective, *above_zero: str) -> None:
-    for name in above_zero:
+    bounded = () if objective.max_mean_epsilon is None else ("max_mean_epsilon",)
+    for name in (*above_zero, *bounded):
         object.__setattr__(objective, name, checks.positive(name, getattr(objective, name)))
     if objective.weight_cap is not None:
         object.__setattr__(objective, "weight_cap", checks.at_least("weight_cap", objective.weight_cap, 1.0))
-    if objective.max_mean_epsilon is not None:
-        bound = checks.positive("max_mean_epsilon", objective.max_mean_epsilon)
-        object.__setattr__(objective, "max_mean_epsilon", bound)
 
 
 @dataclass(frozen=True)
@@ -64,15 +62,13 @@ class Objective:
 
     Parameters
     ----------
-    sampling_error : float
-        A, the squared error of one single record, above 0.
-    noise_error : float
-        B, the squared error of the noise at a total of 1, above 0.
-    payment_weight : float
+    sampling_error, noise_error
+        A, the squared error of one single record, and B, that of the noise at a total of 1; above 0.
+    payment_weight
         Gamma, error per unit of money, above 0: :func:`~dpmarket.mechanisms.plan.plan` finds it for a budget.
-    weight_cap : float or None
+    weight_cap
         k: no weight above k/m, at least 1; raised in small markets (:mod:`~dpmarket.mechanisms.groups`).
-    max_mean_epsilon : float or None
+    max_mean_epsilon
         L: the total is at most m L. With a delta it bounds the mean of the Gaussian parameter mu.
 
     Examples
@@ -93,24 +89,21 @@ class Objective:
 
     @classmethod
     def for_model(
-        cls, n_features: int, payment_weight: float = 1.0, row_bound: float = 1.0, n_classes: int = 2,
-        **bounds: float | None,
-    ) -> Objective:  # fmt: skip
+        cls, n_features: int, payment_weight: float = 1.0, n_classes: int = 2, **bounds: float | None
+    ) -> Objective:
         """Return the objective of a private logistic or softmax regression with pure epsilon.
 
-        Of n coefficients (the constant's included) and rows no longer than R the noise has a squared length
-        of 4 n (n + 1) R^2 / eta^2 on average, and one gradient spreads by 0.2 R^2. With K > 2 classes, n
-        coefficients each, a record moves the noise of two of them: 16 (K - 1) n (n + 1) R^2 / eta^2 and
-        (1 - 1/K) R^2, without what all classes have in common. ``bounds`` are ``weight_cap`` and
-        ``max_mean_epsilon``.
+        Of n coefficients (the constant's included) and rows no longer than 1 the noise has a squared length
+        of 4 n (n + 1) / eta^2 on average, and one gradient spreads by 0.2. With K > 2 classes, n coefficients
+        each, a record moves the noise of two of them: 16 (K - 1) n (n + 1) / eta^2 and 1 - 1/K, without what
+        all classes have in common.
         """
         n = checks.whole("n_features", n_features, minimum=1)
-        squared = checks.positive("row_bound", row_bound) ** 2
         classes = checks.whole("n_classes", n_classes, minimum=2)
         if classes > 2:
-            noise = 16.0 * (classes - 1.0) * n * (n + 1.0) * squared
-            return cls((1.0 - 1.0 / classes) * squared, noise, payment_weight, **bounds)
-        return cls(_USUAL_SPREAD * squared, 4.0 * n * (n + 1.0) * squared, payment_weight, **bounds)
+            noise = 16.0 * (classes - 1.0) * n * (n + 1.0)
+            return cls(1.0 - 1.0 / classes, noise, payment_weight, **bounds)
+        return cls(_USUAL_SPREAD, 4.0 * n * (n + 1.0), payment_weight, **bounds)
 
     @classmethod
     def for_descent(
@@ -118,8 +111,7 @@ class Objective:
     ) -> Objective:
         """Return the objective of a model trained by noisy descent with a delta, in units of mu.
 
-        Of d parameters with each person's gradient clipped to length C: A = C^2, B = 4 d C^2. ``bounds`` are
-        ``weight_cap`` and ``max_mean_epsilon``.
+        Of d parameters with each person's gradient clipped to length C: A = C^2, B = 4 d C^2.
         """
         d = checks.whole("n_parameters", n_parameters, minimum=1)
         squared = checks.positive("clip", clip) ** 2
@@ -174,23 +166,14 @@ class PaperObjective:
 
     .. math:: \mu |a| + \frac{\sigma}{\eta} + \gamma \eta \langle a, \psi \rangle
 
-    Parameters
-    ----------
-    mu, sigma : float
-        The paper's constants for uneven weights and for noise, above 0.
-    gamma : float
-        Payment weight, error per unit of money, above 0.
-    weight_cap, max_mean_epsilon : float or None
-        As in :class:`Objective`.
-
-    Notes
-    -----
     Paper: Algorithm 2. Costs are linear and epsilons unbounded: no table of epsilon costs goes with it.
 
-    Examples
-    --------
-    >>> PaperObjective(mu=1.0, sigma=1.0, gamma=1e-3).errors(squared_norm=0.04, total=10.0)
-    (0.2, 0.1)
+    Parameters
+    ----------
+    mu, sigma, gamma
+        The paper's constants for uneven weights, for noise and for money, above 0.
+    weight_cap, max_mean_epsilon
+        As in :class:`Objective`.
     """
 
     mu: float
@@ -270,23 +253,7 @@ AnyObjective = Objective | PaperObjective
 
 
 def objective_from_dict(data: Mapping[str, Any]) -> AnyObjective:
-    """Make the objective whose ``to_dict`` gave this data.
-
-    Parameters
-    ----------
-    data
-        The kind, and its public numbers.
-
-    Returns
-    -------
-    Objective or PaperObjective
-        Equal to the one that gave the data.
-
-    Examples
-    --------
-    >>> objective_from_dict(Objective.for_model(5).to_dict()) == Objective.for_model(5)
-    True
-    """
+    """Make the objective whose ``to_dict`` gave this data."""
     kinds: dict[Any, type[AnyObjective]] = {"squared error": Objective, "paper": PaperObjective}
     if data.get("kind") not in kinds:
         raise InvalidInput(f"expected an objective of the kind {' or '.join(kinds)}.")

@@ -26,12 +26,9 @@ class Outcome:
 
     Attributes
     ----------
-    epsilons
-        Each seller's privacy budget, shape (m,); 0: sells nothing.
-    payments
-        Money, before rounding to minor units; at least the reported cost of what is sold.
-    weights
-        Weight of each seller's record; they sum to 1 if anything is bought.
+    epsilons, payments, weights
+        Each seller's privacy budget (0: sells nothing), money before rounding to minor units, at least the
+        reported cost of what is sold, and weight of the record; weights sum to 1 if anything is bought.
     total
         Eta, the sum of the shares: of the epsilons, or of the Gaussian parameters mu with a delta.
     sampling_error, noise_error

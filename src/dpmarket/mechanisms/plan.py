@@ -30,7 +30,7 @@ from dpmarket.errors import Infeasible, InvalidInput
 from dpmarket.mechanisms.cross_pricing import SPENT, weight_for_budget
 from dpmarket.mechanisms.epsilon_cost import EpsilonCost
 from dpmarket.mechanisms.exact import OfflineMechanism
-from dpmarket.mechanisms.forecasts import BUDGETS, CAMPAIGNS, Forecast, forecast, is_number
+from dpmarket.mechanisms.forecasts import BUDGETS, CAMPAIGNS, Forecast, PublicArrays, forecast, is_number
 from dpmarket.mechanisms.groups import Coverage, Group, check_coverage, groups_of, weight_caps
 from dpmarket.mechanisms.objective import AnyObjective
 from dpmarket.mechanisms.price_schedule import CostBins, PriceSchedule, posted_price, price_market, quote_each
@@ -161,9 +161,8 @@ class Plan:
         budgets = [self.budget * factor for factor in BUDGETS] if budgets is None else budgets
         tables: Any = {"epsilon_cost": self.epsilon_cost, "probability": self.probability}
         plans = [plan(self.costs, self.objective, self.sellers, budget, **tables) for budget in budgets]
-        return forecast(
-            plans, self.costs, model, X, y, without_privacy=ordinary, campaigns=campaigns, rng=rng
-        )
+        rng = np.random.default_rng() if rng is None else rng
+        return forecast(plans, self.costs, PublicArrays(model, ordinary, X, y), campaigns, rng)
 
     def to_dict(self) -> dict[str, Any]:
         """Return all figures as plain data."""
@@ -211,38 +210,28 @@ def plan(
     probability: float | None = None, minor_unit: float = 0.01, epsilon_cost: EpsilonCost | None = None,
     groups: Sequence[Group] | None = None, coverage: Coverage = "hard",
     group_difference: float | None = None, fewer_features: AnyObjective | None = None,
-    rng: np.random.Generator | None = None,
 ) -> Plan:  # fmt: skip
     """Return the payment weight for a budget, and what the money buys.
 
     Parameters
     ----------
-    costs
-        The distribution of costs, common knowledge; with groups one for each.
+    costs, sellers
+        The distribution of costs, common knowledge, and how many sellers are expected, at least 2; with
+        groups one of each for every group.
     objective
         What the buyer minimises; its payment weight is only where the search starts.
-    sellers
-        How many are expected, at least 2; with groups one number for each.
-    budget
-        Money, above 0.
+    budget, minor_unit
+        Money, above 0, and the unit to which payments are rounded up.
     probability
         With which payments (from 100 sellers on: by the typical market's schedule) shall stay below the
         budget; None: they meet it on average.
-    minor_unit
-        Payments are rounded up to it.
-    epsilon_cost
-        What a share of the total costs its seller; the default is pure epsilon at a linear cost.
-    groups
-        Strata with quotas and their tables of virtual costs; None: one, with the distribution's own.
-    coverage
-        How binding quotas are: ``"hard"``, or the weight D of soft ones.
+    epsilon_cost, groups, coverage
+        As in :class:`~dpmarket.mechanisms.exact.OfflineMechanism`.
     group_difference
         How much groups differ (:func:`~dpmarket.statistics.group_difference` of a public pilot), to say what
         quotas gain; None: the coverage of soft quotas, nothing for hard ones.
     fewer_features
         The objective with half of the features, to say what that would do.
-    rng
-        For simulated markets; None: the same ones each time.
 
     Returns
     -------
@@ -271,7 +260,7 @@ def plan(
     changes = _changes(people, typical, base, fewer_features, strictness)
     if count < SMALL_MARKET:
         draws = _SIMULATED if probability is None else _SIMULATED_TAIL
-        markets = typical.drawn(people, draws, np.random.default_rng(0) if rng is None else rng)
+        markets = typical.drawn(people, draws)
         base = markets.for_budget(base, budget, probability, strictness)
     prospect = markets.optimum("optimal prices", base, strictness)
     money = prospect.expected_payment
@@ -309,26 +298,19 @@ def budget_for_error(
     costs, objective, sellers, minor_unit, epsilon_cost
         As in :func:`plan`.
     target
-        Expected error, sampling and noise together, in units of the objective.
+        Expected error, sampling and noise together. One that so many sellers cannot reach is refused.
 
     Returns
     -------
     float
-        Expected payments, rounding included. A target that so many sellers cannot reach is refused.
-
-    Examples
-    --------
-    >>> from dpmarket.costs import Uniform
-    >>> from dpmarket.mechanisms.objective import Objective
-    >>> 60 < budget_for_error(Uniform(1, 5), Objective.for_model(10), sellers=1000, target=0.1) < 80
-    True
+        Expected payments, rounding included.
     """
     tables = check_terms(objective, epsilon_cost)
     target, unit = checks.positive("target", target), checks.positive("minor_unit", minor_unit)
     people = _people(costs, sellers, None)
     markets = Markets.typical(people, tables, unit, 0.0)
     if people[0][2] < SMALL_MARKET:
-        markets = markets.drawn(people, _SIMULATED, np.random.default_rng(0))
+        markets = markets.drawn(people, _SIMULATED)
 
     def expected(weight: float) -> Prospect:
         return markets.optimum("optimal prices", objective.with_payment_weight(weight), math.inf)
@@ -390,8 +372,9 @@ class Markets:
         counts, costs = (np.concatenate([getattr(b, name) for b in bins]) for name in ("counts", "costs"))
         return cls(tuple(b.group for b in bins), tables, unit, difference, membership, counts, (costs,))
 
-    def drawn(self, people: _People, markets: int, rng: np.random.Generator) -> Markets:
-        """Return markets of the same people with costs at random."""
+    def drawn(self, people: _People, markets: int) -> Markets:
+        """Return markets of the same people with costs at random, the same ones each time."""
+        rng = np.random.default_rng(0)
         membership = np.repeat(np.arange(len(people)), [size for _, _, size in people])
         costs = [np.concatenate([dist.sample(size, rng) for _, dist, size in people]) for _ in range(markets)]
         return replace(self, membership=membership, counts=np.ones(membership.size), costs=tuple(costs))

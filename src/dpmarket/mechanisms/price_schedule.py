@@ -43,10 +43,9 @@ class PriceSchedule:
     ----------
     costs
         Knots, rising strictly; reports below the first count as the first, above the last nothing is bought.
-    epsilons
-        The privacy budget at each knot, never rising, at least 0.
-    amounts
-        The cost function H of it at each knot, never rising: a seller with cost c loses c H. None: epsilon.
+    epsilons, amounts
+        At each knot the privacy budget and the cost function H of it (None: the same), never rising, at least
+        0: a seller with cost c loses c H.
 
     Examples
     --------
@@ -249,7 +248,7 @@ def _no_schedule(table: VirtualCost) -> PriceSchedule:
 
 def population_schedule(
     costs: CostDistribution, objective: AnyObjective, expected_sellers: int, *,
-    epsilon_cost: EpsilonCost | None = None, virtual_cost: VirtualCost | None = None,
+    epsilon_cost: EpsilonCost | None = None,
 ) -> PriceSchedule:  # fmt: skip
     """Return what the optimum of a typical market offers at each cost.
 
@@ -257,14 +256,10 @@ def population_schedule(
     ----------
     costs
         The distribution of costs, common knowledge.
-    objective
-        What the buyer minimises; weight cap and mean cap hold for the typical market.
+    objective, epsilon_cost
+        As in :class:`~dpmarket.mechanisms.exact.OfflineMechanism`; bounds hold for the typical market.
     expected_sellers
         How many sellers are expected, at least 1.
-    epsilon_cost
-        What a share of the total costs its seller; the default is pure epsilon at a linear cost.
-    virtual_cost
-        The announced table; None: that of the distribution.
 
     Returns
     -------
@@ -280,7 +275,7 @@ def population_schedule(
     True
     """
     sellers = checks.whole("expected_sellers", expected_sellers, minimum=1)
-    group = Group("all", 1.0, VirtualCost.of(costs) if virtual_cost is None else virtual_cost)
+    group = Group("all", 1.0, VirtualCost.of(costs))
     tables = check_terms(objective, epsilon_cost)
     return price_market([CostBins.typical(group, costs, sellers)], objective, tables).schedules[0]
 
@@ -302,10 +297,8 @@ def posted_price(price: float, epsilon: float, epsilon_cost: EpsilonCost | None 
 
     Parameters
     ----------
-    price
-        Money per unit of the cost function of epsilon, above 0: sellers with at most this cost sell.
-    epsilon
-        What each of them sells, above 0.
+    price, epsilon
+        Money per unit of the cost function of epsilon, and what sellers with at most this cost sell; above 0.
     epsilon_cost
         The cost function; the default is linear.
 
@@ -313,12 +306,6 @@ def posted_price(price: float, epsilon: float, epsilon_cost: EpsilonCost | None 
     -------
     PriceSchedule
         With one step down.
-
-    Examples
-    --------
-    >>> epsilons, payments = posted_price(3.0, 0.5).quote([1.5, 3.0, 3.1])
-    >>> epsilons.tolist(), payments.tolist()
-    ([0.5, 0.5, 0.0], [1.5, 1.5, 0.0])
     """
     tables = EpsilonCost.identity() if epsilon_cost is None else epsilon_cost
     price, epsilon = checks.positive("price", price), checks.positive("epsilon", epsilon)
@@ -339,12 +326,8 @@ def paper_schedule(
 
     Parameters
     ----------
-    virtual_cost
-        The table of virtual costs.
-    objective
-        The paper's, without bounds.
-    expected_sellers
-        m, at least 1.
+    virtual_cost, objective, expected_sellers
+        The table of virtual costs; the paper's objective, without bounds; m, at least 1.
     density_at_zero
         Density of the virtual cost at 0, above 0; the paper's own experiment has none.
 
@@ -352,13 +335,6 @@ def paper_schedule(
     -------
     PriceSchedule
         It buys nothing if lambda does not reach the lowest virtual cost.
-
-    Examples
-    --------
-    >>> from dpmarket.costs import Uniform
-    >>> objective = PaperObjective(mu=1.0, sigma=1.0, gamma=1e-3)
-    >>> paper_schedule(VirtualCost.of(Uniform(0, 1)), objective, 100, density_at_zero=0.5).reserve_price < 1.0
-    False
     """
     m = checks.whole("expected_sellers", expected_sellers, minimum=1)
     density = checks.positive("density_at_zero", density_at_zero)

@@ -34,6 +34,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -345,21 +346,20 @@ class Market:
 
     def best(self) -> Entry:
         """Return the entry with the least objective: the exact, global optimum of the announced problem."""
-        return self._found[self._best_index()]
+        return self.near(0.0)[0]
 
     def near(self, more: float) -> list[Entry]:
         """Return every entry whose objective is at most ``more`` above the least, the best one first."""
         self._halve(more)
-        best = self._best_index()
-        limit = self._found[best].value + more
-        others = (entry for index, entry in self._found.items() if index != best and entry.value <= limit)
-        return [self._found[best], *sorted(others, key=lambda entry: entry.value)]
+        limit = min(entry.value for entry in self._found.values()) + more
+        found = [entry for entry in self._found.values() if entry.value <= limit]
+        return sorted(found, key=lambda entry: (entry.value, entry.entry))
 
     def refined(self) -> Entry:
         """Return the optimum over all totals around the best entry, for schedules, which need no menu."""
-        index = self._best_index()
+        best = self.best()
+        index = int(np.searchsorted(self.menu, best.entry))
         low, high = self.menu[max(index - 1, 0)], self.menu[min(index + 1, self.menu.size - 1)]
-        best = self._found[index]
         while high - low > _ZOOM_END * high:
             entries = np.geomspace(low, high, _ZOOM)
             entries[-1] = high
@@ -440,15 +440,11 @@ class Market:
             inner = np.maximum(inner, (2.0 * pull * lowest + 1.0 / self.sellers) * (1.0 - 1e-12))
         return [*levels[: len(ramps)], common], inner
 
-    def _best_index(self) -> int:
+    def _halve(self, more: float) -> None:
+        """Split intervals of the menu until none can hold an entry within ``more`` of the best."""
         if not self._found:
             marks = [*range(0, self.menu.size - 1, _COARSE), self.menu.size - 1]
             self._found.update(zip(marks, self._solve(self.menu[marks]), strict=True))
-            self._halve(0.0)
-        return min(self._found, key=lambda index: (self._found[index].value, index))
-
-    def _halve(self, more: float) -> None:
-        """Split intervals of the menu until none can hold an entry within ``more`` of the best."""
         while True:
             marks = sorted(self._found)
             found = [self._found[mark] for mark in marks]
@@ -483,6 +479,19 @@ def check_terms(objective: object, epsilon_cost: EpsilonCost | None) -> EpsilonC
             "for a largest epsilon, a delta or a quadratic cost."
         )
     return table
+
+
+def announced_terms(
+    mechanism: str, objective: AnyObjective, table: EpsilonCost, groups: Sequence[Group], coverage: float
+) -> dict[str, Any]:
+    """Return a market's public tables as plain data."""
+    return {
+        "mechanism": mechanism,
+        "objective": objective.to_dict(),
+        "epsilon_cost": table.to_dict(),
+        "groups": [group.to_dict() for group in groups],
+        "coverage": coverage if math.isfinite(coverage) else "hard",
+    }
 
 
 def _running_sums(values: FloatArray) -> FloatArray:

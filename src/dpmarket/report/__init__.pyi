@@ -1,6 +1,4 @@
-from .forecast import Option as Option
 from .forecast import forecast_rules as forecast_rules
-from .forecast import options_for as options_for
 from .from_market import report_file as report_file
 from .from_market import summarise_campaign as summarise_campaign
 from .page import render_page as render_page

@@ -18,15 +18,14 @@ from dpmarket.audit import (
     audit_spending,
     audit_truthfulness,
 )
-from dpmarket.campaign.rules.pricing import CROSS_PRICED, OFFLINE, everybodys_costs, groups_in
+from dpmarket.campaign.rules.pricing import CROSS_PRICED, OFFLINE, terms_in
 from dpmarket.campaign.rules.released import ModelFile, StatisticsFile
-from dpmarket.certificates import Verification
 from dpmarket.mechanisms.cross_pricing import LEAST_SELLERS, CrossPricedMechanism, split
 from dpmarket.mechanisms.epsilon_cost import EpsilonCost
 from dpmarket.mechanisms.exact import OfflineMechanism
 from dpmarket.mechanisms.objective import objective_from_dict
 from dpmarket.mechanisms.price_schedule import PriceSchedule
-from dpmarket.report.summary import GAIN, KEPT, LOSS, Material
+from dpmarket.report.summary import GAIN, KEPT, LOSS, AuditNote, Material, noted
 
 _SELLERS, _MISREPORTS = 12, 20  # of a simulated market that is searched for misreports
 _ACCOUNTS = 500  # promises whose spending is recomputed
@@ -48,7 +47,7 @@ def answers_of(rules: Mapping[str, Any], sellers: int, share: float) -> Answers:
 
     Of each group there are as many as its share says.
     """
-    groups = groups_in(rules)
+    groups = terms_in(rules).groups
     ends = np.cumsum([group.share for group in groups])[:-1]
     members = np.searchsorted(ends, (np.arange(sellers) + 0.5) / sellers)
     if rules["mechanism"] not in (OFFLINE, CROSS_PRICED):
@@ -89,23 +88,23 @@ def _sold(schedule: PriceSchedule, report: float) -> tuple[float, float]:
     return float(schedule.amount(np.array([report]))[0]), float(payments[0])
 
 
-def audits_of(material: Material) -> list[tuple[str, Audit]]:
-    """Run the audits that a report shows; each with the question that it answers."""
+def audits_of(material: Material) -> list[AuditNote]:
+    """Run the audits that a report shows."""
     made, weights, epsilons = material.released, material.weights, material.outcome.epsilons
-    audits = [(GAIN, _truthfulness(material.rules, epsilons.size))]
+    audits: list[tuple[str, Audit]] = [(GAIN, _truthfulness(material.rules, epsilons.size))]
     if material.is_reported:
         audits.append((LOSS, _participation(material)))
     if isinstance(made, ModelFile):
         audits.append((KEPT, _accounting(made, weights, epsilons)))
     elif made is not None:
         audits.append((KEPT, _spending(made, weights, epsilons)))
-    return audits
+    return [noted(question, audit.passed, audit.summary()) for question, audit in audits]
 
 
 def _truthfulness(rules: Mapping[str, Any], people: int) -> Audit:
     """Search a simulated market under a campaign's rules for a misreport that gains."""
     sellers = LEAST_SELLERS if "budget" in rules else min(_SELLERS, people)
-    answers, dist = answers_of(rules, sellers, sellers / people), everybodys_costs(rules)
+    answers, dist = answers_of(rules, sellers, sellers / people), terms_in(rules).distribution
     rng = np.random.default_rng(0)
     return audit_truthfulness(answers, dist, sellers, 1, _MISREPORTS, rng)  # type: ignore[arg-type]
 
@@ -148,24 +147,3 @@ def _spending(statistics: StatisticsFile, weights: FloatArray, epsilons: FloatAr
         false_alarm=0.0,
         details={"total_spent": float(stated)},
     )
-
-
-@dataclass(frozen=True)
-class Verified(Audit):
-    """The verification of a certificate in the shape of an audit."""
-
-    verification: Verification
-
-    @property
-    def passed(self) -> bool:
-        """Whether no check failed."""
-        return self.verification.passed
-
-    def summary(self) -> list[tuple[str, str]]:
-        """Return one row per check that was made."""
-        checks = self.verification.checks
-        return [(check.name, check.verdict) for check in checks if check.verdict != "skipped"]
-
-    def to_dict(self) -> dict[str, object]:
-        """Return everything as plain data."""
-        return self.verification.to_dict()

@@ -1,28 +1,42 @@
-"""The charts of a report's page, each with a text alternative that tells what it shows."""
+"""The charts of a report's page, in one style, made without a screen; each with a text alternative.
+
+Series differ by colour, line and marker, so that nothing is lost in print or to a colour-blind reader.
+:func:`inline_svg` makes a figure part of a page: colours become the page's variables ``--series-0``,
+``--series-1``, ... (in the order of ``COLOURS``) and ``currentColor``, so that one drawing serves light, dark
+and print, and text stays text in the page's own font.
+"""
 
 from __future__ import annotations
 
+import html
+import io
+import re
 from collections.abc import Sequence
-from math import ceil, floor, log10
+from typing import Any
 
-import numpy as np
+import matplotlib
 from matplotlib.axes import Axes
-from matplotlib.ticker import PercentFormatter
+from matplotlib.figure import Figure
 
 from dpmarket.mechanisms.forecasts import Forecast
-from dpmarket.report.figures import (
-    COLOURS,
-    MARKERS,
-    STYLES,
-    draw_cutoff,
-    draw_rule,
-    finish,
-    inline_svg,
-    new_figure,
-    with_unit,
-)
-from dpmarket.report.forecast import Option
-from dpmarket.report.summary import Rule, Summary, guess_after
+from dpmarket.report.summary import Rule, Summary
+
+# Okabe and Ito's colours that colour-blind readers can tell apart; yellow left out: too pale on white.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+STYLES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
+_ON_PAGE = {own.lower(): f"var(--series-{k}, {own})" for k, own in enumerate(COLOURS)} | {
+    "#000000": "currentColor", "#262626": "currentColor", "#b0b0b0": "var(--grid, #b0b0b0)",
+}  # fmt: skip
+LOOK: Any = {
+    "font.size": 10.0,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.alpha": 0.3,
+    "legend.frameon": False,
+    "svg.hashsalt": "dpmarket",
+    "svg.fonttype": "none",
+}
 
 
 def charts_of(summary: Summary) -> dict[str, str]:
@@ -32,11 +46,7 @@ def charts_of(summary: Summary) -> dict[str, str]:
         "epsilon": rule_chart(summary, "epsilon"),
         "payment": rule_chart(summary, "payment"),
         "sellers": _sellers_chart(summary),
-        "promise": _promise_chart(summary),
     }
-    budgets = [option for option in summary.options if option.what == "budget"]
-    if len(budgets) > 1:
-        charts["budget"] = _budget_chart(budgets, summary.currency)
     if summary.forecast is not None:
         charts["forecast"] = _forecast_chart(summary.forecast)
     return charts
@@ -121,58 +131,6 @@ def _sellers_chart(summary: Summary) -> str:
     return inline_svg(figure, "chart-sellers", "How many sellers have which cost", words)
 
 
-def _promise_chart(summary: Summary) -> str:
-    """Draw how sure a guess can become against how sure it was before."""
-    figure, (axes,) = new_figure()
-    axes.plot([0, 1], [0, 1], color=COLOURS[6], lw=1.0, ls=STYLES[3], label="nothing learnt")
-    before = np.linspace(0.0, 1.0, 51).tolist()
-    for k, row in enumerate(summary.meanings):
-        after = [guess_after(p, row.epsilon) for p in before]
-        axes.plot(before, after, color=COLOURS[k], ls=STYLES[k], label=f"epsilon {row.epsilon:.3g}")
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_formatter(PercentFormatter(1.0))
-    axes.set(xlim=(0, 1), ylim=(0, 1))
-    finish(axes, "how sure before", "how sure after, at most")
-    words = " ".join(
-        f"With epsilon {row.epsilon:.3g} a guess that was 50% likely is at most {row.guesses[-1]:.1%} likely."
-        for row in summary.meanings
-    )
-    return inline_svg(figure, "chart-promise", "How sure a guess can become", words)
-
-
-def _budget_chart(budgets: Sequence[Option], currency: str) -> str:
-    figure, (axes,) = new_figure()
-    own = min(budgets, key=lambda option: abs(option.factor - 1.0))
-    draw_options(axes, budgets, own, currency)
-    first, last = budgets[0], budgets[-1]
-    words = (
-        f"A line that falls from {first.expected_error:.3g} for payments of {first.payment:,.4g} to "
-        f"{last.expected_error:.3g} for payments of {last.payment:,.4g}; this campaign is at "
-        f"{own.expected_error:.3g} for {own.payment:,.4g}."
-    )
-    return inline_svg(figure, "chart-budget", "Expected error against money", words)
-
-
-def draw_options(axes: Axes, budgets: Sequence[Option], own: Option, currency: str) -> None:
-    """Draw what error different budgets are expected to leave, and mark the one that was chosen."""
-    payments = [option.payment for option in budgets]
-    errors = [option.expected_error for option in budgets]
-    axes.plot(payments, errors, color=COLOURS[0], marker=MARKERS[0], ms=4.5, label="other budgets")
-    axes.plot(own.payment, own.expected_error, MARKERS[3], color=COLOURS[1], ms=8, label="this campaign")
-    axes.set(xscale="log", yscale="log")
-    axes.set_xticks(
-        payments, [f"{payment:,.3g}" if payment < 100.0 else f"{payment:,.0f}" for payment in payments]
-    )
-    low, high = axes.get_ylim()
-    digits = (1, 2, 5) if high > 5.0 * low else range(1, 10)  # more of them would touch
-    decades = range(floor(log10(low)), ceil(log10(high)))
-    ticks = [digit * 10.0**decade for decade in decades for digit in digits]
-    ticks = [tick for tick in ticks if low <= tick <= high]
-    axes.set_yticks(ticks, [f"{tick:.3g}" for tick in ticks])
-    axes.minorticks_off()
-    finish(axes, with_unit("expected payments", currency), "expected error")
-
-
 def _forecast_chart(forecast: Forecast) -> str:
     figure, (axes,) = new_figure()
     forecast.draw(axes, forecast.predictions[0].sellers, COLOURS)
@@ -184,3 +142,87 @@ def _cutoff_words(cutoff: float | None) -> str:
     if cutoff is None:
         return "There is no cutoff: everybody is bought from."
     return f"The cutoff is at a cost of {cutoff:.4g}: nobody above it is bought from."
+
+
+# --- drawing ----------------------------------------------------------------------------------------
+
+
+def new_figure(panels: int = 1, width: float = 4.8, height: float = 3.4) -> tuple[Figure, list[Axes]]:
+    """Return a figure with axes side by side, in inches; matplotlib's global state stays as it is."""
+    with matplotlib.rc_context(LOOK):
+        figure = Figure(figsize=(width * panels, height), layout="constrained")
+        axes = [figure.add_subplot(1, panels, k + 1) for k in range(panels)]
+    return figure, axes
+
+
+def inline_svg(figure: Figure, name: str, title: str, description: str) -> str:
+    """Return a figure as an ``<svg>`` element with a text alternative.
+
+    The name is different for every figure of a page: ids begin with it. The description tells somebody who
+    cannot see the figure what it shows.
+    """
+    buffer = io.StringIO()
+    with matplotlib.rc_context(LOOK):
+        figure.savefig(buffer, format="svg", transparent=True)
+    drawing = buffer.getvalue()
+    found = re.search(r'<svg [^>]*viewBox="([^"]+)"[^>]*>(.*)</svg>', drawing, re.DOTALL)
+    assert found is not None
+    box, content = found.groups()
+    # The metadata hold the date.
+    content = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", content, flags=re.DOTALL)
+    content = re.sub(r'(\bid="|href="#|url\(#)', rf"\1{name}-", content).replace("xlink:href", "href")
+    content = re.sub(r"#[0-9a-f]{6}\b", lambda colour: _ON_PAGE.get(colour[0], colour[0]), content)
+    content = re.sub(
+        r"font: ([\d.]+)px [^;\"]+", r"font-size: \1px", re.sub(r"font-family: [^;\"]+;?", "", content)
+    )
+    content = re.sub(r"\n\s*", "\n", content).strip()
+    words = html.escape(f"{title}. {description}", quote=True)
+    return (
+        f'<svg class="chart" id="{name}" role="img" aria-label="{words}" viewBox="{box}" '
+        f'fill="currentColor" xmlns="http://www.w3.org/2000/svg">\n'
+        f"<title>{html.escape(title)}</title>\n<desc>{html.escape(description)}</desc>\n{content}\n</svg>"
+    )
+
+
+def draw_rule(
+    axes: Axes,
+    costs: Sequence[float],
+    values: Sequence[float],
+    group_costs: Sequence[float],
+    group_values: Sequence[float],
+    *,
+    cutoff: float | None,
+    unit: str,
+    worth: Sequence[float] | None = None,
+    currency: str = "",
+) -> None:
+    """Draw what is offered at every cost, the means of groups of sellers, and where buying ends.
+
+    ``worth`` is what the promise costs the seller, to compare a payment with.
+    """
+    axes.plot(costs, values, color=COLOURS[0], label="the rule")
+    if worth is not None:
+        axes.plot(costs, worth, color=COLOURS[2], ls=STYLES[2], label="cost to the seller")
+    axes.plot(group_costs, group_values, "o", color=COLOURS[1], ms=4.5, label="groups")
+    draw_cutoff(axes, cutoff)
+    axes.set_ylim(bottom=0.0)
+    finish(axes, with_unit("cost per unit of epsilon", currency), unit)
+
+
+def draw_cutoff(axes: Axes, cutoff: float | None) -> None:
+    """Draw where buying ends, if it does."""
+    if cutoff is not None:
+        axes.axvline(cutoff, color=COLOURS[6], ls=STYLES[1], lw=1.0, label="cutoff")
+
+
+def finish(axes: Axes, x_label: str, y_label: str) -> None:
+    """Name both axes, and say above them, where nothing is hidden, what is what."""
+    axes.set(xlabel=x_label, ylabel=y_label)
+    place: Any = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "ncols": 4}
+    axes.legend(**place, frameon=False, columnspacing=1.2, handlelength=1.6)
+
+
+def with_unit(words: str, currency: str) -> str:
+    """Return a label with the currency, if there is one."""
+    plain = currency.replace("$", r"\$")  # no formula
+    return f"{words} ({plain})" if currency else words

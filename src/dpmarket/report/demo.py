@@ -6,7 +6,6 @@ the same market, quotes and payments. The noise in the model is secret and diffe
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,21 +14,19 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from dpmarket.arrays import FloatArray
 from dpmarket.campaign.certificate import certify_campaign
 from dpmarket.campaign.file_campaign import train_file
 from dpmarket.campaign.file_quotes import quote_file
 from dpmarket.campaign.log import forget_place
 from dpmarket.campaign.people import person_digests
 from dpmarket.campaign.place import place_of, state_folder
-from dpmarket.campaign.rules.decision import largest_amount
-from dpmarket.campaign.rules.pricing import online_schedules, plan_for
-from dpmarket.campaign.rules.rules_file import Rules, read_rules
-from dpmarket.certificates import write_certificate
+from dpmarket.campaign.rules.pricing import plan_for
+from dpmarket.campaign.rules.rules_file import read_rules
+from dpmarket.campaign.rules.template import rules_template
+from dpmarket.certificates.files import write_certificate
 from dpmarket.datasets import PublicData, breast_cancer
 from dpmarket.errors import FileProblem
 from dpmarket.files import read_json, write_bytes, write_json, write_table
-from dpmarket.mechanisms.outcome import whole_units
 from dpmarket.mechanisms.plan import Plan
 from dpmarket.progress import StageProgress, silent
 from dpmarket.report.from_market import summarise_campaign
@@ -50,17 +47,12 @@ _FILES = (
 
 @dataclass(frozen=True)
 class Demo:
-    """What a demonstration came to: its folder, the page in it, what it says, and what the budget buys.
-
-    ``online_paid`` and ``online_bought`` say what quoting the same people one by one would have come to.
-    """
+    """What a demonstration came to: its folder, the page in it, what it says, and what the budget buys."""
 
     folder: Path
     report: Path
     summary: Summary
     plan: Plan
-    online_paid: float
-    online_bought: int
 
 
 def run_demo(folder: str | os.PathLike[str], progress: StageProgress = silent) -> Demo:
@@ -96,28 +88,10 @@ def run_demo(folder: str | os.PathLike[str], progress: StageProgress = silent) -
         )
     write_json(place / "summary.json", summary.to_dict())
     write_bytes(report, render_page(summary).encode())
-    progress("Quoting the same people one by one", 0.9)
-    rules = read_rules(rules_path)
-    plan = plan_for(rules, len(sellers), BUDGET)
+    plan = plan_for(read_rules(rules_path), len(sellers), BUDGET)
     write_json(place / "plan.json", plan.to_dict())
-    paid, bought = _one_by_one(rules, costs)
     progress("Done", 1.0)
-    return Demo(place, report, summary, plan, online_paid=paid, online_bought=bought)
-
-
-def _one_by_one(rules: Rules, costs: FloatArray) -> tuple[float, int]:
-    """Return what quoting these people one by one comes to: money, and how many are bought from.
-
-    Escrow is the budget: a seller is quoted while the largest payment is left.
-    """
-    online = rules.campaign.model_copy(update={"mechanism": "online"})
-    (schedule,), _ = online_schedules(rules.model_copy(update={"campaign": online}))
-    epsilons, payments = schedule.quote(costs)
-    units = rules.money.minor_units
-    amounts = whole_units(payments, units)
-    before = np.cumsum(amounts) - amounts
-    is_quoted = before + largest_amount([schedule], units) <= round(BUDGET * units)
-    return int(amounts[is_quoted].sum()) / units, int((epsilons[is_quoted] > 0.0).sum())
+    return Demo(place, report, summary, plan)
 
 
 def _prepare(place: Path) -> Path:
@@ -149,29 +123,13 @@ def _columns(records: PublicData) -> dict[str, Any]:
 
 
 def _rules_file(sellers: PublicData) -> str:
-    bounds = zip(sellers.feature_names, sellers.low.tolist(), sellers.high.tolist(), strict=True)
-    features = [f"{json.dumps(name)} = {{ low = {low!r}, high = {high!r} }}" for name, low, high in bounds]
-    return f"""# The market of dpmarket's demonstration: everything here is public.
-[campaign]
-name = "demonstration"
-
-[sellers]
-expected = {len(sellers)}
-
-[costs]
-distribution = "uniform(1, 5)"
-
-[objective]
-budget = {BUDGET}
-# Without it the money would buy a better model from fewer people, with far larger epsilons.
-max_mean_epsilon = 1.0
-
-[money]
-currency = "EUR"
-
-[label]
-column = "diagnosis"
-values = {json.dumps(list(sellers.classes))}
-
-[features]
-""" + "".join(f"{line}\n" for line in features)
+    """Return the rules: everything here is public."""
+    values: dict[str, Any] = {"campaign.name": "demonstration", "sellers.expected": len(sellers)}
+    for end, bounds in (("low", sellers.low), ("high", sellers.high)):
+        names = (f"features.{name}.{end}" for name in sellers.feature_names)
+        values |= dict(zip(names, bounds.tolist(), strict=True))
+    values |= {"objective.budget": BUDGET, "money.currency": "EUR"}
+    # Without it the money would buy a better model from fewer people, with far larger epsilons.
+    values["objective.max_mean_epsilon"] = 1.0
+    label = {"label.column": "diagnosis", "label.values": list(sellers.classes)}
+    return rules_template(values | label)

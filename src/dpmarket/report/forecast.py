@@ -1,4 +1,4 @@
-"""What other budgets, people and features would probably buy: from the rules alone, and by simulation.
+"""What budgets would probably buy: a rules file's campaigns, simulated on a public table of its columns.
 
 What a forecast is, and how a campaign is simulated, is said in :mod:`dpmarket.mechanisms.forecasts`.
 """
@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +15,7 @@ import numpy as np
 from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.campaign.release import released_by
 from dpmarket.campaign.rules import columns
-from dpmarket.campaign.rules.pricing import plan_for, prospect_for, terms_of
+from dpmarket.campaign.rules.pricing import plan_for, terms_of
 from dpmarket.campaign.rules.released import Released, StatisticsFile
 from dpmarket.campaign.rules.rules_file import Rules
 from dpmarket.errors import Infeasible, InvalidInput
@@ -27,52 +26,8 @@ from dpmarket.privacy.noise import SeededNoise
 from dpmarket.progress import StageProgress
 
 if TYPE_CHECKING:
+    from dpmarket.mechanisms.plan import Plan
     from dpmarket.statistics import ReleasedStatistic
-
-_TIMES = {0.25: "a quarter of", 0.5: "half", 2.0: "twice", 4.0: "four times"}
-
-
-@dataclass(frozen=True)
-class Option:
-    """What can be expected where the ``budget``, ``people`` or ``features`` are so many times the campaign's.
-
-    The expected error is the mean squared one of a gradient; ``noise_share`` of it is noise, the rest comes
-    from few people.
-    """
-
-    what: str
-    factor: float
-    payment: float
-    expected_error: float
-    noise_share: float
-    share_bought: float
-
-    @property
-    def words(self) -> str:
-        """The change in words."""
-        return "this campaign" if self.factor == 1.0 else f"{_TIMES[self.factor]} the {self.what}"
-
-
-def options_for(rules: Rules, people: int, budget: float) -> tuple[Option, ...]:
-    """Plan for a quarter of the budget to four times as much, half and twice the people, half the features.
-
-    Everything follows from public values. What cannot be spent, or had, is left out.
-    """
-    asked = [("budget", factor, rules, people, factor * budget) for factor in BUDGETS]
-    asked += [("people", factor, rules, round(factor * people), budget) for factor in (0.5, 2.0)]
-    names = list(rules.features)
-    if len(names) > 1:
-        fewer = {name: rules.features[name] for name in names[: len(names) // 2]}
-        asked.append(("features", 0.5, rules.model_copy(update={"features": fewer}), people, budget))
-    options = []
-    for what, factor, other, count, money in asked:
-        with contextlib.suppress(Infeasible):
-            found = prospect_for(other, count, money)
-            noise_share = found.noise_error / found.error
-            options.append(
-                Option(what, factor, found.expected_payment, found.error, noise_share, found.share_bought)
-            )
-    return tuple(options)
 
 
 def forecast_rules(
@@ -87,30 +42,19 @@ def forecast_rules(
 ) -> Forecast:
     """Simulate campaigns of a rules file on a public table with its columns.
 
-    Every row counts as one person's. The same seed gives the same forecast.
+    Every row counts as one person's. The same seed, of people, costs and noise, gives the same forecast.
 
     Parameters
     ----------
     rules
         Of the campaign.
     public
-        .csv or .parquet with the rules' features and its label or target, or the columns of its statistics;
-        other columns are not read.
+        .csv or .parquet with at least 30 rows of the rules' features and its label or target, or of the
+        columns of its statistics; other columns are not read.
     budgets, sellers
         What to forecast; None: a quarter of the rules' budget to four times as much, ``sellers.expected``.
     campaigns
         How many are simulated for each.
-    seed
-        Of people, costs and noise.
-    progress
-        Called with each step.
-
-    Raises
-    ------
-    FileProblem
-        The table cannot be used, by line and column.
-    InvalidInput
-        Neither the rules nor the arguments name a budget or a number of sellers; fewer than 30 rows.
     """
     budgets, sellers = _asked(rules, budgets, sellers)
     fields = columns.fields_of(rules)
@@ -118,21 +62,16 @@ def forecast_rules(
     table = read_table(public, [*texts, *numbers], texts, numbers)
     codes, problems = columns.read_codes(fields, table, np.arange(table.height))
     refuse(table, public, problems)
-    forecasts.refuse_few(len(codes), campaigns)
-    trials = _PublicRows(rules, fields, codes, seed)
-    distribution = terms_of(rules).distribution
-    rng = np.random.default_rng(seed)
-    found: list[forecasts.Prediction] = []
     steps = [(number, budget) for number in sellers for budget in budgets]
-    for done, (number, budget) in enumerate(steps):
-        progress(f"Simulating campaigns of {budget:,.6g}", done / len(steps))
-        with contextlib.suppress(Infeasible):  # this budget buys nothing
-            plan = plan_for(rules, number, budget)
-            found += forecasts.simulate(plan, distribution, trials, len(codes), campaigns, rng)
-    if not found:
-        raise Infeasible("None of these budgets buys anything. Raise them, or expect lower costs.")
-    ordinary = trials.without_privacy(list(forecasts.splits(len(codes), campaigns, rng)))
-    return Forecast(trials.measure, tuple(found), trials.guessing(), ordinary)
+
+    def plans() -> Iterator[Plan]:
+        for done, (number, budget) in enumerate(steps):
+            progress(f"Simulating campaigns of {budget:,.6g}", done / len(steps))
+            with contextlib.suppress(Infeasible):  # this budget buys nothing
+                yield plan_for(rules, number, budget)
+
+    trials, rng = _PublicRows(rules, fields, codes, seed), np.random.default_rng(seed)
+    return forecasts.forecast(plans(), terms_of(rules).distribution, trials, campaigns, rng)
 
 
 def _asked(
@@ -161,14 +100,12 @@ class _PublicRows:
         self._features = {name: np.asarray(every[name]) for name in rules.features}
         self._truth = np.zeros(0) if rules.statistics else np.asarray(every[columns.OUTCOME])
         self._quantile = None if rules.target is None else rules.target.quantile
-        self.measure = "half width" if rules.statistics else "accuracy"
+        self.measure = forecasts.HALF_WIDTH if rules.statistics else "accuracy"
         if rules.target is not None:
             self.measure = "R squared" if self._quantile is None else "pinball R"
 
-    def gain(self, score: float, test: IntArray) -> float:
-        """Return by how much a score beats guessing; of statistics, less is better."""
-        more = score - self.guessing(test)
-        return -more if self._rules.statistics else more
+    def __len__(self) -> int:
+        return len(self._codes)
 
     def score(self, rows: IntArray, epsilons: FloatArray, test: IntArray, campaign: int) -> float:
         """Release from some rows with the rules' own estimator; score on others."""
@@ -186,7 +123,7 @@ class _PublicRows:
         features = {name: values[test] for name, values in self._features.items()}
         if self._rules.target is not None:
             return self._right(released.numbers(features), test)
-        return self._right(released.likeliest(released.probabilities(features)), test)
+        return self._right(released.probabilities(features).argmax(axis=1), test)
 
     def _right(self, predicted: Any, test: IntArray) -> float:
         """Return the share of right labels, or of a constant's squared or pinball loss that is saved."""

@@ -16,18 +16,18 @@ from dataclasses import replace
 import numpy as np
 
 from dpmarket.arrays import FloatArray
-from dpmarket.audit import Audit
-from dpmarket.campaign.certificate import LEFT, describe_release
+from dpmarket.campaign.certificate import LEFT, decided_by, describe_release
 from dpmarket.campaign.database import Market
 from dpmarket.campaign.file_reports import read_reports
 from dpmarket.campaign.opening import pools_of, rules_of
+from dpmarket.campaign.partitions import people_of
 from dpmarket.campaign.people import EPSILON_UNITS, person_digests
 from dpmarket.campaign.place import place_of, refuse_changed
-from dpmarket.campaign.quoting import decided_of, reports_digest_of
+from dpmarket.campaign.quoting import reports_digest_of
 from dpmarket.campaign.rules import pricing
 from dpmarket.campaign.rules.released import ModelFile, Released, released_from_bytes
 from dpmarket.campaign.rules.rules_file import Rules
-from dpmarket.campaign.training import released
+from dpmarket.campaign.training import document_of
 from dpmarket.campaign.transaction import Campaign, campaign_of
 from dpmarket.certificates import verify
 from dpmarket.certificates.canonical import canonical
@@ -37,11 +37,11 @@ from dpmarket.mechanisms.forecasts import BUDGETS
 from dpmarket.mechanisms.plan import SMALL_MARKET
 from dpmarket.mechanisms.price_schedule import PriceSchedule
 from dpmarket.progress import StageProgress, silent
-from dpmarket.report.audits import Verified, audits_of
-from dpmarket.report.forecast import forecast_rules, options_for
+from dpmarket.report.audits import audits_of
+from dpmarket.report.forecast import forecast_rules
 from dpmarket.report.page import render_page
 from dpmarket.report.score import score_file
-from dpmarket.report.summary import SEALED, Material, Summary, summarise
+from dpmarket.report.summary import SEALED, AuditNote, Material, Summary, noted, summarise
 
 Path = str | os.PathLike[str]
 _COSTS = 20_001  # at which the rule is tried
@@ -61,27 +61,21 @@ def report_file(
     progress: StageProgress = silent,
     database: str | None = None,
 ) -> Summary:
-    """Write the report of a campaign from files, and return what it says.
+    """Write the report of a campaign from files to ``output``, and return what it says.
 
     Parameters
     ----------
-    rules_path, database
-        The rules file, and a database in place of the one that it names.
-    output, overwrite
-        Where the page goes, ``-`` for standard output, and whether an existing file may be replaced.
     reports
         The reported costs that were quoted: sellers are then grouped by them. None: by the costs at which the
         rule makes their offers.
     test, groups
-        .csv or .parquet with features and labels of public records, for the model's error; and a column of
-        it, such as a region, for whose values the error is then reported.
+        Public records with features and labels, for the model's error; and a column of them, such as a
+        region, for whose values the error is then reported.
     certificate
         The certificate, whose digest the page then names.
     public
         A public table with the rules' columns, never private records: what other budgets would probably have
         bought is simulated on it.
-    title
-        The page's heading; None: the campaign's name.
     """
     place = place_of(rules_path, database)
     given = [path for path in (test, certificate, reports, public) if path is not None]
@@ -167,16 +161,15 @@ def read_material(
 ) -> Material:
     """Read what the market stores about a campaign's sellers, its decision and its release."""
     with market.look() as c:
-        table = decided_of(c, found.id)
+        table = people_of(c, found).drop_nulls("epsilon")
     if table.height == 0:
         raise MarketRefusal("state", "Nobody was quoted in this campaign.")
     digests, states = table.get_column("digest").to_list(), table.get_column("state")
-    offline = found.mechanism == pricing.OFFLINE
-    public = json.loads(found.offer or "{}") if offline else pricing.online_schedules(rules)[1]
+    public = decided_by(found)
     pools = pools_of(rules)
     members = np.array([pools.index(pool) for pool in table.get_column("pool")], dtype=np.int64)
     epsilons, amounts = (table.get_column(name).to_numpy() for name in ("epsilon", "payment"))
-    document = released(market, found.id)
+    document = document_of(market, found.id)
     known = costs is not None and all(digest in costs for digest in digests)
     if costs is not None and known:
         own = np.array([costs[digest] for digest in digests])
@@ -214,7 +207,7 @@ def costs_behind(schedule: PriceSchedule, epsilons: FloatArray) -> FloatArray:
 
 
 def planned(material: Material, rules: Rules) -> Material:
-    """Return the material with what other budgets, people and rules could be expected to do."""
+    """Return the material with the plan for its budget, or for what was paid."""
     people, budget = len(material.outcome.epsilons), material.budget
     if budget is None:
         budget = int(material.amounts[~material.withdrawn].sum()) / material.minor_units
@@ -222,10 +215,10 @@ def planned(material: Material, rules: Rules) -> Material:
     if budget > 0.0 and people >= SMALL_MARKET:  # a plan for fewer simulates markets, for too long
         with contextlib.suppress(Infeasible):
             plan = pricing.plan_for(rules, people, budget)
-    return replace(material, options=options_for(rules, people, budget), plan=plan)
+    return replace(material, plan=plan)
 
 
-def certified(data: bytes, made: Released | None) -> tuple[str, tuple[str, Audit]]:
+def certified(data: bytes, made: Released | None) -> tuple[str, AuditNote]:
     """Return the digest of a certificate and its verification, or refuse one of another release."""
     try:
         body = data[len(b'{"body":') : data.index(b',\n"commitments"')]
@@ -234,4 +227,6 @@ def certified(data: bytes, made: Released | None) -> tuple[str, tuple[str, Audit
         raise FileProblem("expected a certificate, as 'dpmarket certify' writes it.") from None
     if made is None or stated != canonical(describe_release(made)):
         raise FileProblem("the certificate is about another release than this campaign's.")
-    return hashlib.sha256(body).hexdigest(), (SEALED, Verified(verify(data)))
+    found = verify(data)
+    rows = [(check.name, check.verdict) for check in found.checks if check.verdict != "skipped"]
+    return hashlib.sha256(body).hexdigest(), noted(SEALED, found.passed, rows)

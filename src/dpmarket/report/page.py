@@ -42,16 +42,14 @@ def render_page(summary: Summary) -> str:
         report=data,
         charts=charts,
         n=lambda name, style="number": _data(data, name, style),
-        changes=[option.words for option in summary.options],
         guesses=[f"{guess:.0%}" for guess in GUESSES],
         parts=parts,
         decimals={
             "cost": _decimals_of(0.1 * (group.high - group.low) for group in groups),
             "epsilon": _decimals_of([0.01 * max(group.mean_epsilon for group in groups)]),
-            "error": _decimals_of(0.1 * option.expected_error for option in summary.options),
         },
         row_decimals=[
-            "number" if row.low is None or row.high is None else _decimals_of([0.01 * (row.high - row.low)])
+            "number" if row["low"] is None else _decimals_of([0.01 * (row["high"] - row["low"])])
             for row in rows
         ],
         in_currency=f", {summary.currency}" if summary.currency else "",

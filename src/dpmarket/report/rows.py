@@ -12,6 +12,7 @@ from typing import Any
 from dpmarket.campaign.rules.released import ModelFile, StatisticsFile
 from dpmarket.version import __version__
 
+_SHOWN = ("label", "value", "low", "high")
 _LONG = 300  # characters beyond which a table is shown as its digest
 
 
@@ -94,26 +95,14 @@ def _plain(value: object) -> bool:
 
 
 @dataclass(frozen=True)
-class Number:
-    """One released number: its statistic and kind, what of it this is, the value and its interval."""
-
-    name: str
-    kind: str
-    label: str
-    value: float
-    low: float | None
-    high: float | None
-
-
-@dataclass(frozen=True)
 class Numbers:
-    """Everything about released statistics that a page shows.
+    """Everything about released statistics that a page shows: of each number its name, value and interval.
 
     ``confidence`` and ``effective_people`` are the least of any of them; a vector's mean is within ``radius``
     of the population's.
     """
 
-    rows: tuple[Number, ...]
+    rows: tuple[dict[str, Any], ...]
     confidence: float
     radius: float | None
     effective_people: float
@@ -126,7 +115,7 @@ def numbers_in(statistics: StatisticsFile) -> Numbers:
     radii = [release.radius for release in releases.values() if release.radius is not None]
     return Numbers(
         rows=tuple(
-            Number(name, release.kind, *row)
+            {"name": name, "kind": release.kind, **dict(zip(_SHOWN, row, strict=True))}
             for name, release in releases.items()
             for row in release.to_frame().rows()
         ),

@@ -14,7 +14,8 @@ from scipy import stats
 from dpmarket.arrays import BoolArray, FloatArray, IntArray
 from dpmarket.campaign.rules.columns import OUTCOME, Field
 from dpmarket.campaign.rules.prediction import read_features
-from dpmarket.campaign.rules.released import ModelFile, Numbers
+from dpmarket.campaign.rules.released import ModelFile
+from dpmarket.campaign.rules.rules_file import Target
 from dpmarket.errors import FileProblem, InvalidInput
 from dpmarket.files import refuse
 
@@ -92,16 +93,9 @@ class NumberScore:
 def score_file(
     model: ModelFile, source: str | os.PathLike[str], groups: str | None = None
 ) -> Score | NumberScore:
-    """Score a model on a file of public records with its columns, whatever kinds of columns they are.
+    """Score a model on a file of public records with its features and its label or target.
 
-    Parameters
-    ----------
-    model
-        A released model.
-    source
-        .csv or .parquet with the model's features and its label or target; public, and not trained on.
-    groups
-        A column with at most 20 values, such as a region: the error is then reported for each of them.
+    ``groups`` is a column with at most 20 values, such as a region: the error is then reported for each.
     """
     predicts = model.predicts
     wanted = (predicts.column, *([] if groups is None else [groups]))
@@ -109,10 +103,10 @@ def score_file(
     missing = [name for name in wanted if name not in table.columns]
     if missing:
         raise FileProblem(f"cannot use {source}: expected the column {missing[0]!r} for the score.")
-    if isinstance(predicts, Numbers):
+    if isinstance(predicts, Target):
         field = Field(OUTCOME, predicts.column, "number", predicts.low, predicts.high, outside="take")
     else:
-        levels = tuple(predicts.labels)
+        levels = tuple(predicts.values)
         field = Field(OUTCOME, predicts.column, "choice", 0.0, len(levels) - 1.0, levels)
     truth, problems = field.read(table, np.arange(table.height))
     refuse(table, source, problems)
@@ -120,9 +114,9 @@ def score_file(
         raise FileProblem(f"cannot use {source}: it has no records.")
     name, by = os.path.basename(os.fspath(source)), groups or ""
     places = {} if groups is None else _places(table.get_column(groups))
-    if isinstance(predicts, Numbers):
+    if isinstance(predicts, Target):
         return score_numbers(name, model.numbers(features), truth, by, places)
-    predicted = model.likeliest(model.probabilities(features))
+    predicted = model.probabilities(features).argmax(axis=1)
     return score_labels(name, model.labels, predicted, truth.astype(np.int64), by, places)
 
 

@@ -8,7 +8,7 @@ are no secret from somebody who knows every seller's cost but one; the page says
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -16,7 +16,6 @@ import numpy as np
 
 from dpmarket import checks
 from dpmarket.arrays import BoolArray, FloatArray, IntArray
-from dpmarket.audit import Audit
 from dpmarket.campaign.rules import pricing
 from dpmarket.campaign.rules.released import ModelFile, Released, StatisticsFile
 from dpmarket.costs.virtual_cost import VirtualCost
@@ -25,7 +24,6 @@ from dpmarket.mechanisms.forecasts import Forecast
 from dpmarket.mechanisms.outcome import Outcome
 from dpmarket.mechanisms.plan import Plan
 from dpmarket.mechanisms.price_schedule import PriceSchedule
-from dpmarket.report.forecast import Option
 from dpmarket.report.groups import LEAST, Group, group_ends, group_sellers
 from dpmarket.report.rows import Feature, Numbers, Parameter, features_of, numbers_in, parameters_of
 from dpmarket.report.score import NumberScore, Score
@@ -34,16 +32,16 @@ SCHEMA = "dpmarket.report/4"
 GUESSES = (0.01, 0.1, 0.5)
 _POINTS = 81  # of the rule, as drawn
 GAIN = "Could anybody have gained by naming another cost?"
-LOSS = "Was anybody paid less than the promise costs them?"
-KEPT = "Does what was released keep the promises?"
+LOSS = "Was anybody paid less than their cost?"
+KEPT = "Does the release keep every privacy budget?"
 SEALED = "Does the certificate hold together?"
 _TRIED = {
     GAIN: "In simulated markets under this rule sellers named other costs than their own: lower ones, higher "
-    "ones, and those where offers change. A lie that brings more than the truth, beyond rounding, is found.",
-    LOSS: "Every payment was held against the reported cost times the promise, in exact arithmetic and in "
+    "ones, and those where offers change. A misreport that gains, beyond rounding, is found.",
+    LOSS: "Every payment was held against the reported cost times the epsilon, in exact arithmetic and in "
     "whole smallest units of money.",
-    KEPT: "What was spent of the promises was computed again, by other code, from the weights and the noise "
-    "that were used.",
+    KEPT: "What was spent of the privacy budgets was computed again, by other code, from the weights and the "
+    "noise that were used.",
     SEALED: "A program that shares no code with the rest read the certificate as an outsider would, and "
     "checked its layout, its sums, the noise of the release and its limits.",
 }
@@ -78,10 +76,9 @@ class Material:
     is_reported: bool = False
     released: Released | None = None
     score: Score | NumberScore | None = None
-    options: tuple[Option, ...] = ()
     plan: Plan | None = None
     forecast: Forecast | None = None
-    audits: tuple[tuple[str, Audit], ...] = ()
+    audits: tuple[AuditNote, ...] = ()
     digest: str | None = None
 
 
@@ -164,17 +161,6 @@ class AuditNote:
 
 
 @dataclass(frozen=True)
-class Alternative:
-    """A simpler rule for the same expected payment: its error, and by what share it is higher."""
-
-    name: str
-    expected_error: float
-    more_error: float
-    share_bought: float
-    largest_epsilon: float
-
-
-@dataclass(frozen=True)
 class Summary:
     """What a report says, as values; none identifies a seller.
 
@@ -193,9 +179,9 @@ class Summary:
     one_by_one: bool
     expected_error: float | None
     noise_share: float | None
-    alternatives: tuple[Alternative, ...]
+    alternatives: tuple[dict[str, Any], ...]
     budget: float | None
-    options: tuple[Option, ...]
+    changes: tuple[tuple[str, float], ...]
     meanings: tuple[Meaning, ...]
     score: Score | NumberScore | None
     has_model: bool
@@ -251,9 +237,11 @@ def summarise(material: Material) -> Summary:
     schedules = pricing.schedules_of(rules, everybody, material.members)
     each = [
         _rule(schedule, group.virtual_cost, material.ceiling, is_planned=few_withdrew)
-        for schedule, group in zip(schedules, pricing.groups_in(rules), strict=True)
+        for schedule, group in zip(schedules, pricing.terms_in(rules).groups, strict=True)
     ]
-    ends = group_ends(pricing.everybodys_costs(rules), max(schedule.reserve_price for schedule in schedules))
+    ends = group_ends(
+        pricing.terms_in(rules).distribution, max(schedule.reserve_price for schedule in schedules)
+    )
     bought, payments = epsilons > 0.0, amounts / material.minor_units
     groups = [group_sellers(costs[some], epsilons[some], payments[some], ends) for some in (bought, ~bought)]
     error = outcome.sampling_error + outcome.noise_error if kept.all() else None
@@ -272,18 +260,18 @@ def summarise(material: Material) -> Summary:
         noise_share=None if error is None else outcome.noise_error / error,
         alternatives=_alternatives(material.plan),
         budget=material.budget,
-        options=material.options,
+        changes=() if material.plan is None else material.plan.changes,
         # Not the highest epsilon of all: it would tell what the lowest cost was. The rule's own bound.
         meanings=(
             meaning("the average seller who was bought from", totals.mean_epsilon),
-            meaning("the most that the rule promises anybody", material.ceiling),
+            meaning("the most that the rule asks of anybody", material.ceiling),
         ),
         score=score,
         has_model=model is not None,
         numbers=numbers_in(made) if isinstance(made, StatisticsFile) else None,
         budget_words=material.budget_words,
         beats_guessing=None if score is None else score.is_better_than_guessing,
-        audits=tuple(_note(question, audit) for question, audit in material.audits),
+        audits=material.audits,
         parameters=parameters_of(rules, material.minor_units, model),
         features=() if model is None else features_of(model),
         digest=material.digest,
@@ -310,7 +298,7 @@ def _strata(material: Material, kept: BoolArray, each: Sequence[Rule]) -> tuple[
             float(sums[g] / sums.sum()) if shows else None,
             each[g],
         )
-        for g, group in enumerate(pricing.groups_in(material.rules))
+        for g, group in enumerate(pricing.terms_in(material.rules).groups)
     )
 
 
@@ -356,16 +344,18 @@ def _rule(schedule: PriceSchedule, virtual_cost: VirtualCost, largest: float, *,
     )
 
 
-def _alternatives(plan: Plan | None) -> tuple[Alternative, ...]:
+def _alternatives(plan: Plan | None) -> tuple[dict[str, Any], ...]:
+    """Return simpler rules for the same expected payment: their figures, and by what share they err more."""
     if plan is None:
         return ()
     own = plan.prospect.error
     return tuple(
-        Alternative(rule.name, rule.error, rule.error / own - 1.0, rule.share_bought, rule.largest_epsilon)
+        {**rule.figures(), "error": rule.error, "more_error": rule.error / own - 1.0}
         for rule in plan.alternatives
     )
 
 
-def _note(question: str, audit: Audit) -> AuditNote:
-    rows = tuple((name, text) for name, text in audit.summary() if name not in _UNSHOWN)
-    return AuditNote(question, audit.passed, _TRIED.get(question, ""), rows)
+def noted(question: str, passed: bool, rows: Iterable[tuple[str, str]]) -> AuditNote:  # noqa: FBT001
+    """Return what a page says about an audit: nothing that points at one seller."""
+    shown = tuple((name, text) for name, text in rows if name not in _UNSHOWN)
+    return AuditNote(question, passed, _TRIED.get(question, ""), shown)

@@ -12,8 +12,8 @@ import re
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import date, datetime
-from typing import Annotated, Any, Literal
+from datetime import datetime
+from typing import Annotated, Any
 
 import pydantic
 from fastapi import APIRouter, Depends, Header, Path, Query, Response
@@ -22,7 +22,7 @@ from pydantic import AfterValidator, AwareDatetime, Field, StringConstraints
 from dpmarket.campaign import hooks, jobs, mail, views  # noqa: F401  some have acts to serve
 from dpmarket.campaign.access import Member, list_members
 from dpmarket.campaign.acts import ACTS, Act, Caller, Id, Number, shown_id
-from dpmarket.campaign.bank_file import FORMATS, BankAccount, Payment, bank_format
+from dpmarket.campaign.bank_file import FORMATS, Payment
 from dpmarket.campaign.jobs import await_key, unsealed_document, unsealed_payees
 from dpmarket.campaign.opening import draft_of, opening_of
 from dpmarket.campaign.panel import show_secret
@@ -41,7 +41,7 @@ CampaignId = Annotated[Id, Path(description="The campaign's id.")]
 PayoutId = Annotated[Id, Path(description="The payout's id.")]
 After = Annotated[int, Query(ge=0, lt=2**63, description="The last number that is known.")]
 Language = Annotated[str, Query(pattern=r"^[a-z]{2,3}$", description="Of the text, such as en or de.")]
-_JSON, _HTML, _CSV, _XML = "application/json", "text/html", "text/csv", "application/xml"
+_JSON, _HTML, _CSV = "application/json", "text/html", "text/csv"
 _READING = documented(401, 404, 409, 410, 422, 503)
 _ACTING = _READING | documented(400, 402, 403, 413, 415, 429)
 router = APIRouter(prefix="/api/v1", responses=_READING)
@@ -404,41 +404,6 @@ def lines_of(service: Service, caller: Caller, payout: int) -> tuple[views.Shown
     return found, Lines(made, lines)
 
 
-class Account(Strict):
-    """A bank account."""
-
-    name: Annotated[str, StringConstraints(min_length=1, max_length=70)]
-    iban: Annotated[str, StringConstraints(min_length=15, max_length=50)]
-
-
-class PayeeAccount(Account):
-    """The account of a payee, as the payout calls them."""
-
-    payee: Annotated[str, StringConstraints(min_length=1, max_length=200)]
-
-
-class BankFile(Strict):
-    """From where, to where and when to pay; used for the answer, and stored nowhere."""
-
-    payer: Account
-    accounts: list[PayeeAccount] = Field(min_length=1, max_length=20_000)
-    day: date = Field(strict=False, description="When the bank is to pay, such as 2026-03-02.")
-
-
-@router.post("/payouts/{payout}/bank_file", tags=["payouts"], responses=_ACTING | _answers(_XML))
-def make_bank_file(payout: PayoutId, body: BankFile, caller: AnyCaller, service: TheService) -> Response:
-    """Return a payout in euros as an ISO 20022 file, pain.001. Nothing of the request is stored."""
-    try:
-        payer = BankAccount(body.payer.name, body.payer.iban)
-        accounts = {one.payee: BankAccount(one.name, one.iban) for one in body.accounts}
-    except InvalidInput:
-        raise MarketRefusal("invalid", "Expected accounts with owner and IBAN.") from None
-    if len(accounts) != len(body.accounts):
-        raise MarketRefusal("invalid", "Expected every payee once.")
-    write = bank_format(payer, accounts, body.day)
-    return Response(payout_file(service, caller, payout, write), media_type=_XML)
-
-
 def payout_file(service: Service, caller: Caller, payout: int, kind: str | Callable[..., bytes]) -> bytes:
     """Return a payout as a file: of one of :data:`FORMATS`, or by a function like those."""
     found, made = lines_of(service, caller, payout)
@@ -491,24 +456,18 @@ def show_members(caller: AnyCaller, service: TheService) -> list[Member]:
     return service.look(list_members, service.now)
 
 
-class Health(pydantic.BaseModel):
-    """The state of the service."""
-
-    state: Literal["alive", "ready"]
-
-
 @health.get("/healthz")
-async def healthz() -> Health:
+async def healthz() -> dict[str, str]:
     """Say that the process lives; nothing else is looked at."""
-    return Health(state="alive")
+    return {"state": "alive"}
 
 
 @health.get("/readyz", responses=documented(503))
-def readyz(service: TheService) -> Health:
+def readyz(service: TheService) -> dict[str, str]:
     """Say that the database can be read and agrees with the log."""
     service.market.verify()
     service.look(views.job_counts)
-    return Health(state="ready")
+    return {"state": "ready"}
 
 
 def known_names() -> set[str]:

@@ -11,8 +11,7 @@ from dpmarket.version import __version__
 from dpmarket.web import api, single_sign_on
 from dpmarket.web.guard import Application, Guard
 from dpmarket.web.metrics import Metrics, Watch
-from dpmarket.web.pages import brand, drafts, member, money, operator, panels, public, seller
-from dpmarket.web.pages.rendering import page_of
+from dpmarket.web.pages import drafts, member, panels, public, rendering, seller, staff
 from dpmarket.web.problems import Problem, documented, tell_refusals
 from dpmarket.web.service import Service
 from dpmarket.web.settings import Settings
@@ -27,17 +26,7 @@ ABOUT = (
 
 
 def make_app(market: Market, settings: Settings, metrics: Metrics | None = None) -> Application:
-    """Return the service of an open market as an ASGI application.
-
-    Parameters
-    ----------
-    market
-        An open market, whose clock tells the time.
-    settings
-        How the service is set up.
-    metrics
-        Where to count; None: nowhere that anybody sees.
-    """
+    """Return the service of an open market, whose clock tells the time, as an ASGI application."""
     app = make_routes()
     app.state.service = Service(market, settings)
     guarded = Guard(app, settings.public_url, settings.max_body)
@@ -59,9 +48,9 @@ def make_routes() -> FastAPI:
     )
     for router in (api.router, api.health, single_sign_on.router):
         app.include_router(router, responses=documented(405, 421, 500))
-    for pages in (panels, seller, drafts, operator, money, member, public, brand):
+    for pages in (panels, seller, drafts, staff, member, public, rendering):
         app.include_router(pages.router)
-    tell_refusals(app, api.known_names(), page_of)
+    tell_refusals(app, api.known_names(), rendering.page_of)
     document = app.state.document = _document(app)
 
     @app.get("/api/v1/openapi.json", include_in_schema=False)

@@ -19,18 +19,9 @@ _API = "/api/v1"
 
 
 class Refused(DpmarketError):
-    """A service said no.
+    """A service said no: an HTTP status, one sentence, and place and kind of everything that was found.
 
-    Parameters
-    ----------
-    status
-        The HTTP status.
-    title
-        One sentence for people.
-    problems
-        Place and kind of everything that was found.
-    retry_after
-        In how many seconds to try again, if the service said so.
+    ``retry_after`` says in how many seconds to try again, 0 if the service did not.
     """
 
     def __init__(
@@ -43,14 +34,8 @@ class Refused(DpmarketError):
 class Client:
     """A caller of a service, for a ``with`` block.
 
-    Parameters
-    ----------
-    url
-        The service's address, such as ``http://127.0.0.1:8000``.
-    token
-        A member's API token, or that of a seller's invitation.
-    http
-        What to call with; None: a connection of its own.
+    ``url`` is the service's address, such as ``http://127.0.0.1:8000``, ``token`` a member's API token or
+    that of a seller's invitation, ``http`` what to call with; None: a connection of its own.
     """
 
     def __init__(self, url: str, token: str, http: httpx.Client | None = None) -> None:
@@ -81,28 +66,15 @@ class Client:
         return self._send("GET", path, None, {}).content
 
     def post(self, path: str, body: Mapping[str, Any] | None = None, key: str | None = None) -> Any:
-        """Do something; with the same key it is done once, however often it is asked for.
+        """Do something at a path of the API; raises :class:`Refused` if the service said no, or nothing.
 
-        Parameters
-        ----------
-        path, body
-            Of the API, such as ``/me/choose``, and the request as plain data.
-        key
-            At least 16 random characters; None: new ones.
-
-        Raises
-        ------
-        Refused
-            The service said no, or cannot be reached.
+        With the same key, at least 16 random characters, it is done once, however often it is asked for.
         """
         headers = {"Idempotency-Key": key or secrets.token_urlsafe(24)}
         return self._send("POST", path, body, headers).json()
 
     def act(self, act: str, campaign: str | None = None, key: str | None = None, **body: Any) -> Any:
-        """Run an act: on a campaign, or, without one, a seller's own.
-
-        ``client.act("fund", campaign, amount=1000)``, ``client.act("choose", cost=2.5)``.
-        """
+        """Run an act on a campaign, or a seller's own: ``act("fund", campaign, amount=1000)``."""
         place = "/me" if campaign is None else f"/campaigns/{campaign}"
         return self.post(f"{place}/{act}", body or None, key)
 

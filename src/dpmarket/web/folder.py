@@ -1,9 +1,12 @@
-"""A service's folder: its settings, and opening its market; the first operator and the consent texts."""
+"""A service's folder: its settings, opening its market, the first operator, consent texts, and its checks."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import stat
+import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -12,12 +15,13 @@ from urllib.parse import urlsplit
 
 from dpmarket.campaign.access import Member, add_member, link_member, list_members, token_member
 from dpmarket.campaign.acts import OWNER
+from dpmarket.campaign.checks import Finding, findings
 from dpmarket.campaign.consent import add_consent, last_version
 from dpmarket.campaign.database import Market, is_address, open_market
 from dpmarket.campaign.people import lower_caps
 from dpmarket.campaign.schema import time_text
 from dpmarket.campaign.worker import keep_keys
-from dpmarket.certificates import new_signing_key
+from dpmarket.certificates.signature import new_signing_key
 from dpmarket.errors import FileProblem
 from dpmarket.files import private_bytes
 from dpmarket.web.pages.texts import catalogue, languages
@@ -25,29 +29,6 @@ from dpmarket.web.settings import LOOPBACK, SETTINGS_FILE, Settings, read_settin
 
 SIGNING_KEY = "signing.pem"
 """The key that signs certificates, in the service's folder; its public half is ``signing.pub``."""
-_WRITTEN = """\
-# How this service is set up. Every setting can also be given as DPMARKET_ and its name in capitals.
-# As callers know the service; put a proxy with TLS before it and name its https address here.
-public_url = "http://127.0.0.1:8000"
-host = "127.0.0.1"
-port = 8000
-metrics_port = 8001
-# The addresses of proxies that say who calls: sign-ins are then limited for each caller.
-# trusted_proxies = "127.0.0.1"
-# Where the database is; left out: data/market.db beside this file.
-# database_url = "postgresql://market@localhost/market"
-# The anti-rollback log, on another disk than the database; in no backup that is put back together with it.
-# state = "/var/lib/dpmarket-state"
-# The key by which private keys are wrapped (openssl rand -hex 32 > FILE; chmod 600 FILE); on another disk.
-# master_key_file = "/etc/dpmarket/master-key"
-quote_hours = 48
-reservation_minutes = 15
-lifetime_epsilon = 5.0
-lifetime_delta = 1e-4
-batch = 20
-max_body = 1000000
-workers = 1
-"""
 
 
 @dataclass(frozen=True)
@@ -62,6 +43,19 @@ class NewMember:
 
     def __repr__(self) -> str:
         return f"NewMember({self.id!r})"
+
+
+def written_settings() -> str:
+    """Return a settings file that has every setting with its meaning and its default, none of them in use."""
+    parts = [
+        "# How this service is set up. Every setting can also be given as DPMARKET_ and its name in capitals."
+    ]
+    for name, field in Settings.model_fields.items():
+        if name not in ("folder", "testing", "clock_file"):
+            value = json.dumps(field.default) if isinstance(field.default, bool | int | float | str) else ""
+            meaning = textwrap.wrap(str(field.description), 100, initial_indent="# ", subsequent_indent="# ")
+            parts += [*meaning, f"# {name} = {value}".rstrip(), ""]
+    return "\n".join(parts)
 
 
 def settings_of(folder: Path) -> Settings:
@@ -161,7 +155,7 @@ def init_service(folder: Path, name: str) -> NewMember:
         raise FileProblem(f"cannot write {path}: {problem.strerror or problem}.") from None
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(_WRITTEN)
+            file.write(written_settings())
         settings = read_settings(folder)
         with opened(settings, make=True) as market:
             prepare(market, settings)
@@ -216,3 +210,78 @@ def members_of(market: Market) -> list[Member]:
     """Return the members of a service."""
     with market.look() as c:
         return list_members(c, time_text(market.clock()))
+
+
+# --- checks -----------------------------------------------------------------------------------------
+
+
+def check_service(folder: Path) -> list[Finding]:
+    """Look for missing keys, wrong modes, wrong books, a log ahead, a wrong clock, a full disk.
+
+    Nothing is changed, and a service may run meanwhile.
+    """
+    settings = settings_of(folder)
+    name_master_key(settings)
+    return [*_market(settings), *_modes(settings), *_address(settings)]
+
+
+def _market(settings: Settings) -> Iterator[Finding]:
+    """Look at keys, books, log, clock and jobs."""
+    if not settings.keys.is_dir():
+        yield Finding("keys", f"{settings.keys} is not there.", "Put it back, or name the right one.")
+    try:
+        with open_market(settings.database, settings.state_folder) as market:
+            market.keys = settings.keys  # its folder is looked at and not changed
+            yield from findings(market)
+    except FileProblem as problem:
+        yield Finding("database", str(problem), "Put it back, or name the right one.")
+
+
+def _private_paths(settings: Settings) -> Iterator[Path]:
+    """Give everything that is for its owner only."""
+    yield settings.folder
+    yield from (settings.folder / name for name in (SETTINGS_FILE, SIGNING_KEY))
+    if settings.master_key_file is not None:
+        yield settings.master_key_file
+    if not is_address(settings.database):
+        database = Path(settings.database)
+        yield from (database.parent, database)
+        yield from (database.with_name(database.name + end) for end in ("-wal", "-shm"))
+    for folder in dict.fromkeys((settings.keys, settings.state_folder)):
+        yield folder
+        if os.access(folder, os.R_OK | os.X_OK):
+            yield from sorted(folder.rglob("*"))
+
+
+def _modes(settings: Settings) -> Iterator[Finding]:
+    for path in _private_paths(settings):
+        try:
+            found = path.stat()
+        except FileNotFoundError:
+            if path == settings.master_key_file:
+                yield Finding("keys", f"{path} is not there.", "Put it back, or name the right one.")
+            continue
+        except OSError as problem:
+            reason = problem.strerror or problem
+            yield Finding("mode", f"cannot look at {path}: {reason}.", "run this check as its owner.")
+            continue
+        mode = stat.S_IMODE(found.st_mode)
+        if mode & 0o077:
+            wanted = "700" if stat.S_ISDIR(found.st_mode) else "600"
+            yield Finding("mode", f"others can use {path}: its mode is {mode:o}.", f"chmod {wanted} {path}")
+        if found.st_uid != os.geteuid():
+            yield Finding(
+                "mode",
+                f"{path} belongs to another user (number {found.st_uid}).",
+                "run the service and this check as one user; chown what belongs to another.",
+            )
+
+
+def _address(settings: Settings) -> Iterator[Finding]:
+    parts = urlsplit(settings.public_url)
+    if parts.scheme == "http" and parts.hostname not in LOOPBACK:
+        yield Finding(
+            "address",
+            f"public_url is {settings.public_url}: browsers keep no session without TLS.",
+            "put a proxy with TLS before the service, and set public_url to its https address.",
+        )

@@ -53,28 +53,23 @@ class _MarketCollector(Collector):
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Read the market."""
-        up = GaugeMetricFamily("dpmarket_database_up", "Whether the database can be read.")
+        is_up, words = "dpmarket_database_up", "Whether the database can be read."
         try:
             with self._market.look() as c:
                 jobs, unpaid = job_counts(c), count_unpaid(c)
                 if time.monotonic() - self._books[0] >= _BOOKS_SECONDS:
                     self._books = (time.monotonic(), float(not books(c)))
         except DpmarketError:
-            up.add_metric([], 0.0)
-            yield up
+            yield GaugeMetricFamily(is_up, words, value=0.0)
             return
-        up.add_metric([], 1.0)
-        yield up
+        yield GaugeMetricFamily(is_up, words, value=1.0)
         family = GaugeMetricFamily("dpmarket_jobs", "Jobs of workers.", labels=["kind", "state"])
         for (kind, state), number in sorted(jobs.items()):
             family.add_metric([kind, state], number)
         yield family
         yield GaugeMetricFamily("dpmarket_campaigns_unpaid", "Campaigns that wait for a debt.", value=unpaid)
-        yield GaugeMetricFamily(
-            "dpmarket_books_balanced",
-            "Whether all accounts add up; at most a minute old.",
-            value=self._books[1],
-        )
+        words = "Whether all accounts add up; at most a minute old."
+        yield GaugeMetricFamily("dpmarket_books_balanced", words, value=self._books[1])
 
 
 class Watch:

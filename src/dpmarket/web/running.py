@@ -27,9 +27,9 @@ from dpmarket.web.folder import held_open, opened
 from dpmarket.web.guard import Application
 from dpmarket.web.logs import log_event
 from dpmarket.web.metrics import Metrics
-from dpmarket.web.pages.brand import check_brand
+from dpmarket.web.outgoing import check_smtp
+from dpmarket.web.pages.rendering import check_brand
 from dpmarket.web.settings import Settings
-from dpmarket.web.smtp import check_smtp
 from dpmarket.web.worker import WORKER_SECONDS, start_thread
 
 _WORKER = "from dpmarket.cli import main; main()"

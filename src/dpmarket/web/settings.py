@@ -165,10 +165,7 @@ class Settings(BaseSettings):
 def read_settings(folder: Path, **given: Any) -> Settings:
     """Return the settings of a service: what is given, over the environment, over the folder's file.
 
-    Raises
-    ------
-    FileProblem
-        The file cannot be read, or a setting is not what is expected; no value is quoted.
+    A setting that is not what is expected is refused by its name; no value is quoted.
     """
     path = folder / SETTINGS_FILE
     written: dict[str, Any] = {}

@@ -15,34 +15,32 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from multiprocessing import get_context
-from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from typing import Any
 
 from dpmarket.campaign import hooks
 from dpmarket.campaign.acts import WORKER
-from dpmarket.campaign.certificate import certify_live, decide_of, document_of, enter_report, reported_costs
+from dpmarket.campaign.certificate import certify_live, decide_of, enter_report, reported_costs
 from dpmarket.campaign.database import Market
 from dpmarket.campaign.jobs import FORECAST, Job, has_due_job
 from dpmarket.campaign.mail import enter_mails, handlers
 from dpmarket.campaign.opening import rules_of
 from dpmarket.campaign.release import release_for
 from dpmarket.campaign.rules.encoding import decode_records
-from dpmarket.campaign.training import RecordSource, Release, SealedRecords
+from dpmarket.campaign.training import Read, Release, document_of, sealed_records
 from dpmarket.campaign.transaction import Campaign, campaign_of
 from dpmarket.campaign.worker import Methods, forget, tidy, work
-from dpmarket.certificates import Certificate, sign
+from dpmarket.certificates.certificate import Certificate
+from dpmarket.certificates.signature import sign
 from dpmarket.errors import DpmarketError, Infeasible, InvalidInput, NotCertifiable, NotConverged
 from dpmarket.web.folder import SIGNING_KEY, held_open, opened
 from dpmarket.web.logs import log_event, log_to
+from dpmarket.web.outgoing import check_smtp, send_hooks, sender_of
 from dpmarket.web.settings import Settings
-from dpmarket.web.smtp import check_smtp, sender_of
-from dpmarket.web.webhooks import send_hooks
 
 _PAUSE = 1.0  # seconds between a worker's rounds
 _NOW_PAUSE = 0.1
 _WORK, _LONG = ("certify",), ("report", "forecast")  # nobody's certificate waits for the second
-_LONG_SECONDS = 20.0
 _HOUR, _MAILS = 3600.0, 20.0
 WORKER_SECONDS = 60.0
 """For a worker that is asked to stop, and may be training."""
@@ -133,35 +131,27 @@ def _asked_to_stop(beside: int | None) -> Callable[[], bool]:
 
 
 def _keep_long(market: Market, settings: Settings, stopped: Callable[[], bool]) -> None:
-    """Have a process for reports and forecasts while some are due: a worker has no need of figures."""
-    child: SpawnProcess | None = None
+    """Make reports and forecasts in a process of their own while some are due: its memory is given back."""
 
-    def start_if_needed() -> None:
-        nonlocal child
-        if child is not None and child.is_alive():
+    def work_apart() -> None:
+        if not has_due_job(market, "work", _LONG, market.clock()):
             return
-        if has_due_job(market, "work", _LONG, market.clock()):
-            child = get_context("spawn").Process(target=_run_long, args=(settings, os.getpid()))
-            child.start()
-
-    _repeat(stopped, _PAUSE, start_if_needed)
-    if child is not None:
+        child = get_context("spawn").Process(target=_run_long, args=(settings, os.getpid()))
+        child.start()
+        while child.is_alive() and not stopped():
+            child.join(0.1)
         child.terminate()
         child.join()
 
+    _repeat(stopped, _PAUSE, work_apart)
+
 
 def _run_long(settings: Settings, beside: int) -> None:
-    """Make reports and forecasts until none has come for a while: the memory is given back."""
     log_to()
-    asked, methods, last = _asked_to_stop(beside), methods_of(settings), time.monotonic()
-
-    def work_long() -> None:
-        nonlocal last
-        if _work(market, methods, "work", _LONG):
-            last = time.monotonic()
-
+    asked, methods = _asked_to_stop(beside), methods_of(settings)
     with opened(settings) as market:
-        _repeat(lambda: asked() or time.monotonic() - last > _LONG_SECONDS, _PAUSE, work_long)
+        while not asked() and _work(market, methods, "work", _LONG):
+            pass
 
 
 def _repeat(stopped: Callable[[], bool], pause: float, step: Callable[..., object], *args: Any) -> None:
@@ -228,12 +218,12 @@ def methods_of(settings: Settings) -> Methods:
         settings.refuse_unlisted(rules.training.model)
         return release_for(rules)
 
-    return Methods(decide_of, _records, release, others)
+    return Methods(lambda market, found: decide_of(market.key, found), _records, release, others)
 
 
-def _records(market: Market, found: Campaign) -> RecordSource:
+def _records(market: Market, found: Campaign) -> Read:
     rules = rules_of(found)
-    return SealedRecords(market, found.id, lambda contents: decode_records(rules, contents))
+    return sealed_records(market, found.id, lambda contents: decode_records(rules, contents))
 
 
 def _report(market: Market, job: Job) -> None:

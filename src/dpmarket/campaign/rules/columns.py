@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +27,6 @@ from dpmarket.learning.columns import (
     Column,
     Dates,
     Numbers,
-    YesNo,
     column_from,
     row_scale,
 )
@@ -52,21 +51,11 @@ _FIRST_DAY = datetime.date(1970, 1, 1).toordinal()
 class Field:
     """One number of a record.
 
-    Attributes
-    ----------
-    name, column
-        What it belongs to (a feature, :data:`OUTCOME` or a statistic), and the column that it is read from.
-    kind
-        ``number``, ``date``, ``choice`` or ``truth``.
-    low, high
-        Between which codes lie: bounds, ordinals of dates, places of levels.
-    levels
-        Of a choice.
-    gaps, unknown
-        Whether it may be empty, and whether other values than the levels are a category of their own.
-    outside
-        ``clip`` moves what lies outside to the nearer bound, ``refuse`` refuses it, and ``take`` (of outer
-        bins, and of vectors, which are shortened as a whole) is no problem at all.
+    ``name`` is what it belongs to: a feature, :data:`OUTCOME` or a statistic. ``kind`` is ``number``,
+    ``date``, ``choice`` or ``truth``. Codes lie between ``low`` and ``high``: bounds, ordinals of dates,
+    places of ``levels``. ``gaps`` and ``unknown`` say whether it may be empty, and whether other values than
+    the levels are a category of their own. ``outside`` moves (``clip``) or refuses (``refuse``) what lies
+    outside; ``take`` (of outer bins, and of vectors, which are shortened as a whole) is no problem at all.
     """
 
     name: str
@@ -102,34 +91,6 @@ class Field:
         middle = 0.5 * self.low + 0.5 * self.high
         return float(math.floor(middle)) if self.kind == "date" else middle
 
-    def code(self, value: Any) -> float | None:
-        """Return the code of a value of a form, NaN for a gap; None if it is not of this field's kind."""
-        if isinstance(value, str) and self.kind != "number":
-            value = value.strip() or None  # as in a file, where an empty cell is a gap
-        if value is None:
-            return math.nan if self.gaps else None
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        try:
-            if self.kind == "truth":
-                return float(value) if isinstance(value, bool) else None
-            if self.kind == "choice":
-                return self._place(value)
-            if self.kind == "date":
-                return float(datetime.date.fromisoformat(value).toordinal())
-            return float(value) if is_number and math.isfinite(value) else None
-        except (OverflowError, ValueError, TypeError):
-            return None
-
-    def _place(self, value: Any) -> float | None:
-        if isinstance(value, bool) or not isinstance(value, int | float | str):
-            return None
-        if self.name == OUTCOME and type(value) is not type(self.levels[0]):
-            return None
-        known = value if self.name == OUTCOME else str(value).strip()
-        if known in self.levels:
-            return float(self.levels.index(known))
-        return UNKNOWN if self._has_unknown else None
-
     @property
     def _has_unknown(self) -> bool:
         """Whether it is a feature's choice, whose other values have a code: none of the public levels."""
@@ -146,7 +107,7 @@ class Field:
         if self.kind == "number":
             codes[~empty], problems = numbers_of(table, self.column, rows[~empty])
         else:
-            codes[~empty], words = self._coded(cells.filter(~empty).str.strip_chars())
+            codes[~empty], words = self.coded(cells.filter(~empty).str.strip_chars())
             problems = find(self.column, words, np.isnan(codes[~empty]), rows[~empty])
         if not self.gaps:
             problems += find(self.column, "an empty cell", empty, rows)
@@ -156,7 +117,7 @@ class Field:
             problems += find(self.column, words, self.is_outside(codes), rows)
         return codes, problems
 
-    def _coded(self, texts: pl.Series) -> tuple[FloatArray, str]:
+    def coded(self, texts: pl.Series) -> tuple[FloatArray, str]:
         """Return codes of texts, NaN for texts without one, and what to say about these."""
         words = _NO_LEVEL
         if self.kind == "date":
@@ -205,17 +166,14 @@ class Field:
 
     def values(self, codes: FloatArray) -> Any:
         """Return what an encoder or a statistic takes for codes."""
-        if self.name == OUTCOME:
-            return codes if self.kind == "number" else codes.astype(np.int64)
-        if self.kind == "number":
-            return [None if math.isnan(code) else code for code in codes.tolist()] if self.gaps else codes
-        if self.kind == "truth" and not self.gaps:
-            return codes == 1.0
-        decode = {"truth": lambda code: code == 1.0, "choice": self._level, "date": _date}[self.kind]
+        if self.name == OUTCOME and self.kind == "choice":
+            return codes.astype(np.int64)
+        if self.kind in ("number", "truth") and not self.gaps:
+            return codes if self.kind == "number" else codes == 1.0
+        levels = (*self.levels, NO_CATEGORY)  # the last for UNKNOWN, which is -1
+        decode: Any = {"number": float, "truth": bool, "date": _date}.get(self.kind)
+        decode = decode or (lambda code: levels[int(code)])
         return [None if math.isnan(code) else decode(code) for code in codes.tolist()]
-
-    def _level(self, code: float) -> Any:
-        return NO_CATEGORY if code == UNKNOWN else self.levels[int(code)]
 
 
 def _date(code: float) -> datetime.date:
@@ -224,38 +182,33 @@ def _date(code: float) -> datetime.date:
 
 def fields_of(rules: Rules) -> list[Field]:
     """Return the fields of a record, in the order in which they are written."""
-    if rules.statistics:
-        return [
-            field
-            for name, question in rules.statistics.items()
-            for field in _question_fields(name, question, rules.training.outside_bounds)
-        ]
-    outside = rules.training.outside_bounds
-    found = [_feature_field(name, column, outside) for name, column in declared_columns(rules).items()]
+    outside, asked = rules.training.outside_bounds, rules.statistics.items()
+    found = feature_fields(declared_columns(rules), outside)
+    found += [field for name, question in asked for field in _question_fields(name, question, outside)]
     if rules.target is not None:
         target = rules.target
-        return [*found, Field(OUTCOME, target.column, "number", target.low, target.high, outside=outside)]
-    assert rules.label is not None
-    levels = tuple(rules.label.values)
-    return [*found, Field(OUTCOME, rules.label.column, "choice", 0.0, len(levels) - 1.0, levels)]
+        found.append(Field(OUTCOME, target.column, "number", target.low, target.high, outside=outside))
+    if rules.label is not None:
+        levels = tuple(rules.label.values)
+        found.append(Field(OUTCOME, rules.label.column, "choice", 0.0, len(levels) - 1.0, levels))
+    return found
 
 
-def columns_asked(rules: Rules) -> list[str]:
-    """Return the columns of a record, each once."""
-    return list(dict.fromkeys(field.column for field in fields_of(rules)))
-
-
-def _feature_field(name: str, column: Column, outside: str) -> Field:
-    gaps = column.missing is not None or column.missing_category
-    if isinstance(column, Numbers):
-        return Field(name, name, "number", column.low, column.high, gaps=gaps, outside=outside)
-    if isinstance(column, Dates):
-        low, high = column.first.toordinal(), column.last.toordinal()
-        return Field(name, name, "date", float(low), float(high), gaps=gaps, outside=outside)
-    if isinstance(column, YesNo):
-        return Field(name, name, "truth", 0.0, 1.0, gaps=gaps)
-    levels = column.categories
-    return Field(name, name, "choice", 0.0, len(levels) - 1.0, levels, gaps, column.other, outside)
+def feature_fields(columns: Mapping[str, Any], outside: str) -> list[Field]:
+    """Return the fields of features, as rules or a released model's encoder declare them."""
+    found = []
+    for name, declared in columns.items():
+        column = column_from(name, declared)
+        kind, ends, levels = "truth", (0.0, 1.0), ()
+        if isinstance(column, Numbers):
+            kind, ends = "number", (column.low, column.high)
+        elif isinstance(column, Dates):
+            kind, ends = "date", (float(column.first.toordinal()), float(column.last.toordinal()))
+        elif isinstance(column, Categories):
+            kind, ends, levels = "choice", (0.0, len(column.categories) - 1.0), column.categories
+        gaps = column.missing is not None or column.missing_category
+        found.append(Field(name, name, kind, *ends, levels, gaps, getattr(column, "other", False), outside))
+    return found
 
 
 def _question_fields(name: str, question: Question, outside: str) -> list[Field]:
@@ -275,15 +228,9 @@ def _question_fields(name: str, question: Question, outside: str) -> list[Field]
 class Records:
     """Rows of the people who sell, ready for a release. Private.
 
-    Attributes
-    ----------
-    owners
-        The place of each row's owner among the sellers, shape (rows,).
-    columns
-        By the name of a feature, :data:`OUTCOME` or a statistic: what its encoder, its estimator or its
-        ``fit`` takes.
-    clipped
-        How many values of each column lay outside of what is declared: for the data holder's eyes.
+    ``owners`` are the places of the rows' owners among the sellers. ``columns`` has by name what an encoder,
+    an estimator or a statistic's ``fit`` takes. ``clipped`` counts by column the values that lay outside of
+    what is declared: for the data holder's eyes.
     """
 
     owners: IntArray
@@ -306,16 +253,8 @@ def records_of(fields: Sequence[Field], codes: FloatArray, owners: IntArray) -> 
 
 
 def declared_columns(rules: Rules) -> dict[str, Column]:
-    """Return what is declared about each feature, with categories as texts: files hold texts."""
-    return {name: _as_text(column_from(name, part.declared())) for name, part in rules.features.items()}
-
-
-def _as_text(column: Column) -> Column:
-    if not isinstance(column, Categories):
-        return column
-    missing = None if column.missing is None else str(column.missing)
-    texts = tuple(str(value) for value in column.categories)
-    return Categories(texts, column.other, missing, column.missing_category)
+    """Return what is declared about each feature."""
+    return {name: bounds.column(name) for name, bounds in rules.features.items()}
 
 
 def encoder_of(rules: Rules) -> PublicEncoder:
@@ -346,6 +285,18 @@ def loss_of(rules: Rules) -> Loss:
     return logistic_loss() if classes == 2 else Softmax(classes)
 
 
+def stated_loss(rules: Rules) -> dict[str, Any]:
+    """Return what is public about the loss, as a release states it."""
+    if rules.training.model is None:
+        return loss_of(rules).to_dict()
+    return {
+        "kind": "torch",
+        "classes": None if rules.label is None else len(rules.label.values),
+        "model": rules.training.model,
+        "code": rules.training.code,
+    }
+
+
 def columns_by_type(fields: Sequence[Field]) -> tuple[list[str], list[str]]:
     """Return the columns that are read from files as texts, and those that are read as numbers."""
     texts = dict.fromkeys(field.column for field in fields if field.kind != "number")
@@ -362,18 +313,3 @@ def read_codes(
         codes[:, place], found = field.read(table, rows)
         problems += [one for one in found if one not in problems]  # two statistics may ask one column
     return codes, problems
-
-
-def long_vectors(
-    rules: Rules, fields: Sequence[Field], codes: FloatArray
-) -> Iterator[tuple[Question, BoolArray]]:
-    """Yield questions of vectors, and which are longer than their bound where values outside are refused."""
-    for name, question in rules.statistics.items():
-        if question.bound is not None and rules.training.outside_bounds == "refuse":
-            lengths = np.linalg.norm(codes[:, [field.name == name for field in fields]], axis=1)
-            yield question, lengths > question.bound * (1.0 + 2.0**-40)
-
-
-def feature_fields(columns: Mapping[str, Any], outside: str) -> list[Field]:
-    """Return the fields of features that an encoder declares, as a released model has it."""
-    return [_feature_field(name, column_from(name, part), outside) for name, part in columns.items()]

@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from dpmarket.campaign.rules.keys import Table, expected_of
 from dpmarket.campaign.rules.questions import LEAST_SHARE, Question, question_problems
-from dpmarket.campaign.rules.screening import screening_problems
+from dpmarket.campaign.rules.screening import MOST_GROUPS, screening_problems
 from dpmarket.errors import InvalidInput
-from dpmarket.learning.columns import column_from
 
 if TYPE_CHECKING:
     from dpmarket.campaign.rules.rules_file import Rules
 
 Found = Iterator[tuple[str, str]]
-MOST_GROUPS = 100
 RESERVED_COLUMNS = (
     "epsilon", "payment", "payment_minor_units", "currency", "minor_units", "state", "reason", "reference",
     "probability", "prediction", "interval_low", "interval_high",
@@ -83,6 +81,9 @@ def _purchase(rules: Rules) -> Found:
             "one are planned for so many."),
         ("training.intervals", rules.training.intervals is not None and asks,
             "expected none with statistics, whose intervals cost nothing."),
+        ("training.outside_bounds", rules.training.outside_bounds == "refuse"
+            and any(question.kind == "vector_mean" for question in rules.statistics.values()),
+            "expected clip with a vector_mean, whose records are shortened as a whole."),
         ("objective.delta", delta > 0.0 and asks,
             "expected none with statistics, whose noise needs no delta."),
         ("objective.delta", delta > most,
@@ -184,7 +185,7 @@ def _features(rules: Rules) -> Found:
             if missing:
                 continue
         try:
-            column_from(path, declared)
+            bounds.column(path)
         except InvalidInput as error:
             yield path, str(error).removeprefix(f"column {path!r}: ")
 

@@ -20,11 +20,11 @@ from typing import Any
 import numpy as np
 
 from dpmarket.arrays import FloatArray, IntArray
-from dpmarket.campaign.rules.pricing import OFFLINE, cross_priced_terms, objective_for, terms_of
+from dpmarket.campaign.rules.pricing import CROSS_PRICED, OFFLINE, objective_for, terms_of
 from dpmarket.campaign.rules.rules_file import Rules
 from dpmarket.errors import Infeasible, MarketRefusal
 from dpmarket.mechanisms.cross_pricing import LEAST_SELLERS, CrossPricedMechanism
-from dpmarket.mechanisms.objective import objective_from_dict
+from dpmarket.mechanisms.exact import OfflineMechanism
 from dpmarket.mechanisms.outcome import Outcome, whole_units
 from dpmarket.mechanisms.price_schedule import PriceSchedule
 
@@ -53,8 +53,7 @@ UNBOUND = Binding("00" * 32, bytes(32))
 def sellers_digest(nonce: bytes, ids: Sequence[str]) -> str:
     """Return the keyed digest of the frozen list of sellers, which says nothing about them without the nonce.
 
-    The nonce is drawn with the rules, which announce its SHA-256: nothing about the digest is left to choose
-    once the list is frozen. No cost goes into it, so that no report moves its seller to another part.
+    No cost goes into it, so that no report moves its seller to another part.
     """
     return sorted_digest(nonce, [sorted(map(str.encode, ids))])
 
@@ -71,9 +70,6 @@ def bound_salt(rules_digest: str, sellers: str) -> bytes:
     """Return the salt that follows from the digests of the rules and of the frozen list of sellers.
 
     A buyer who wants another one has to change the rules that sellers agreed to, or who sells.
-
-    >>> len(bound_salt("00" * 32, sellers_digest(bytes(32), ["ann"])))
-    32
     """
     content = b"dpmarket-salt-1" + bytes.fromhex(rules_digest) + bytes.fromhex(sellers)
     return hashlib.sha256(content).digest()
@@ -90,29 +86,24 @@ def decide_offline(
 ) -> tuple[Outcome, IntArray, dict[str, Any]]:
     """Decide about all sellers at once; return the outcome, payments in minor units, and all that decided.
 
-    Parameters
-    ----------
-    names
-        By which sellers are split into parts, all different.
-    costs
-        What each reported, money per unit of the cost function.
-    membership
-        Each one's group, as a position in the rules.
-    binding
-        Of the split.
+    Sellers are split into parts by their names, all different, and a salt that ``binding`` fixes. Costs are
+    money per unit of the cost function; ``membership`` is each one's group, as a position in the rules.
     """
     refuse_too_many(rules, costs.size)
     budget_in_minor_units(rules)  # refuses one with which nobody can be paid
     terms = terms_of(rules)
     if is_cross_priced(rules, costs.size):
-        mechanism, public = cross_pricing_of(rules)
+        by_parts, public = cross_pricing_of(rules)
         sellers = sellers_digest(binding.nonce, names)
-        outcome, prices = mechanism.run(names, costs, membership, salt=bound_salt(binding.rules, sellers))
+        outcome, prices = by_parts.run(names, costs, membership, salt=bound_salt(binding.rules, sellers))
         public |= {**prices.to_dict(), "sellers": sellers, "nonce": binding.announced}
     else:
-        sizes = np.bincount(membership, minlength=len(terms.groups)).tolist()
+        sizes = tuple(np.bincount(membership, minlength=len(terms.groups)).tolist())
         objective = objective_for(rules, sizes if costs.size else terms.sizes(1))
-        outcome = terms.exact(objective).run(costs, membership)
+        mechanism = OfflineMechanism(
+            None, objective, epsilon_cost=terms.epsilon_cost, groups=terms.groups, coverage=terms.coverage
+        )
+        outcome = mechanism.run(costs, membership)
         public = terms.public(OFFLINE, objective)
     if not outcome.epsilons.any():
         raise Infeasible(
@@ -126,12 +117,14 @@ def decide_offline(
 
 def cross_pricing_of(rules: Rules) -> tuple[CrossPricedMechanism, dict[str, Any]]:
     """Return the mechanism that prices each part of the sellers by the others, and its public tables."""
-    terms, public = terms_of(rules), cross_priced_terms(rules)
-    assert rules.objective.budget is not None
+    terms, budget = terms_of(rules), rules.objective.budget
+    assert budget is not None
+    # The search for each part's payment weight starts from that of the typical market.
+    objective, _ = terms.for_budget(terms.bins(rules.people), budget)
+    public = terms.public(CROSS_PRICED, objective, budget=budget, minor_unit=terms.unit)
     mechanism = CrossPricedMechanism(
-        None, objective_from_dict(public["objective"]), rules.objective.budget,
-        epsilon_cost=terms.epsilon_cost, groups=terms.groups, coverage=public["coverage"],
-        minor_unit=public["minor_unit"],
+        None, objective, budget, epsilon_cost=terms.epsilon_cost, groups=terms.groups,
+        coverage=terms.coverage, minor_unit=terms.unit,
     )  # fmt: skip
     return mechanism, public
 
@@ -155,21 +148,14 @@ def budget_in_minor_units(rules: Rules) -> int | None:
     return budget
 
 
-def most_people(delta: float) -> int:
-    """Return how many people may have guarantees with a delta together: a tenth of one may fail."""
-    most = max(math.floor(0.1 / delta) - 1, 0)
-    while 1.0 / (10.0 * (most + 1)) >= delta:
-        most += 1
-    return most
-
-
 def refuse_too_many(rules: Rules, people: int) -> None:
-    """Refuse more people than a campaign's delta allows."""
+    """Refuse more people than a campaign's delta allows together: a tenth of one guarantee may fail."""
     delta = rules.delta
-    if delta and people > most_people(delta):
+    if people and delta > 0.1 / people:
+        most = math.floor(0.1 / delta)
         raise MarketRefusal(
             "invalid",
-            f"objective.delta = {delta:g} allows at most {most_people(delta):,} people, and these are "
+            f"objective.delta = {delta:g} allows at most {most:,} people, and these are "
             f"{people:,}: publishing the records of a few people at random would keep such guarantees. "
             "Nothing was entered.",
         )

@@ -2,25 +2,19 @@
 
 A length would tell a category, a gap, or how many rows somebody has. So every field is written as one number,
 every row in one width with a byte that says whether it is there, and every record as so many rows as the
-rules allow. What a value may be is decided by the fields of the rules, for forms as for files.
+rules allow. The values of a form are read like the cells of a file.
 """
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import polars as pl
 
-from dpmarket.campaign.rules.columns import (
-    Field,
-    Records,
-    columns_asked,
-    fields_of,
-    long_vectors,
-    records_of,
-)
+from dpmarket.arrays import FloatArray
+from dpmarket.campaign.rules.columns import Field, Records, fields_of, read_codes, records_of
 from dpmarket.campaign.rules.rules_file import Rules
 from dpmarket.errors import MarketRefusal
 
@@ -30,7 +24,7 @@ Record = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
 def record_bytes(rules: Rules) -> int:
     """Return the one length of all records."""
-    return _row(rules).size * rules.sellers.rows_per_person
+    return _row(rules).itemsize * rules.sellers.rows_per_person
 
 
 def encode_record(rules: Rules, values: Record) -> bytes:
@@ -45,17 +39,12 @@ def encode_record(rules: Rules, values: Record) -> bytes:
     if not 1 <= len(rows) <= most or not all(isinstance(row, Mapping) for row in rows):
         expected = "one row" if most == 1 else f"from 1 to {most} rows"
         raise MarketRefusal("invalid", f"expected a record of {expected}.")
-    fields, kind = fields_of(rules), _row(rules)
-    written = [kind.pack(*_codes(rules, fields, row), 1) for row in rows]
-    return b"".join(written) + (most - len(rows)) * kind.pack(*([0.0] * len(fields)), 0)
+    return _written(rules, _codes(fields_of(rules), rows))
 
 
 def zero_record(rules: Rules) -> bytes:
     """Return the public record for one that cannot be opened: one row of middles and first levels."""
-    fields, kind = fields_of(rules), _row(rules)
-    empty = kind.pack(*([0.0] * len(fields)), 0)
-    row = kind.pack(*(field.middle for field in fields), 1)
-    return row + empty * (rules.sellers.rows_per_person - 1)
+    return _written(rules, np.array([[field.middle for field in fields_of(rules)]]))
 
 
 def decode_records(rules: Rules, contents: Sequence[bytes | None]) -> Records:
@@ -63,39 +52,57 @@ def decode_records(rules: Rules, contents: Sequence[bytes | None]) -> Records:
 
     Guaranteed: nothing that is in a record raises an error.
     """
-    fields, zero = fields_of(rules), zero_record(rules)
-    kind = np.dtype([("codes", "<f8", (len(fields),)), ("row", "B")])
-    shape = (len(contents), rules.sellers.rows_per_person)
+    fields, zero, kind = fields_of(rules), zero_record(rules), _row(rules)
     whole = b"".join(one if one is not None and len(one) == len(zero) else zero for one in contents)
-    table = np.frombuffer(whole, dtype=kind).reshape(shape).copy()
+    table = np.frombuffer(whole, kind).reshape(len(contents), rules.sellers.rows_per_person).copy()
     there = table["row"] == 1
     good = (there | (table["row"] == 0)).all(axis=1) & there[:, 0]
     for place, field in enumerate(fields):
         good &= (field.fits(table["codes"][:, :, place]) | ~there).all(axis=1)
-    table[~good] = np.frombuffer(zero, dtype=kind)
+    table[~good] = np.frombuffer(zero, kind)
     people, rows = np.nonzero(table["row"] == 1)
     codes = np.ascontiguousarray(table[people, rows]["codes"].astype(np.float64))
     return records_of(fields, codes, people.astype(np.int64))
 
 
-def _codes(rules: Rules, fields: Sequence[Field], row: Mapping[str, Any]) -> list[float]:
-    expected = columns_asked(rules)
-    if set(row) != set(expected):
-        missing = sum(name not in row for name in expected)
-        raise MarketRefusal("invalid", f"expected exactly {', '.join(expected)}; {missing} are missing.")
-    found = []
-    for field in fields:
-        code = field.code(row[field.column])
-        refused = field.outside == "refuse" and code is not None and field.is_outside(np.array([code]))[0]
-        if code is None or refused:
-            raise MarketRefusal("invalid", f"{field.column}: expected {field.words}.")
-        found.append(float(field.clipped(np.array([code]))[0]))
-    for question, beyond in long_vectors(rules, fields, np.array([found])):
-        if beyond[0]:
-            words = f"expected numbers no longer together than {question.bound:g}."
-            raise MarketRefusal("invalid", f"{', '.join(question.names)}: {words}")
-    return found
+def _row(rules: Rules) -> np.dtype[np.void]:
+    return np.dtype([("codes", "<f8", (len(fields_of(rules)),)), ("row", "B")])
 
 
-def _row(rules: Rules) -> struct.Struct:
-    return struct.Struct(f"<{len(fields_of(rules))}dB")
+def _written(rules: Rules, codes: FloatArray) -> bytes:
+    table = np.zeros(rules.sellers.rows_per_person, _row(rules))
+    table["codes"][: len(codes)], table["row"][: len(codes)] = codes, 1
+    return table.tobytes()
+
+
+def _codes(fields: Sequence[Field], rows: Sequence[Mapping[str, Any]]) -> FloatArray:
+    """Return the codes of rows, shape (rows, fields)."""
+    columns = list(dict.fromkeys(field.column for field in fields))
+    for row in rows:
+        if row.keys() != set(columns):
+            missing = sum(name not in row for name in columns)
+            raise MarketRefusal("invalid", f"expected exactly {', '.join(columns)}; {missing} are missing.")
+    words = {field.column: field.words for field in fields}
+    cells = {}
+    for name in columns:
+        try:
+            cells[name] = [_cell(row[name]) for row in rows]
+        except ValueError:
+            raise MarketRefusal("invalid", f"{name}: expected {words[name]}.") from None
+    table = pl.DataFrame(cells, schema=dict.fromkeys(columns, pl.String))
+    codes, problems = read_codes(fields, table, np.arange(len(rows)))
+    if problems:
+        wrong = problems[0].column
+        raise MarketRefusal("invalid", f"{wrong}: expected {words[wrong]}.")
+    return np.column_stack([field.clipped(codes[:, place]) for place, field in enumerate(fields)])
+
+
+def _cell(value: Any) -> str | None:
+    """Return a value as the cell of a file; ``ValueError`` for what no cell can hold."""
+    if value is None:
+        return None
+    if not isinstance(value, str | int | float):
+        raise ValueError
+    text = str(value)
+    text.encode()  # half a character cannot be
+    return text

@@ -11,7 +11,8 @@ import polars as pl
 
 from dpmarket.campaign.rules.columns import columns_by_type, feature_fields, read_codes, records_of
 from dpmarket.campaign.rules.contradictions import probability_columns
-from dpmarket.campaign.rules.released import ModelFile, Numbers
+from dpmarket.campaign.rules.released import ModelFile
+from dpmarket.campaign.rules.rules_file import Target
 from dpmarket.files import read_table, refuse, refuse_same, write_table
 
 Source = str | os.PathLike[str]
@@ -37,7 +38,7 @@ def read_features(
     fields = feature_fields(model.public_encoder.columns, model.outside_bounds)
     texts, numbers = columns_by_type(fields)
     extra = [name for name in dict.fromkeys(more) if name not in (*texts, *numbers)]
-    is_number = isinstance(model.predicts, Numbers)
+    is_number = isinstance(model.predicts, Target)
     figures = [*numbers, *(name for name in extra if is_number and name == model.predicts.column)]
     texts = [name for name in (*extra, *texts) if name not in figures]
     table = read_table(source, [*texts, *figures], texts, figures, if_there=extra)
@@ -68,7 +69,7 @@ def predict_file(
     mean = None
     if model.labels:
         probabilities = model.probabilities(features)
-        places = model.likeliest(probabilities)
+        places = probabilities.argmax(axis=1)
         if len(model.labels) > 2:
             columns |= zip(probability_columns(model.labels), probabilities.T, strict=True)
         else:

@@ -8,60 +8,38 @@ virtual costs; none is another kind of market. No report is an argument of anyth
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, wraps
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.campaign.rules.columns import loss_of, norm_of
-from dpmarket.campaign.rules.rules_file import Rules, rules_from, to_distribution
+from dpmarket.campaign.rules.questions import several_of
+from dpmarket.campaign.rules.rules_file import Rules, to_distribution
 from dpmarket.costs.distribution import Mixture
 from dpmarket.costs.virtual_cost import VirtualCost
 from dpmarket.errors import Infeasible
-from dpmarket.mechanisms.cross_pricing import price_for_budget, weight_for_budget
+from dpmarket.mechanisms.cross_pricing import price_for_budget
 from dpmarket.mechanisms.epsilon_cost import EpsilonCost
-from dpmarket.mechanisms.exact import OfflineMechanism
-from dpmarket.mechanisms.groups import Coverage, Group, check_coverage, quotas
+from dpmarket.mechanisms.groups import Group, check_coverage, quotas
 from dpmarket.mechanisms.objective import AnyObjective, Objective, PaperObjective, objective_from_dict
 from dpmarket.mechanisms.outcome import Outcome, decided
 from dpmarket.mechanisms.plan import SMALL_MARKET, Markets, Plan, Prospect, plan
-from dpmarket.mechanisms.price_schedule import (
-    CostBins,
-    PricedMarket,
-    PriceSchedule,
-    posted_price,
-    price_market,
-)
+from dpmarket.mechanisms.price_schedule import CostBins, PricedMarket, PriceSchedule, price_market
 
 if TYPE_CHECKING:
     from dpmarket.costs import CostDistribution
     from dpmarket.statistics.release import StatisticError
 
 ONLINE, POSTED, OFFLINE, CROSS_PRICED = "online", "posted", "offline", "cross-priced"
-_MARKETS = 8  # of spread-out quantiles, on which a small market's payments are simulated
-_CLOSE = 5e-3  # relative: how closely they meet a budget
+_SPREAD_OUT, _AT_RANDOM = 8, 60  # markets that are simulated: for an expectation, for a quantile
+_REMEMBERED = 32  # rules of which plans are kept: they take long
 _PAPER_CAP = 3.0  # small markets raise a weight cap to at most 2.25 times the mean
-
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def remembered(function: F) -> F:
-    """Remember what a function gave for the last few rules: plans take long, and rules are frozen."""
-
-    @lru_cache(maxsize=32)
-    def computed(text: str, *others: Any) -> Any:
-        return function(rules_from(text), *others)
-
-    @wraps(function)
-    def wrapped(rules: Rules, *others: Any) -> Any:
-        return computed(rules.model_dump_json(exclude_none=True), *others)
-
-    return cast(F, wrapped)
 
 
 @dataclass(frozen=True)
@@ -79,11 +57,7 @@ class Terms:
     objective: AnyObjective
     epsilon_cost: EpsilonCost
     delta: float
-
-    @property
-    def names(self) -> list[str]:
-        """The groups' names."""
-        return [group.name for group in self.groups]
+    unit: float  # of money, to which payments are rounded up
 
     @property
     def distribution(self) -> CostDistribution:
@@ -103,6 +77,8 @@ class Terms:
 
     def within(self, sizes: Sequence[int]) -> Terms:
         """Return the terms without the groups that nobody is in; the others' shares grow in proportion."""
+        if 0 not in sizes:
+            return self
         shares = [share for share in quotas(self.groups, sizes) if share > 0.0]
         kept = [g for g, size in enumerate(sizes) if size]
         groups = tuple(replace(self.groups[g], share=share) for g, share in zip(kept, shares, strict=True))
@@ -113,29 +89,24 @@ class Terms:
         parts = zip(self.groups, self.distributions, strict=True)
         return [CostBins.typical(group, dist, group.share * people) for group, dist in parts]
 
-    def market(self, people: int, unit: float) -> Markets:
-        """Return the same with all that judges a rule; payments are rounded up to a unit of money."""
-        each = [(g, dist, g.share * people) for g, dist in zip(self.groups, self.distributions, strict=True)]
-        return Markets.typical(each, self.epsilon_cost, unit, difference=0.0)
+    def market(self, sizes: Sequence[float]) -> Markets:
+        """Return the typical market with all that judges a rule, from the number of people in each group."""
+        each = list(zip(self.groups, self.distributions, sizes, strict=True))
+        return Markets.typical(each, self.epsilon_cost, self.unit, difference=0.0)
 
-    def for_budget(self, bins: Sequence[CostBins], budget: float, unit: float) -> tuple[float, PricedMarket]:
-        """Return the payment weight at which a market spends a budget, and its prices."""
-        return price_for_budget(bins, self.objective, self.epsilon_cost, budget, unit, coverage=self.coverage)
-
-    def exact(self, objective: AnyObjective) -> OfflineMechanism:
-        """Return the exact mechanism."""
-        coverage: Coverage = self.coverage if math.isfinite(self.coverage) else "hard"
-        return OfflineMechanism(
-            None, objective, epsilon_cost=self.epsilon_cost, groups=self.groups, coverage=coverage
-        )
-
-    def markets(self, sizes: Sequence[int], uniform: FloatArray) -> list[tuple[FloatArray, IntArray]]:
-        """Return costs and groups of markets with groups of these sizes, one for each row of quantiles."""
-        members = np.repeat(np.arange(len(sizes)), sizes)
-        costs = np.empty(uniform.shape)
+    def markets(self, sizes: Sequence[int], uniform: FloatArray) -> Markets:
+        """Return markets with groups of these sizes, one for each row of quantiles of their costs."""
+        members, costs = np.repeat(np.arange(len(sizes)), sizes), np.empty(uniform.shape)
         for g, distribution in enumerate(self.distributions):
             costs[:, members == g] = distribution.quantile(uniform[:, members == g])
-        return [(row, members) for row in costs]
+        ones = np.ones(members.size)
+        return replace(self.market(sizes), membership=members, counts=ones, costs=tuple(costs))
+
+    def for_budget(self, bins: Sequence[CostBins], budget: float) -> tuple[AnyObjective, PricedMarket]:
+        """Return the objective with which a market spends a budget, and its prices."""
+        tables, unit = self.epsilon_cost, self.unit
+        weight, priced = price_for_budget(bins, self.objective, tables, budget, unit, coverage=self.coverage)
+        return self.objective.with_payment_weight(weight), priced
 
     def public(self, mechanism: str, objective: AnyObjective, **more: Any) -> dict[str, Any]:
         """Return all that decides, as plain data: what is kept with a round and certified."""
@@ -151,7 +122,7 @@ class Terms:
         }
 
 
-@remembered
+@lru_cache(maxsize=_REMEMBERED)
 def terms_of(rules: Rules) -> Terms:
     """Return the public tables of a campaign's rules."""
     wanted, delta, shape = rules.objective, rules.delta, rules.costs.shape
@@ -180,7 +151,8 @@ def terms_of(rules: Rules) -> Terms:
         else:
             epsilon_cost = EpsilonCost.identity(wanted.max_epsilon, shape, tolerance)
     coverage = check_coverage("hard" if wanted.coverage is None else wanted.coverage)
-    return Terms(groups, tuple(distributions), coverage, objective, epsilon_cost, delta)
+    unit = 1.0 / rules.money.minor_units
+    return Terms(groups, tuple(distributions), coverage, objective, epsilon_cost, delta, unit)
 
 
 def _paper_terms(rules: Rules) -> PaperObjective:
@@ -207,20 +179,19 @@ def _error_constants(rules: Rules) -> Objective:
     norm, loss = norm_of(rules), loss_of(rules)
     if rules.objective.delta is not None:
         return Objective.for_descent(norm.n_coefficients * loss.outputs)
-    return Objective(*Release(loss, norm, l2=1.0).error_constants(), 1.0)
+    squared = norm.row_bound_2**2  # for rows of length 1, so that errors compare over features
+    sampling, noise = Release(loss, norm, l2=1.0).error_constants()
+    return Objective(sampling / squared, noise / squared, 1.0)
 
 
 def _statistics_error(rules: Rules) -> StatisticError:
     """Return the expected squared error of what is asked, and of guessing."""
-    from dpmarket.statistics import SeveralStatistics
-
-    statistics = {name: question.statistic() for name, question in rules.statistics.items()}
-    shares = {name: question.share or 1.0 for name, question in rules.statistics.items()}
-    only = next(iter(statistics.values()))
-    return (only if len(statistics) == 1 else SeveralStatistics(statistics, shares)).error
+    several = several_of(rules.statistics)
+    only = next(iter(several.statistics.values()))
+    return (only if len(several.statistics) == 1 else several).error
 
 
-@remembered
+@lru_cache(maxsize=_REMEMBERED)
 def online_schedules(rules: Rules) -> tuple[tuple[PriceSchedule, ...], dict[str, Any]]:
     """Return the schedules by which sellers are quoted one by one, one per group, and all that decides.
 
@@ -230,8 +201,8 @@ def online_schedules(rules: Rules) -> tuple[tuple[PriceSchedule, ...], dict[str,
     if rules.campaign.mechanism == POSTED or wanted.confidence is None or wanted.budget is None:
         objective, schedules = _typical(rules, rules.people, wanted.budget)
     else:
-        found = plan_for(rules, rules.people, wanted.budget)
-        objective, schedules = found.objective, found.schedules
+        objective, bins = objective_for(rules, terms.sizes(rules.people)), terms.bins(rules.people)
+        schedules = price_market(bins, objective, terms.epsilon_cost, terms.coverage).schedules
     if max(schedule.largest_epsilon for schedule in schedules) == 0.0:
         raise Infeasible("expected rules by which something is bought: raise the budget.")
     mechanism = "posted price" if rules.campaign.mechanism == POSTED else ONLINE
@@ -243,90 +214,54 @@ def _typical(
     rules: Rules, people: int, budget: float | None
 ) -> tuple[AnyObjective, tuple[PriceSchedule, ...]]:
     """Return what is offered in the typical market of so many people, and the objective by which it is."""
-    terms, unit = terms_of(rules), 1.0 / rules.money.minor_units
+    terms = terms_of(rules)
     if rules.campaign.mechanism == POSTED:
-        return terms.objective, _posted(rules, people, budget or 0.0)
+        name = "best posted price" if len(terms.groups) == 1 else "posted price per group"
+        rules_of_one_price = plan_for(rules, people, budget or 0.0).alternatives
+        best = next((rule.schedules for rule in rules_of_one_price if rule.name == name), None)
+        if best is None:
+            raise Infeasible("expected a budget for which one price can be posted: raise it, or expect more.")
+        return terms.objective, best
     if budget is None:
         priced = price_market(terms.bins(people), terms.objective, terms.epsilon_cost, terms.coverage)
         return terms.objective, priced.schedules
-    weight, priced = terms.for_budget(terms.bins(people), budget, unit)
-    return terms.objective.with_payment_weight(weight), priced.schedules
+    objective, priced = terms.for_budget(terms.bins(people), budget)
+    return objective, priced.schedules
 
 
-def _posted(rules: Rules, people: int, budget: float) -> tuple[PriceSchedule, ...]:
-    """Return the posted price, of each group if there are several, with the least error for a budget."""
-    found, terms = plan_for(rules, people, budget), terms_of(rules)
-    several = len(terms.groups) > 1
-    name = "posted price per group" if several else "best posted price"
-    best = next((rule for rule in found.alternatives if rule.name == name), None)
-    if best is None:
-        raise Infeasible("expected a budget for which one price can be posted: raise it, or expect more.")
-    if several:
-        return best.schedules
-    amount = terms.epsilon_cost.cost_of_epsilon(np.array([best.largest_epsilon]))
-    price = best.largest_payment / float(amount[0])
-    return (posted_price(price, best.largest_epsilon, terms.epsilon_cost),)
-
-
-def money_by_group(rules: Rules) -> list[float]:
-    """Return each group's part of what online sellers are expected to be paid; parts add up to 1."""
-    found = zip(online_schedules(rules)[0], terms_of(rules).bins(rules.people), strict=True)
-    expected = np.array([float(bins.counts @ schedule.quote(bins.costs)[1]) for schedule, bins in found])
-    parts: list[float] = (expected / expected.sum()).tolist()
-    return parts
-
-
-def cross_priced_terms(rules: Rules) -> dict[str, Any]:
-    """Return all that decides where parts of the sellers are priced by the others, but the salt.
-
-    The search for each part's payment weight starts from that of the typical market: a function of the rules
-    alone, as everything here.
-    """
-    terms, unit, budget = terms_of(rules), 1.0 / rules.money.minor_units, rules.objective.budget
-    assert budget is not None
-    start, _ = terms.for_budget(terms.bins(rules.people), budget, unit)
-    objective = terms.objective.with_payment_weight(start)
-    return terms.public(CROSS_PRICED, objective, budget=budget, minor_unit=unit)
-
-
-def objective_for(rules: Rules, sizes: Sequence[int]) -> AnyObjective:
+@lru_cache(maxsize=_REMEMBERED)
+def objective_for(rules: Rules, sizes: tuple[int, ...]) -> AnyObjective:
     """Return the exact mechanism's objective for so many reports per group, at the weight for a budget.
 
     In a small market one seller's report moves everybody's prices, so that the typical market pays too little
     attention to money: the weight is corrected until the mechanism itself, on a few markets of spread-out
     quantiles, spends the budget. They are the same each time, so that anybody can plan again.
     """
-    terms, wanted = terms_of(rules), rules.objective
-    if wanted.budget is None:
+    terms, budget, confidence = terms_of(rules), rules.objective.budget, rules.objective.confidence
+    if budget is None:
         return terms.objective
-    people = sum(sizes)
-    if wanted.confidence is not None or people >= SMALL_MARKET:
-        return plan_for(rules, tuple(sizes), wanted.budget).objective
-    unit, rng = 1.0 / rules.money.minor_units, np.random.default_rng(0)
-    places = np.concatenate([np.arange(size) for size in sizes])
-    quantiles = (places + rng.random((_MARKETS, people))) / np.repeat(sizes, sizes)
-    markets = terms.markets(sizes, quantiles)
-
-    def spent(weight: float) -> float:
-        mechanism = terms.exact(terms.objective.with_payment_weight(weight))
-        return sum(float(mechanism.run(*each).rounded_payments(unit).sum()) for each in markets) / _MARKETS
-
-    start, _ = terms.for_budget(terms.bins(people), wanted.budget, unit)
-    weight = weight_for_budget(spent, wanted.budget, start, _CLOSE)
-    return terms.objective.with_payment_weight(weight)
+    terms, sizes = terms.within(sizes), tuple(size for size in sizes if size)
+    market, people = terms.market(sizes), sum(sizes)
+    if people >= SMALL_MARKET:
+        return market.for_budget(terms.objective, budget, confidence, terms.coverage)
+    start = market.for_budget(terms.objective, budget, None, terms.coverage)
+    rng = np.random.default_rng(0)
+    if confidence is None:
+        places = np.concatenate([np.arange(size) for size in sizes])
+        quantiles = (places + rng.random((_SPREAD_OUT, people))) / np.repeat(sizes, sizes)
+    else:
+        quantiles = rng.random((_AT_RANDOM, people))
+    return terms.markets(sizes, quantiles).for_budget(start, budget, confidence, terms.coverage)
 
 
-@remembered
-def plan_for(rules: Rules, people: int | tuple[int, ...], budget: float) -> Plan:
-    """Return what a budget buys from so many people, in all or by group: error, simpler rules, weight.
+@lru_cache(maxsize=_REMEMBERED)
+def plan_for(rules: Rules, people: int, budget: float) -> Plan:
+    """Return what a budget buys from so many people: error, simpler rules, weight.
 
     Below 100 people markets are simulated, which takes seconds; :func:`prospect_for` does not.
     """
     terms = terms_of(rules)
-    sizes = terms.sizes(people) if isinstance(people, int) else people
-    if 0 in sizes:  # groups without a report leave their share to the others
-        terms, sizes = terms.within(sizes), tuple(size for size in sizes if size)
-    several = len(terms.groups) > 1
+    sizes, several = terms.sizes(people), len(terms.groups) > 1
     return plan(
         terms.distributions if several else terms.distributions[0],
         terms.objective,
@@ -336,16 +271,19 @@ def plan_for(rules: Rules, people: int | tuple[int, ...], budget: float) -> Plan
         minor_unit=1.0 / rules.money.minor_units,
         epsilon_cost=terms.epsilon_cost,
         groups=terms.groups if several else None,
-        coverage=terms.coverage if math.isfinite(terms.coverage) else "hard",
+        coverage=terms.coverage,
     )
 
 
-def prospect_for(rules: Rules, people: int, budget: float) -> Prospect:
-    """Return what a budget lets expect in the typical market of so many people, by the rules' mechanism."""
+@lru_cache(maxsize=_REMEMBERED)
+def prospect_for(rules: Rules, people: int, budget: float | None) -> Prospect:
+    """Return what a budget lets expect in the typical market of so many people, by the rules' mechanism.
+
+    The paper's objective bounds another error; the one expected is always the squared one.
+    """
     terms, (_, schedules) = terms_of(rules), _typical(rules, people, budget)
-    found = terms.market(people, 1.0 / rules.money.minor_units).quoted(
-        rules.campaign.mechanism, terms.objective, schedules
-    )
+    market = terms.market([group.share * people for group in terms.groups])
+    found = market.quoted(rules.campaign.mechanism, _error_constants(rules), schedules)
     if found.share_bought == 0.0:
         raise Infeasible("expected a budget that buys something: raise it.")
     return found
@@ -362,27 +300,14 @@ def guessing_error(rules: Rules) -> float:
     return _error_constants(rules).sampling_error
 
 
-@remembered
-def expected_error(rules: Rules) -> float | None:
-    """Return the expected squared error of the release; None where the rules do not say of how many people.
-
-    The paper's objective bounds another error; what is compared with guessing is always the squared one.
-    """
-    if rules.sellers.expected is None:
-        return None
-    schedules = _typical(rules, rules.people, rules.objective.budget)[1]
-    market = terms_of(rules).market(rules.people, 1.0 / rules.money.minor_units)
-    return market.quoted("", _error_constants(rules), schedules).error
-
-
 def noise_warning(rules: Rules) -> str | None:
     """Say that what is bought will probably be no better than a guess, in the buyer's words; None: it may."""
-    try:
-        expected = expected_error(rules)
-    except Infeasible:
-        expected = math.inf
-    if expected is None or expected < guessing_error(rules):
+    if rules.sellers.expected is None:
         return None
+    with contextlib.suppress(Infeasible):
+        found = prospect_for(rules, rules.people, rules.objective.budget)
+        if found.error < guessing_error(rules):
+            return None
     if rules.statistics:
         what = "the statistics will probably be no better than a guess without any record"
     elif rules.target is not None:
@@ -437,32 +362,23 @@ def schedules_of(
         own = [np.sort(reported_costs[members == g]) for g in range(len(terms.groups))]
         bins = [CostBins(group, one, np.ones(one.size)) for group, one in zip(terms.groups, own, strict=True)]
     if "budget" in public:
-        return terms.for_budget(bins, public["budget"], public["minor_unit"])[1].schedules
+        return terms.for_budget(bins, public["budget"])[1].schedules
     return price_market(bins, terms.objective, terms.epsilon_cost, terms.coverage).schedules
 
 
 def terms_in(public: Mapping[str, Any]) -> Terms:
     """Return the tables of public rules, as :meth:`Terms.public` writes them."""
-    from dpmarket.costs import distribution_from_dict
+    from dpmarket.costs.text import distribution_from_dict
 
     return Terms(
-        groups_in(public),
+        tuple(
+            Group(group["name"], group["share"], VirtualCost.from_dict(group["virtual_cost"]))
+            for group in public["groups"]
+        ),
         tuple(map(distribution_from_dict, public["distributions"])),
         check_coverage(public["coverage"]),
         objective_from_dict(public["objective"]),
         EpsilonCost.from_dict(public["epsilon_cost"]),
         public["delta"],
+        public.get("minor_unit", 0.01),
     )
-
-
-def groups_in(public: Mapping[str, Any]) -> tuple[Group, ...]:
-    """Return the groups of public rules."""
-    return tuple(
-        Group(group["name"], group["share"], VirtualCost.from_dict(group["virtual_cost"]))
-        for group in public["groups"]
-    )
-
-
-def everybodys_costs(public: Mapping[str, Any]) -> CostDistribution:
-    """Return the distribution of everybody's costs, of public rules."""
-    return terms_in(public).distribution

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from dpmarket.campaign.rules.columns import norm_of
+from dpmarket.campaign.rules.columns import norm_of, stated_loss
 from dpmarket.campaign.rules.decision import is_cross_priced
-from dpmarket.campaign.rules.network import stated_loss
 from dpmarket.campaign.rules.pricing import CROSS_PRICED, OFFLINE, online_schedules, terms_of
 from dpmarket.campaign.rules.rules_file import Rules
-from dpmarket.certificates import announce_rules, describe_market
+from dpmarket.certificates.description import announce_rules, describe_market
 from dpmarket.mechanisms.cross_pricing import LEAST_SELLERS
 
 _PLANNED = ("payment_weight", "gamma")  # for as many reports as there will be
-_PRIVATE = {"campaign": ("database",), "sellers": ("id_column", "cost_column", "group_column", "excluded")}
+_PRIVATE: Any = {
+    "campaign": {"database"},
+    "sellers": {"id_column", "cost_column", "group_column", "excluded"},
+    "panel": True,  # its addresses hold completion codes
+}
 
 
 def announced_text(rules: Rules, committed_at: str, nonce: str) -> str:
@@ -25,11 +28,7 @@ def announced_text(rules: Rules, committed_at: str, nonce: str) -> str:
 
     ``nonce`` is the SHA-256 of the nonce of the sellers' digest, where parts may be cross-priced.
     """
-    data = rules.to_data()
-    for table, names in _PRIVATE.items():
-        for name in names:
-            data.get(table, {}).pop(name, None)
-    data.pop("panel", None)  # its addresses hold completion codes
+    data = rules.model_dump(mode="json", exclude_none=True, exclude=_PRIVATE)
     money = {"currency": rules.money.currency, "minor_units": rules.money.minor_units}
     return announce_rules(
         _tables(rules, nonce), _release(rules), money, committed_at=committed_at, rules=data

@@ -5,7 +5,7 @@ One table describes a question: its kind, the column, and the public bounds or c
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -14,21 +14,20 @@ from dpmarket.campaign.rules.keys import Categories, NamedTable, expected_of, ke
 from dpmarket.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from dpmarket.statistics import Statistic
+    from dpmarket.statistics import SeveralStatistics, Statistic
 
 LEAST_SHARE = 1e-3
 """No share of several is below this part of all: so every sum of what they spend is a float."""
 
 _COMMON = {"kind", "column", "confidence", "share"}
-# For each kind the sets of keys of which it needs one, and keys that it may have beside them.
+# For each kind the sets of keys of which it needs one.
 _NEEDED: dict[str, list[set[str]]] = {
     "mean": [{"low", "high"}],
     "share": [set()],
     "histogram": [{"categories"}, {"edges"}],
-    "quantile": [{"low", "high", "steps"}, {"candidates"}],
+    "quantile": [{"low", "high", "steps"}],
     "vector_mean": [{"columns", "bound"}],
 }
-_OPTIONAL = {"quantile": {"level", "interval_share"}}
 
 
 class Question(NamedTable):
@@ -65,13 +64,6 @@ class Question(NamedTable):
     steps: int | None = key(None, example=100, ge=2, le=100_000)
     """For a quantile: into how many equal steps the range from low to high is cut. Their ends are what may be
     answered."""
-    candidates: list[float] | None = key(
-        None, "at least three increasing numbers, in brackets", example=[0.0, 50.0, 100.0], min_length=3
-    )
-    """For a quantile, in place of low, high and steps: all that may be answered."""
-    interval_share: float | None = key(None, example=0.5, ge=0, lt=1)
-    """For a quantile: the share of every epsilon that pays for its interval; 0: there is none. Left out:
-    0.5."""
     bound: float | None = key(None, example=1.0, gt=0)
     """For a vector_mean: how long a record is at the most. Public."""
     confidence: float = key(0.95, gt=0, lt=1)
@@ -93,19 +85,9 @@ class Question(NamedTable):
         """Return between which numbers an answer counts as it is; of a vector_mean in one coordinate."""
         if self.kind == "vector_mean":
             return -(self.bound or 0.0), self.bound or 0.0
-        if self.kind == "quantile":
-            answers = self.answers()
-            return answers[0], answers[-1]
         if self.edges is not None:
             return self.edges[0], self.edges[-1]
         return self.low or 0.0, self.high or 0.0
-
-    def answers(self) -> list[float]:
-        """Return all that a quantile may be answered with, increasing."""
-        if self.candidates is not None:
-            return list(self.candidates)
-        ends = np.linspace(self.low or 0.0, self.high or 0.0, (self.steps or 0) + 1)
-        return [float(end) for end in ends]
 
     def statistic(self, rows_per_person: int = 1) -> Statistic:
         """Return the statistic that is asked for; ``InvalidInput`` for bounds that make no sense."""
@@ -121,17 +103,25 @@ class Question(NamedTable):
         elif self.kind == "vector_mean":
             terms |= {"names": self.names, "bound": self.bound}
         elif self.kind == "quantile":
-            terms |= {"level": self.level or 0.5, "candidates": self.answers()}
-            if self.interval_share is not None:
-                terms["interval_share"] = self.interval_share
+            answers = np.linspace(self.low or 0.0, self.high or 0.0, (self.steps or 0) + 1).tolist()
+            terms |= {"level": self.level or 0.5, "candidates": answers}
         return statistic_from_dict({"kind": self.kind.replace("_", " "), **terms})
+
+
+def several_of(questions: Mapping[str, Question], rows_per_person: int = 1) -> SeveralStatistics:
+    """Return the statistics that are asked for, which share every epsilon."""
+    from dpmarket.statistics import SeveralStatistics
+
+    asked = {name: question.statistic(rows_per_person) for name, question in questions.items()}
+    return SeveralStatistics(asked, {name: question.share or 1.0 for name, question in questions.items()})
 
 
 def question_problems(path: str, question: Question) -> Iterator[tuple[str, str]]:
     """Find what is wrong between the keys of one question, each of which may be fine by itself."""
     kind, declared = question.kind, question.declared()
     needed = next((keys for keys in _NEEDED[kind] if keys <= declared.keys()), _NEEDED[kind][0])
-    foreign = [name for name in declared if name not in _COMMON | needed | _OPTIONAL.get(kind, set())]
+    known = _COMMON | needed | ({"level"} if kind == "quantile" else set())
+    foreign = [name for name in declared if name not in known]
     for name in foreign:
         beside = f" beside {', '.join(sorted(needed))}" if name in set().union(*_NEEDED[kind]) else ""
         yield f"{path}.{name}", f"a {kind} has no such key{beside}."

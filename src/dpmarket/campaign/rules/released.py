@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from dpmarket.arrays import FloatArray, IntArray
+from dpmarket.arrays import FloatArray
+from dpmarket.campaign.rules.rules_file import Label, Target
 from dpmarket.errors import FileProblem, InvalidInput
 from dpmarket.files import parse_json, read_json, to_json
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from dpmarket.learning import Interval, PublicEncoder
     from dpmarket.statistics import ReleasedStatistic
 
-MODEL: Literal["dpmarket.model/7"] = "dpmarket.model/7"
+MODEL: Literal["dpmarket.model/8"] = "dpmarket.model/8"
 STATISTICS: Literal["dpmarket.statistics/2"] = "dpmarket.statistics/2"
 LARGEST_FILE = 64 << 20
 """Bytes of a released document."""
@@ -39,26 +40,8 @@ class _Part(BaseModel):
         return to_json(self.to_dict())
 
 
-class Classes(_Part):
-    """What a classifier predicts: a column and its labels, of two the negative one first."""
-
-    column: str
-    labels: list[str] | list[int] = Field(min_length=2)
-
-
-class Numbers(_Part):
-    """What a regression predicts: a column, its public bounds, and in which units it was trained."""
-
-    column: str
-    low: float
-    high: float
-    center: float
-    scale: float = Field(gt=0)
-    quantile: float | None = None
-
-
 class ModelFile(_Part):
-    """A released model.
+    """A released model, of a label or a target as in the rules.
 
     ``records`` is the number of people trained on; how many rows they have is private. ``description`` is
     everything public about the release, as the estimator's ``description_`` has it: with the released whole
@@ -68,10 +51,10 @@ class ModelFile(_Part):
     ``secure_noise`` says whether the noise came from the operating system's entropy.
     """
 
-    schema_version: Literal["dpmarket.model/7"] = Field(MODEL, alias="schema")
+    schema_version: Literal["dpmarket.model/8"] = Field(MODEL, alias="schema")
     dpmarket: str
     id_column: str
-    predicts: Classes | Numbers
+    predicts: Label | Target
     encoder: dict[str, Any]
     outside_bounds: Literal["clip", "refuse"]
     records: int = Field(ge=1)
@@ -89,7 +72,7 @@ class ModelFile(_Part):
     @property
     def labels(self) -> list[Any]:
         """The labels of a classifier; none of a regression."""
-        return list(self.predicts.labels) if isinstance(self.predicts, Classes) else []
+        return list(self.predicts.values) if isinstance(self.predicts, Label) else []
 
     def noise(self) -> dict[str, float]:
         """Return the public numbers that say how much noise there is, by name."""
@@ -126,8 +109,8 @@ class ModelFile(_Part):
             values -= values.mean(axis=0)  # what all have in common is noise, and changes no probability
         values *= self.shrinkage_correction
         values[:, -1] *= self.intercept_scaling
-        if isinstance(self.predicts, Numbers):
-            values *= self.predicts.scale
+        if isinstance(self.predicts, Target):
+            values *= self.predicts.spread
             values[:, -1] += self.predicts.center
         return values
 
@@ -137,105 +120,94 @@ class ModelFile(_Part):
         loss = self.description.get("loss")
         return isinstance(loss, dict) and loss.get("kind") == "torch"
 
-    @cached_property
-    def _network(self) -> Any:
-        """The network with its weights; refuses code that is not here, or another."""
-        from dpmarket.learning.torch_factory import made_by
-        from dpmarket.learning.torch_gradients import Network
-
-        loss, weights = self.description["loss"], np.array(self.description["coefficients"][0], dtype=float)
-        made = made_by(loss["model"], loss["code"], len(self.features), max(len(self.labels), 1))
-        try:
-            return Network(made.get("module")).loaded(weights)
-        except InvalidInput as problem:
-            raise FileProblem(f"cannot use the model of {loss['model']}: {problem}") from None
-
-    def outputs(self, features: Any) -> FloatArray:
-        """Return the outputs for a table with the encoder's columns, shape (rows, outputs)."""
-        scaled = self.public_encoder.fit_transform(features)
-        if self.is_network:
-            found, own = np.asarray(self._network.outputs(scaled)), self.predicts
-            return found * own.scale + own.center if isinstance(own, Numbers) else found
-        return np.asarray(scaled @ self.coefficients[:, :-1].T + self.coefficients[:, -1])
-
     def numbers(self, features: Any) -> FloatArray:
         """Return a regression's predictions within the public bounds, shape (rows,)."""
-        assert isinstance(self.predicts, Numbers)
-        return np.clip(self.outputs(features)[:, 0], self.predicts.low, self.predicts.high)
+        assert isinstance(self.predicts, Target)
+        found = self.estimator.predict(self.public_encoder.fit_transform(features))
+        return np.asarray(np.clip(found, self.predicts.low, self.predicts.high))
 
     def probabilities(self, features: Any) -> FloatArray:
         """Return the probabilities of all labels, shape (rows, labels)."""
-        from scipy.special import expit, softmax
-
-        margins = self.outputs(features)
-        if margins.shape[1] > 1:
-            return np.asarray(softmax(margins, axis=1))
-        return np.column_stack([expit(-margins), expit(margins)])
+        return np.asarray(self.estimator.predict_proba(self.public_encoder.fit_transform(features)))
 
     def interval(self, features: Any, level: float) -> Interval:
         """Return intervals for what :meth:`probabilities` or :meth:`numbers` return."""
+        if self.is_network:
+            raise FileProblem("expected a linear model for intervals; this one is a network.")
         found = self.estimator.predict_interval(self.public_encoder.fit_transform(features), level)
-        if not isinstance(self.predicts, Numbers):
+        if not isinstance(self.predicts, Target):
             return found  # type: ignore[no-any-return]
         low, high = (np.clip(end, self.predicts.low, self.predicts.high) for end in (found.low, found.high))
         return found._replace(low=low, high=high)  # type: ignore[no-any-return]
 
     @cached_property
     def estimator(self) -> Any:
-        """The model as a fitted estimator that was published: it has a summary and intervals."""
-        from dpmarket.learning import (
-            PrivateLinearRegression,
-            PrivateLogisticRegression,
-            PrivateQuantileRegressor,
-        )
+        """The model as a fitted estimator that was published, whose classes are the numbers of labels."""
+        try:
+            model = self._network() if self.is_network else self._linear_model()
+        except (KeyError, TypeError, ValueError, OverflowError) as problem:
+            raise FileProblem(f"cannot use the model's release: {problem}") from None
+        if self.labels:
+            model.classes_ = np.arange(len(self.labels))
+        return model
+
+    def _network(self) -> Any:
+        """Return the network with its weights; refuses code that is not here, or another."""
+        from dpmarket.learning.torch_factory import made_by
+        from dpmarket.learning.torch_gradients import Network
+
+        loss, weights = self.description["loss"], np.array(self.description["coefficients"][0], dtype=float)
+        made = made_by(loss["model"], loss["code"], len(self.features), max(len(self.labels), 1))
+        model = estimator_for(self.predicts, module=made.get("module"))
+        model.module_ = Network(model.module).loaded(weights).module
+        model.n_features_in_ = len(self.features)
+        return model
+
+    def _linear_model(self) -> Any:
         from dpmarket.learning.curvature import NoisyHessian
         from dpmarket.learning.spread import norm_and_loss
         from dpmarket.privacy import Descent, Release
 
-        settings: dict[str, Any] = {
-            "delta": self.delta or None,
-            "noise_norm": self.public_encoder.noise_norm(),
-        }
-        if self.is_network:
-            raise FileProblem("expected a linear model for intervals; this one is a network.")
-        values, stated, predicted = self.coefficients, self.description, self.predicts
-        model: Any
-        if isinstance(predicted, Classes):
-            model = PrivateLogisticRegression(classes=tuple(predicted.labels), **settings)
-            model.classes_ = np.array(predicted.labels)
-            model.coef_, model.intercept_ = values[:, :-1], values[:, -1]
-        else:
-            units = (predicted.center, predicted.scale)
-            if predicted.quantile is None:
-                model = PrivateLinearRegression(*units, **settings)
-            else:
-                model = PrivateQuantileRegressor(predicted.quantile, *units, **settings)
+        stated, values = self.description, self.coefficients
+        norm = self.public_encoder.noise_norm()
+        model = estimator_for(self.predicts, delta=self.delta or None, noise_norm=norm)
+        model.coef_, model.intercept_ = values[:, :-1], values[:, -1]
+        if isinstance(self.predicts, Target):
             model.coef_, model.intercept_ = values[0, :-1], float(values[0, -1])
         model.n_features_in_ = len(self.features)
         model.description_, model.effective_people_ = stated, self.effective_people
-        model.intercept_scaling_, model.shrinkage_correction_ = (
-            self.intercept_scaling,
-            self.shrinkage_correction,
-        )
-        try:
-            if self.delta:
-                model.descent_ = Descent.from_dict(stated["release"])
-            else:
-                model.release_ = Release.from_dict(stated["release"])
-                model.noise_rate_, model.l2_ = float(stated["noise_rate"]), model.release_.l2
-                model.grid_ = float(stated["grid"])
-            norm, loss = norm_and_loss(model)
-            if "intervals" in stated:
-                model.hessian_ = NoisyHessian.from_dict(stated["intervals"], loss, norm)
-            if values.shape != (loss.outputs, norm.n_coefficients):
-                raise InvalidInput("expected as many coefficients as the release has.")
-        except (KeyError, TypeError, ValueError, OverflowError) as problem:
-            raise FileProblem(f"cannot use the model's release: {problem}") from None
+        model.intercept_scaling_ = self.intercept_scaling
+        model.shrinkage_correction_ = self.shrinkage_correction
+        if self.delta:
+            model.descent_ = Descent.from_dict(stated["release"])
+        else:
+            model.release_ = Release.from_dict(stated["release"])
+            model.noise_rate_, model.l2_ = float(stated["noise_rate"]), model.release_.l2
+            model.grid_ = float(stated["grid"])
+        norm, loss = norm_and_loss(model)
+        if "intervals" in stated:
+            model.hessian_ = NoisyHessian.from_dict(stated["intervals"], loss, norm)
+        if values.shape != (loss.outputs, norm.n_coefficients):
+            raise InvalidInput("expected as many coefficients as the release has.")
         return model
 
-    def likeliest(self, probabilities: FloatArray) -> IntArray:
-        """Return the number of each row's likeliest label, the first of those that are equally likely."""
-        return np.asarray(probabilities.argmax(axis=1))
+
+def estimator_for(predicts: Label | Target, **settings: Any) -> Any:
+    """Return an estimator with these parameters, a torch model's if a ``module`` is one of them.
+
+    A classifier takes and gives the numbers of labels.
+    """
+    from dpmarket import learning  # takes scikit-learn along, which most commands do not need
+
+    is_network = "module" in settings
+    if isinstance(predicts, Label):
+        kind: Any = learning.PrivateTorchClassifier if is_network else learning.PrivateLogisticRegression
+        return kind(classes=tuple(range(len(predicts.values))), **settings)
+    if predicts.quantile is not None:
+        kind, settings["quantile"] = learning.PrivateQuantileRegressor, predicts.quantile
+    else:
+        kind = learning.PrivateTorchRegressor if is_network else learning.PrivateLinearRegression
+    return kind(center=predicts.center, scale=predicts.spread, **settings)
 
 
 class AskedStatistic(_Part):
@@ -322,21 +294,19 @@ def _refuse_other_coefficients(model: ModelFile, source: str) -> None:
     except InvalidInput as problem:
         raise FileProblem(f"cannot use {source}: {problem}") from None
     labels, kinds = model.labels, (int, float) if claim.delta else (int,)
-    rows = model.description.get("coefficients" if claim.delta else "cells")
+    rows: Any = model.description.get("coefficients" if claim.delta else "cells")
     shape = (len(labels) if len(labels) > 2 else 1, len(model.features) + 1)
     if model.is_network:  # its weights are compared with the network where it is used
         loss, many = model.description["loss"], rows[0] if isinstance(rows, list) and rows else None
         shape = (1, len(many) if isinstance(many, list) else 0)
         if not all(isinstance(loss.get(name), str) for name in ("model", "code")):
             raise FileProblem(f"cannot use {source}: expected the name of its factory, and its digest.")
-    if len(set(labels)) < len(labels):
-        raise FileProblem(f"cannot use {source}: expected different labels.")
-    if not isinstance(rows, list) or len(rows) != shape[0]:
-        raise FileProblem(f"cannot use {source}: expected coefficients of {shape[0]} outputs.")
-    if not all(isinstance(row, list) and len(row) == shape[1] for row in rows):
-        raise FileProblem(f"cannot use {source}: expected {shape[1]} coefficients.")
-    if not all(type(cell) in kinds and abs(cell) <= 2**63 for row in rows for cell in row):
-        raise FileProblem(f"cannot use {source}: expected coefficients that are numbers, and no others.")
+    is_table = isinstance(rows, list) and len(rows) == shape[0]
+    is_table = is_table and all(isinstance(row, list) and len(row) == shape[1] for row in rows)
+    if not (is_table and all(type(cell) in kinds and abs(cell) <= 2**63 for row in rows for cell in row)):
+        raise FileProblem(
+            f"cannot use {source}: expected coefficients of {shape[0]} outputs, {shape[1]} numbers for each."
+        )
     norm = model.public_encoder.noise_norm().to_dict() | {"constant": model.intercept_scaling}
     if not model.delta and model.description["release"].get("norm") != norm:
         raise FileProblem(f"cannot use {source}: expected the noise norm of its encoder.")

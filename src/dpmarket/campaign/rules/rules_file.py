@@ -22,6 +22,7 @@ from dpmarket.campaign.rules.questions import Question
 from dpmarket.campaign.rules.screening import Panel, Screening
 from dpmarket.errors import FileProblem
 from dpmarket.files import read_json, read_toml
+from dpmarket.learning.columns import Column, column_from
 
 if TYPE_CHECKING:
     from dpmarket.costs import CostDistribution
@@ -58,10 +59,7 @@ class CampaignTable(Table):
     name: str = key("campaign", example="spring-2026", min_length=1, max_length=200)
     """The campaign's name in its database; several campaigns can share one."""
     database: str | None = key(
-        None,
-        "a file, or an address such as postgresql://user@host/name",
-        example="postgresql://market@localhost/campaigns",
-        min_length=1,
+        None, "a file, or an address such as postgresql://user@host/name", example="market.db", min_length=1
     )
     """Where people, privacy budgets and money are entered. Campaigns that share a database share each
     person's lifetime limits. Left out: a file beside the rules file, with the ending .db."""
@@ -155,11 +153,7 @@ class Objective(Table):
     """With a budget: the probability with which payments stay within it, as far as the cost distribution is
     right; offline, the exact mechanism then decides at any size. Left out: they meet it."""
     delta: float | None = key(
-        None,
-        "a number of at least 1e-17, and at most 1 / (10 * sellers.expected)",
-        example=1e-6,
-        ge=1e-17,
-        lt=1,
+        None, "a number from 1e-17 to 1 / (10 * sellers.expected)", example=1e-6, ge=1e-17, lt=1
     )
     """Guarantees are then (epsilon, delta): a person changes the chance of any result by at most the factor
     of the epsilon, plus delta. Training is a noisy descent, with less noise where there are many features
@@ -216,10 +210,18 @@ class Bounds(NamedTable):
     """The latest date, in place of high."""
     boolean: Literal[True] | None = key(None)
     """That the feature is true or false."""
-    missing: float | Date | bool | None = key(None, "a value of the feature")
+    missing: int | float | Date | bool | None = key(None, "a value of the feature")
     """What stands for an empty cell. Left out: such cells are refused."""
     missing_category: bool | None = key(None)
     """Whether an empty cell is a category of its own, in place of missing."""
+
+    def column(self, name: str) -> Column:
+        """Return the declaration, with categories as texts, which files hold; refuses one without sense."""
+        declared = self.declared()
+        if self.categories is not None:
+            texts = {"missing": str(self.missing)} if self.missing is not None else {}
+            declared |= {"categories": list(map(str, self.categories)), **texts}
+        return column_from(name, declared)
 
 
 class Label(Table):
@@ -261,21 +263,17 @@ class Target(Table):
 
 
 class Translation(Table):
-    """A question in another language."""
-
-    wording: str = key(..., example="Wie alt sind Sie?", min_length=1, max_length=500)
-    """The question."""
-    help: str = key("", max_length=2_000)
-    """What helps to answer it."""
-
-
-class Wording(Table):
-    """How sellers of a live campaign are asked for a column; left out: by the column's name."""
+    """A question in one language."""
 
     wording: str = key(..., example="How old are you?", min_length=1, max_length=500)
-    """The question in English."""
+    """The question, in English if it is no translation."""
     help: str = key("", example="In whole years.", max_length=2_000)
     """What helps to answer it."""
+
+
+class Wording(Translation):
+    """How sellers of a live campaign are asked for a column; left out: by the column's name."""
+
     translations: dict[str, Translation] = key(
         {}, 'tables by language, such as de = { wording = "Wie alt sind Sie?" }'
     )
@@ -349,6 +347,9 @@ class Rules(Table):
     """Questions before consent. No epsilon protects the answers; only the resulting group is stored."""
     panel: Panel | None = None
 
+    def __hash__(self) -> int:  # so that what follows from rules can be remembered
+        return hash(self.model_dump_json(exclude_none=True))
+
     @property
     def delta(self) -> float:
         """The delta of every guarantee; 0 without one."""
@@ -380,14 +381,7 @@ class Rules(Table):
 
 
 def read_rules(path: str | os.PathLike[str]) -> Rules:
-    """Read and check a rules file.
-
-    Raises
-    ------
-    FileProblem
-        No such file, no TOML, or wrong keys and values: ``details`` has one line for each, with the key's
-        path and what was expected.
-    """
+    """Read and check a rules file; of a ``FileProblem`` ``details`` has a line for each wrong key."""
     data = read_toml(path)
     costs = data.get("costs")
     name = costs.get("distribution") if isinstance(costs, dict) else None
@@ -398,14 +392,7 @@ def read_rules(path: str | os.PathLike[str]) -> Rules:
 
 
 def check_rules(data: Mapping[str, Any], name: str = "the rules") -> Rules:
-    """Return the rules that plain data describes, or raise ``FileProblem`` with all that is wrong with it.
-
-    Parameters
-    ----------
-    data
-        Tables by name, as a TOML file gives them.
-    name
-        What the message calls it.
+    """Return the rules of tables as a TOML file gives them, or raise ``FileProblem`` with all that is wrong.
 
     Examples
     --------
@@ -438,7 +425,7 @@ def rules_from(text: str) -> Rules:
 
 def to_distribution(value: Any) -> CostDistribution:
     """Make the cost distribution that a formula or a table describes."""
-    from dpmarket.costs import distribution_from_dict, parse_distribution  # takes scipy.stats along
+    from dpmarket.costs.text import distribution_from_dict, parse_distribution  # takes scipy.stats along
 
     if isinstance(value, str):
         return parse_distribution(value)

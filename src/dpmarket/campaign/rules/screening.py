@@ -7,6 +7,7 @@ are forgotten at once: only the group is stored, or that somebody was screened o
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 from urllib.parse import urlsplit
@@ -18,6 +19,7 @@ from dpmarket.campaign.rules.keys import NamedTable, Table, key
 if TYPE_CHECKING:
     from dpmarket.campaign.rules.rules_file import Rules
 
+MOST_GROUPS = 100
 _MOST_ANSWERS = 50
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
@@ -128,6 +130,9 @@ def screening_problems(rules: Rules) -> Iterator[tuple[str, str]]:
                 where = f"{path}.translations.{language}.answers"
                 yield where, f"expected {len(one.answers)} answers, as in English."
     parts = [sorted(set(one.groups.values())) for one in rules.screening if one.groups is not None]
+    if math.prod(map(len, parts)) > MOST_GROUPS:
+        yield "screening", f"expected answers that lead to at most {MOST_GROUPS} groups."
+        return
     reached = {"/".join(each) for each in itertools.product(*parts)} if parts else set()
     for name in sorted(reached - set(rules.groups)):
         yield f"groups.{name}", "missing; expected a group that screening leads to."

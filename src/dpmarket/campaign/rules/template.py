@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from dpmarket.campaign.rules.keys import Table, example_of, expected_of, table_of
-from dpmarket.campaign.rules.rules_file import MOST_LABELS, Label, Rules, Sellers, Target, check_rules
+from dpmarket.campaign.rules.rules_file import MOST_LABELS, Rules, Sellers, check_rules
 from dpmarket.errors import FileProblem
 from dpmarket.files import dates_of, is_of_numbers, numbers_of, read_table, refuse
 from dpmarket.learning.columns import TRUTHS, YES_AND_NO
@@ -36,40 +36,20 @@ _TAKEN = (
 )
 _FEATURES = {"age": {"low": 18.0, "high": 90.0}, "income": {"low": 0.0, "high": 100000.0}}
 _SHOWN = {("objective", "budget"), ("sellers", "expected")}  # optional; what most buyers start from
+_PREDICTED = {"label": {"values"}, "target": {"low", "high"}}  # what is public about it
 _MOST_CATEGORIES = 50
 _LEFT_OUT = "left out: most texts differ (ids, names, dates with the month first)"
 _FEW = 10
 
 
-def rules_template(
-    values: Mapping[str, Any] | None = None, features: Mapping[str, Mapping[str, Any]] | None = None
-) -> str:
+def rules_template(values: Mapping[str, Any] | None = None) -> str:
     """Return a rules file with every key, each with a comment; it is a valid rules file itself.
 
-    Parameters
-    ----------
-    values
-        What the file shall say, by dotted path, in place of examples and defaults: everything that a rules
-        file takes, such as ``objective.budget``, ``features.age.low`` or ``statistics.age.kind``. A payment
-        weight takes the budget's place, statistics take the place of features and label, a target takes the
-        label's.
-    features
-        Declarations by feature, in place of the examples, such as those of a public sample. A comment asks
-        to read them over.
-
-    Examples
-    --------
-    >>> import tomllib
-    >>> text = rules_template({"objective.budget": 500.0, "sellers.expected": 1000})
-    >>> check_rules(tomllib.loads(text)).objective.budget
-    500.0
+    ``values`` stand in place of examples and defaults, by dotted path: everything that a rules file takes,
+    such as ``objective.budget``, ``features.age.low`` or ``statistics.age.kind``. A payment weight takes the
+    budget's place, statistics take the place of features and label, a target takes the label's.
     """
-    given: dict[str, Any] = {}
-    for path, value in (values or {}).items():
-        _put(given, path, value)
-    text = _filled(given, features)
-    check_rules(tomllib.loads(text), "these values")
-    return text
+    return _checked(_nested(values or {}))
 
 
 def sample_template(
@@ -79,26 +59,17 @@ def sample_template(
 
     Ids, costs, labels and targets, by their names in ``values`` or by default, are no features. Labels, and
     the bounds of a target, are taken from the sample as well if it has that column and ``values`` do not say
-    them.
+    them. A comment asks to read it all over.
     """
-    named = dict(values or {})
-    used = {
-        named.get(f"{table}.{name}", model.model_fields[name].default)
-        for table, model, name in (
-            ("sellers", Sellers, "id_column"), ("sellers", Sellers, "cost_column"),
-            ("label", Label, "column"), ("target", Target, "column"),
-        )
-    }  # fmt: skip
-    table = read_table(sample)
+    given, table = _nested(values or {}), read_table(sample)
+    sellers = Sellers().model_dump() | given.get("sellers", {})
+    used = {sellers["id_column"], sellers["cost_column"], *(_column_of(name, given) for name in _PREDICTED)}
+    if given.get("statistics"):  # in place of features
+        return _checked(given, taken=_TAKEN), {}
     declared, words = declared_by(table, sample, used)
-    predicted, found = _predicted(table, sample, named)
-    if predicted and found:
-        shown = found.get("label.values", list(found.values()))
-        words[predicted] = f"what is predicted: {' or '.join(map(str, shown))}"
-    elif predicted and not {"label.values", "target.low", "target.high"} & named.keys():
-        words[predicted] = "what is predicted: the sample does not show its labels or bounds; set them"
-    named |= found
-    return rules_template(named, declared), words
+    words |= _predicted(table, sample, given)
+    given["features"] = declared | given.get("features", {})
+    return _checked(given, taken=_TAKEN), words
 
 
 def declared_by(
@@ -122,30 +93,31 @@ def declared_by(
     return found, words | dict.fromkeys(ids, _LEFT_OUT)
 
 
-def _predicted(
-    table: pl.DataFrame, sample: str | os.PathLike[str], named: Mapping[str, Any]
-) -> tuple[str | None, dict[str, Any]]:
-    """Return the column of the label or target, None for statistics, and what a public sample tells about it.
-
-    That is the labels, or the bounds of the target, as values of the rules file that do not have them.
-    """
-    if any(path.startswith("statistics.") for path in named):
-        return None, {}
-    target = named.get("target.column")
-    column = target or named.get("label.column", Label.model_fields["column"].default)
-    if column not in table.columns:
-        return column, {}
-    if target and not {"target.low", "target.high"} & named.keys():
+def _predicted(table: pl.DataFrame, sample: str | os.PathLike[str], given: dict[str, Any]) -> dict[str, str]:
+    """Take labels, or the bounds of a target, from a public sample, unless they are given; say which."""
+    name = "target" if "target" in given else "label"
+    own, column, found = given.get(name, {}), _column_of(name, given), {}
+    if _PREDICTED[name] <= own.keys():
+        return {}
+    if column in table.columns and name == "target":
         numbers, _ = _as_meant(table, column, sample)
         if numbers.dtype.is_numeric():
             low, high = map(_short, np.nanquantile(numbers.to_numpy(), (0.0, 1.0)).tolist())
-            return column, {"target.low": low, "target.high": high} if low < high else {}
-    elif not target and "label.values" not in named:
+            found = {"low": low, "high": high} if low < high else {}
+    elif column in table.columns:
         known = table.get_column(column).cast(pl.String).drop_nulls().str.strip_chars()
         values = sorted(known.unique().to_list(), key=lambda text: (TRUTHS.get(text.lower(), False), text))
-        if 2 <= len(values) <= MOST_LABELS:
-            return column, {"label.values": values}
-    return column, {}
+        found = {"values": values} if 2 <= len(values) <= MOST_LABELS else {}
+    if found:
+        given[name] = found | own
+    words = " or ".join(found["values"]) if "values" in found else " to ".join(map(str, found.values()))
+    words = words or "the sample does not show its labels or bounds; set them"
+    return {column: f"what is predicted: {words}"}
+
+
+def _column_of(name: str, given: Mapping[str, Any]) -> str:
+    """Return the column of the label or target."""
+    return str(given.get(name, {}).get("column", name))
 
 
 def _as_meant(table: pl.DataFrame, name: str, sample: str | os.PathLike[str]) -> tuple[pl.Series, str]:
@@ -191,22 +163,27 @@ def _words(declared: Mapping[str, Any], note: str) -> str:
     return f"{words} ({note})" if note else words
 
 
-def _put(data: dict[str, Any], path: str, value: Any) -> None:
-    """Put a value at a dotted path of nested tables; names of features may have dots themselves."""
-    table, _, rest = path.partition(".")
-    field = Rules.model_fields.get(table)
-    model, is_named = (None, False) if field is None else table_of(field.annotation)
-    if model is None or not rest or not (is_named or rest in model.model_fields):
-        raise FileProblem("expected keys of the rules file, as TABLE.KEY=VALUE.", [f"{path}: no such key."])
-    name, _, key = rest.rpartition(".")
-    own = data.setdefault(table, {})
-    if is_named:
-        own.setdefault(name or rest, {}).update({key: value} if name else value)
-    else:
-        own[rest] = value
+def _nested(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return nested tables from values by dotted path; names of features may have dots themselves."""
+    data: dict[str, Any] = {}
+    for path, value in values.items():
+        table, _, rest = path.partition(".")
+        field = Rules.model_fields.get(table)
+        model, is_named = (None, False) if field is None else table_of(field.annotation)
+        if model is None or not rest or not (is_named or rest in model.model_fields):
+            problem = f"{path}: no such key."
+            raise FileProblem("expected keys of the rules file, as TABLE.KEY=VALUE.", [problem])
+        name, _, key = rest.rpartition(".")
+        own = data.setdefault(table, {})
+        if is_named:
+            own.setdefault(name or rest, {}).update({key: value} if name else value)
+        else:
+            own[rest] = value
+    return data
 
 
-def _filled(given: Mapping[str, Any], features: Mapping[str, Mapping[str, Any]] | None) -> str:
+def _checked(given: Mapping[str, Any], taken: str = "") -> str:
+    """Return the file with what is given, and a comment about features that were taken from a sample."""
     asks = bool(given.get("statistics"))
     left_out = {"features", "label", "target"} if asks else {"statistics"}
     left_out |= {"screening", *({"panel"} - given.keys())}  # for the service; see the documentation
@@ -220,21 +197,21 @@ def _filled(given: Mapping[str, Any], features: Mapping[str, Mapping[str, Any]] 
         if is_named:
             shown, about = given.get(name, {}), _comment(str(field.description))
             if name == "features":
-                shown = _features(given) if features is None else {**features, **shown}
-                about += [_KINDS, *_comment(_TAKEN if features is not None else "")]
+                shown = shown or _features(given)
+                about += [_KINDS, *_comment(taken)]
             keys = [f"{_key(own)} = {_toml(declared)}" for own, declared in shown.items()]
         else:
             about = _comment(str(model.__doc__))
             names = ["outside_bounds"] if asks and name == "training" else model.model_fields
             keys = [line for key in names for line in _entry(name, model, key, given)]
         parts.append("\n".join([*about, f"[{name}]", *keys]) + "\n")
-    return "\n".join(parts)
+    text = "\n".join(parts)
+    check_rules(tomllib.loads(text), "these values")
+    return text
 
 
 def _features(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the features that are given, or examples whose columns are not used otherwise."""
-    if given.get("features"):
-        return dict(given["features"])
+    """Return examples of features whose columns are not used otherwise."""
     used = [value for table in ("label", "target", "sellers") for value in given.get(table, {}).values()]
     return {name: ends for name, ends in _FEATURES.items() if name not in used}
 

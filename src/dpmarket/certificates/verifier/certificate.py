@@ -29,17 +29,13 @@ def verify(
     ----------
     certificate
         The file's bytes, or its path, or anything with ``bytes(certificate)``.
-    receipt
-        Bytes of a seller's receipt.
-    cost
-        The cost that the receipt's holder reported: is the quote the one for it? It is used here and goes
-        nowhere.
+    receipt, cost
+        Bytes of a seller's receipt, and the cost that its holder reported: is the quote the one for it? It is
+        used here and goes nowhere.
     digest
         The certificate's digest as the reader knows it from elsewhere.
-    openings
-        Bytes of the buyer's openings: checks every line.
-    reports
-        Bytes of the frozen reports, a CSV of id and cost; with openings.
+    openings, reports
+        Bytes of the buyer's openings, to check every line, and of the frozen reports, a CSV of id and cost.
     signature, public_key
         Ed25519 signature of the body's bytes, 64 bytes, and the raw public key, 32 bytes.
     commitment
@@ -48,25 +44,8 @@ def verify(
     Returns
     -------
     Verification
-        With a receipt only the certificate's first line is needed, and only it is read from a path.
-
-    Raises
-    ------
-    OSError
-        If a path cannot be read. Whatever is wrong with what was read is a check that fails.
-
-    Examples
-    --------
-    A seller checks the certificate with a receipt and their own cost.
-
-    >>> import dpmarket as dpm
-    >>> mechanism = dpm.OfflineMechanism(dpm.Uniform(1, 5), dpm.Objective.for_model(2, 0.1))
-    >>> outcome = mechanism.run([1.5, 2.0, 2.5])
-    >>> model = dpm.PrivateLogisticRegression(classes=(0, 1))
-    >>> model = model.fit([[0.2], [0.4], [-0.5]], [0, 1, 1], epsilons=outcome.epsilons)
-    >>> certificate = dpm.certify(outcome, model, mechanism.rules(), seller_ids=["ann", "bob", "cem"])
-    >>> dpm.verify(certificate, receipt=certificate.receipt("ann"), cost=1.5).passed
-    True
+        What is wrong with what was read is a check that fails. With a receipt only the certificate's first
+        line is needed, and only it is read from a path.
     """
     checks: list[Check] = []
     try:

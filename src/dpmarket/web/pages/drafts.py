@@ -113,9 +113,9 @@ def _form(
     plan: Planned | None = None,
     campaign: int | None = None,
 ) -> Response:
-    first, others = fields.keys()
-    form = Form(typed)
-    beside = fields.beside_fields(form, problems)
+    form, keys = Form(typed), fields.keys()
+    first, others = keys[: len(fields.FIRST)], keys[len(fields.FIRST) :]
+    beside = {problem.split(":")[0]: problem for problem in problems}
     translated = [one for one in languages() if one != FALLBACK]
     shown = {
         "action": f"{HOME}/new" if campaign is None else f"{path_of(campaign)}/edit",
@@ -126,7 +126,7 @@ def _form(
         "rows": fields.lines_shown(form, "feature"),
         "feature_kinds": fields.FEATURE_KINDS,
         "gaps": fields.GAPS,
-        "consents": visit.service.look(consent_versions),
+        "consents": list(visit.service.look(consent_versions).items()),
         "beside_others": any(key.path in beside for key in others),
         "purpose": NUMBERS if typed.get("purpose") == NUMBERS else MODEL,
         "lines": fields.lines_shown(form, "statistic"),
@@ -135,15 +135,8 @@ def _form(
         "problems": problems,
         "beside": beside,
         "plan": plan,
-        "minor_units": _minor_units(typed.get("money.minor_units", "")),
-        "currency": typed.get("money.currency", ""),
     }
     return visit.page("new_campaign", shown, status=422 if problems else 200)
-
-
-def _minor_units(text: str) -> int:
-    """Return what the form says, or the usual: this is only for writing amounts beside it."""
-    return int(text) if text.isdecimal() and 0 < len(text) < 12 and int(text) > 0 else 100
 
 
 def _written(moment: datetime) -> str:

@@ -207,7 +207,7 @@ def report(campaign: CampaignId, visit: Visited) -> Response:
 @router.get("/campaigns/{campaign}/report.html")
 def whole_report(campaign: CampaignId, visit: Visited) -> Response:
     """Show the whole report, as a worker made it."""
-    return whole_page(visit.request, document_of(visit.service, visit.caller, campaign, "report"))
+    return whole_page(document_of(visit.service, visit.caller, campaign, "report"))
 
 
 @router.get("/campaigns/{campaign}/{name}")

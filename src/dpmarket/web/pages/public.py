@@ -141,9 +141,9 @@ def verdicts(request: Request, form: Sent, service: TheService) -> Response:
 
 
 @router.get("/check-receipt")
-def check_receipt(request: Request) -> Response:
+def check_receipt() -> Response:
     """Give the page that checks a receipt in the browser, by its own and stricter policy."""
-    return whole_page(request, receipt_page())
+    return whole_page(receipt_page())
 
 
 _YEAR = timedelta(days=365)

@@ -14,10 +14,10 @@ import numpy as np
 from dpmarket.campaign.campaigns import Opening
 from dpmarket.campaign.log import canonical
 from dpmarket.campaign.opening import opening_of
-from dpmarket.campaign.rules.pricing import expected_error, guessing_error, prospect_for, terms_of
+from dpmarket.campaign.rules.pricing import errors_of, guessing_error, prospect_for
 from dpmarket.campaign.rules.questions import Question
 from dpmarket.campaign.rules.released import StatisticsFile, released_from_bytes
-from dpmarket.campaign.rules.rules_file import Rules, rules_from
+from dpmarket.campaign.rules.rules_file import Money, Rules, rules_from
 from dpmarket.errors import DpmarketError
 from dpmarket.statistics import ReleasedStatistic
 
@@ -49,13 +49,12 @@ def numbers_of(rules: Rules, document: bytes | None) -> list[dict[str, Any]]:
 
 def _wanted(question: Question) -> dict[str, Any]:
     is_quantile = question.kind == "quantile"
-    answers = question.answers() if is_quantile else (question.low or 0.0, question.high or 0.0)
     level = (question.level or 0.5) if is_quantile else 0.0
     return {
         "kind": "median" if level == 0.5 else question.kind,
         "columns": ", ".join(question.names),
-        "low": answers[0],
-        "high": answers[-1],
+        "low": question.low or 0.0,
+        "high": question.high or 0.0,
         "level": level,
         "options": ", ".join(str(category) for category in question.categories or ()),
         "bins": list(pairwise(question.edges or ())),
@@ -110,6 +109,7 @@ class Planned:
     """A plan beside the form."""
 
     lines: tuple[Line, ...]
+    money: Money
     opening: Opening | None = None
     share: float | None = None
     problem: str | None = None
@@ -127,10 +127,7 @@ def error_so_far(rules: Rules, people: int, epsilon: float) -> float | None:
     """
     if people == 0 or epsilon <= 0.0:
         return None
-    terms = terms_of(rules)
-    shares = terms.epsilon_cost.share(np.full(people, epsilon / people))
-    total = float(shares.sum())
-    return float(sum(terms.objective.errors(float(shares @ shares) / total**2, total)))
+    return sum(errors_of(rules, np.full(people, epsilon / people)))
 
 
 @functools.lru_cache(maxsize=32)
@@ -142,17 +139,19 @@ def _planned(text: str) -> Planned:
         if (line := _line(rules, name, factor)) is not None
     )
     try:
-        return Planned(lines, opening_of(rules), _share_of_guessing(rules))
+        return Planned(lines, rules.money, opening_of(rules), _share_of_guessing(rules))
     except DpmarketError as problem:
-        return Planned(lines, problem=str(problem))
+        return Planned(lines, rules.money, problem=str(problem))
 
 
 def _share_of_guessing(rules: Rules) -> float | None:
+    if rules.sellers.expected is None:
+        return None
     try:
-        error = expected_error(rules)
+        error = prospect_for(rules, rules.people, rules.objective.budget).error
     except DpmarketError:
         return None
-    return None if error is None or math.isinf(error) else 100.0 * error / guessing_error(rules)
+    return 100.0 * error / guessing_error(rules)
 
 
 def _line(rules: Rules, name: str, factor: float) -> Line | None:

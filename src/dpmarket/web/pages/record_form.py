@@ -11,8 +11,10 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
+import polars as pl
+
 from dpmarket.campaign.rules import columns
-from dpmarket.campaign.rules.rules_file import Rules, Wording
+from dpmarket.campaign.rules.rules_file import Rules
 from dpmarket.web.pages.forms import Form, number_in
 
 OTHER = "__other__"
@@ -24,20 +26,32 @@ _FIELDS = 1_900  # of a form, in all
 
 @dataclass(frozen=True)
 class Field:
-    """One question of the form."""
+    """One question of the form: the field of the record, and how it is asked."""
 
     id: str
-    name: str
+    of: columns.Field
     wording: str
     help: str
-    kind: str
-    low: str
-    high: str
-    limits: bool
-    options: tuple[str, ...]
-    levels: tuple[Any, ...]
-    other: bool
-    gap: bool
+
+    @property
+    def low(self) -> str:
+        """The lower bound as it is shown, empty without one."""
+        return _end(self.of.kind, self.of.low)
+
+    @property
+    def high(self) -> str:
+        """The upper bound as it is shown, empty without one."""
+        return _end(self.of.kind, self.of.high)
+
+    @property
+    def limits(self) -> bool:
+        """Whether values outside the bounds are refused."""
+        return self.of.outside == "refuse"
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The levels of a choice as they are shown."""
+        return tuple(map(str, self.of.levels))
 
 
 @dataclass(frozen=True)
@@ -64,10 +78,12 @@ def fields_of_form(rules: Rules, language: str = "en") -> list[Field]:
     for field in columns.fields_of(rules):
         known = by_column.get(field.column)
         by_column[field.column] = field if known is None else _joined(known, field)
-    return [
-        _field(f"f{place}", field, rules.questions.get(field.column), language)
-        for place, field in enumerate(by_column.values())
-    ]
+    made = []
+    for place, (column, field) in enumerate(by_column.items()):
+        asked = rules.questions.get(column)
+        said = asked and asked.translations.get(language, asked)
+        made.append(Field(f"f{place}", field, said.wording if said else column, said.help if said else ""))
+    return made
 
 
 def _joined(one: columns.Field, other: columns.Field) -> columns.Field:
@@ -78,27 +94,6 @@ def _joined(one: columns.Field, other: columns.Field) -> columns.Field:
     else:
         low, high = min(one.low, other.low), max(one.high, other.high)
     return replace(strict[0] if strict else one, low=low, high=high)
-
-
-def _field(identity: str, field: columns.Field, asked: Wording | None, language: str) -> Field:
-    said = None if asked is None else asked.translations.get(language, asked)
-    low, high = _end(field.kind, field.low), _end(field.kind, field.high)
-    limits = field.outside == "refuse" or field.kind in ("choice", "truth")
-    options = tuple(str(level) for level in field.levels)
-    return Field(
-        identity,
-        field.column,
-        field.column if said is None else said.wording,
-        "" if said is None else said.help,
-        field.kind,
-        low,
-        high,
-        limits,
-        options,
-        field.levels,
-        field.unknown,
-        field.gaps,
-    )
 
 
 def _end(kind: str, value: float) -> str:
@@ -143,64 +138,35 @@ def filled(rules: Rules, form: Form) -> Filled:
     fields = fields_of_form(rules)
     for row in range(rows_of(rules)):
         texts = {place_of(row, field.id): form.text(place_of(row, field.id)) for field in fields}
-        if row == 0 or any(texts.values()):
-            values = _row(fields, row, texts, problems)
-            rows.append(values)
-            typed |= texts
-            counted = {place_of(row, field.id): _counts_as(field, values[field.name]) for field in fields}
-            beyond |= {place: bound for place, bound in counted.items() if bound and place not in problems}
+        if row and not any(texts.values()):
+            continue
+        typed |= texts
+        rows.append({})
+        for field, (place, text) in zip(fields, texts.items(), strict=True):
+            rows[-1][field.of.column], problem, bound = _read(field, text)
+            problems |= {place: problem} if problem else {}
+            beyond |= {place: bound} if bound else {}
     return Filled(rows, problems, typed, beyond)
 
 
-def _counts_as(field: Field, value: Any) -> str:
-    """Return the bound that counts in place of a value outside of it; empty if the value itself counts."""
-    if value is None or not field.low:
-        return ""
-    low, high = (float(field.low), float(field.high)) if field.kind == "number" else (field.low, field.high)
-    return field.low if value < low else field.high if value > high else ""
-
-
-def _row(fields: list[Field], row: int, texts: dict[str, str], problems: dict[str, str]) -> dict[str, Any]:
-    values: dict[str, Any] = {}
-    for field in fields:
-        place = place_of(row, field.id)
-        text = texts[place]
-        if text == "":
-            if not field.gap:
-                problems[place] = "missing"
-            values[field.name] = None
-            continue
-        value, problem = _READERS[field.kind](field, text)
-        if problem:
-            problems[place] = problem
-        values[field.name] = value
-    return values
-
-
-def _number(field: Field, text: str) -> tuple[Any, str]:
-    value = number_in(text)
-    if value is None:
-        return None, "number"
-    outside = bool(field.low) and not float(field.low) <= value <= float(field.high)
-    return value, "outside" if outside and field.limits else ""
-
-
-def _date(field: Field, text: str) -> tuple[Any, str]:
-    try:
-        value = datetime.date.fromisoformat(text).isoformat()
-    except ValueError:
-        return None, "date"
-    return value, "outside" if field.limits and not field.low <= value <= field.high else ""
-
-
-def _choice(field: Field, text: str) -> tuple[Any, str]:
-    if text in field.options:
-        return field.levels[field.options.index(text)], ""
-    return text, "" if field.other and text == OTHER else "choice"
-
-
-def _truth(_: Field, text: str) -> tuple[Any, str]:
-    return text == "yes", "" if text in ("yes", "no") else "choice"
-
-
-_READERS = {"number": _number, "date": _date, "choice": _choice, "truth": _truth}
+def _read(field: Field, text: str) -> tuple[Any, str, str]:
+    """Return what was typed as a value, what is wrong with it, and the bound that counts in its place."""
+    of = field.of
+    if text == "":
+        return None, "" if of.gaps else "missing", ""
+    if of.kind == "truth":
+        return text == "yes", "" if text in ("yes", "no") else "choice", ""
+    if of.kind == "choice":
+        if text in field.options:
+            return of.levels[field.options.index(text)], "", ""
+        return text, "" if of.unknown and text == OTHER else "choice", ""
+    is_number = of.kind == "number"
+    code = number_in(text) if is_number else float(of.coded(pl.Series([text]))[0][0])
+    if code is None or math.isnan(code):
+        return None, of.kind, ""
+    bound = field.low if code < of.low else field.high if code > of.high else ""
+    return (
+        code if is_number else text,
+        "outside" if bound and field.limits else "",
+        "" if field.limits else bound,
+    )

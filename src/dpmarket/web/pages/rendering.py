@@ -1,29 +1,45 @@
-"""Templates, values and refusals as answers, in the reader's language and without a private value."""
+"""Templates, files and refusals as answers, in the reader's language, with the operator's name and colour."""
 
 from __future__ import annotations
 
-import gzip
 import re
 import secrets
+from hashlib import sha256
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from fastapi import Request, Response
+from fastapi import APIRouter, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from dpmarket.campaign.acts import shown_id
 from dpmarket.campaign.rules import meaning
-from dpmarket.errors import MarketRefusal
-from dpmarket.web.pages.brand import brand_of, static_path
+from dpmarket.campaign.transaction import nothing
+from dpmarket.errors import FileProblem, MarketRefusal
 from dpmarket.web.pages.texts import Texts, languages, other_languages, texts_for
 from dpmarket.web.problems import Description
+from dpmarket.web.service import TheService
+from dpmarket.web.settings import Settings
 
 LANGUAGE = "__Host-language"
 """The cookie that keeps which language somebody chose."""
 
 _POLICY = re.compile(r'Content-Security-Policy" content="([^"]*)"')
 _FOLDER = Path(__file__).parents[1]
+_LOGOS = {".svg": "image/svg+xml", ".png": "image/png"}
+_LARGEST = 200_000
+_KINDS = {"dpmarket.css": "text/css", "dpmarket.js": "text/javascript", "icon.svg": "image/svg+xml"}
+_FILES = {name: resources.files("dpmarket.web").joinpath("static", name).read_bytes() for name in _KINDS}
+_KEEP = {"Cache-Control": "public, max-age=31536000, immutable"}
+_KEEP_LOGO = {"Cache-Control": "public, max-age=3600"}
+
+
+def static_path(name: str) -> str:
+    """Return the address of a file, which changes with its content: browsers keep it for a year."""
+    return f"/static/{name}?{sha256(_FILES[name]).hexdigest()[:16]}"
+
+
 _environment = Environment(
     loader=FileSystemLoader(_FOLDER / "templates"),
     autoescape=True,
@@ -72,19 +88,11 @@ def page(
     return HTMLResponse(content, status, headers)
 
 
-def whole_page(request: Request, content: bytes) -> HTMLResponse:
-    """Return a page that was made elsewhere, by the stricter policy that it brings along itself.
-
-    It is packed for a browser that can unpack it. Nothing that the reader sent is in such a page: from the
-    length of what is packed nobody learns anything about a session.
-    """
+def whole_page(content: bytes) -> HTMLResponse:
+    """Return a page that was made elsewhere, by the stricter policy that it brings along itself."""
     found = _POLICY.search(content[:4000].decode(errors="replace"))
     assert found is not None
-    headers = {"Content-Security-Policy": f"{found[1]}; frame-ancestors 'none'", "Vary": "Accept-Encoding"}
-    if re.search(r"\bgzip\b(?!\s*;\s*q=0(?:\.0*)?\s*(?:,|$))", request.headers.get("accept-encoding", "")):
-        headers["Content-Encoding"] = "gzip"
-        content = gzip.compress(content, 6)
-    return HTMLResponse(content, headers=headers)
+    return HTMLResponse(content, headers={"Content-Security-Policy": f"{found[1]}; frame-ancestors 'none'"})
 
 
 def new_key() -> str:
@@ -125,3 +133,67 @@ def page_of(request: Request, refusal: Exception, found: Description) -> Respons
 def home_of(path: str) -> str | None:
     """Return where a reader of a page goes on; None for who may have no place."""
     return next((home for home in ("/s", "/m") if path == home or path.startswith(home + "/")), None)
+
+
+# --- files and brand --------------------------------------------------------------------------------
+
+
+router = APIRouter(include_in_schema=False)
+
+
+def brand_of(request: Request) -> dict[str, str | None]:
+    """Return what pages show of the operator: a name, and addresses of a logo and a style sheet, if any."""
+    settings: Settings = request.app.state.service.settings
+    logo, colour = settings.brand_logo, settings.brand_colour
+    return {
+        "name": settings.brand_name,
+        "logo": None if logo is None else "/brand/logo?" + sha256(str(logo).encode()).hexdigest()[:8],
+        "style": None if colour is None else f"/brand/style.css?{colour[1:]}",
+    }
+
+
+def check_brand(settings: Settings) -> None:
+    """Refuse a logo that is not there, too large, or no picture."""
+    if settings.brand_logo is not None:
+        _logo(settings.brand_logo)
+
+
+@router.get("/brand/logo")
+def logo(service: TheService) -> Response:
+    """Give the logo; as a page of its own it can run nothing."""
+    path = service.settings.brand_logo
+    if path is None:
+        raise nothing()
+    kind, content = _logo(path)
+    policy = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"}
+    return Response(content, media_type=kind, headers={**_KEEP_LOGO, **policy})
+
+
+@router.get("/brand/style.css")
+def style(service: TheService) -> Response:
+    """Give the colour as a style sheet."""
+    colour = service.settings.brand_colour
+    if colour is None:
+        raise nothing()
+    return Response(
+        f"header {{ border-top: .4rem solid {colour}; }}\n", media_type="text/css", headers=_KEEP_LOGO
+    )
+
+
+def _logo(path: Path) -> tuple[str, bytes]:
+    kind = _LOGOS.get(path.suffix.lower())
+    try:
+        content = path.read_bytes() if kind and path.stat().st_size <= _LARGEST else b""
+    except OSError:
+        content = b""
+    if kind is None or not content:
+        raise FileProblem("cannot use brand_logo: expected a .svg or .png file of at most 200 kB.")
+    return kind, content
+
+
+@router.get("/static/{name}")
+async def file(name: str) -> Response:
+    """Give a file."""
+    if name not in _FILES:
+        raise nothing()
+    return Response(_FILES[name], media_type=_KINDS[name], headers=_KEEP)

@@ -1,6 +1,7 @@
-"""A form of the rules' own model, read back as the data that a rules file would give.
+"""The form of a campaign's rules: fields are named by the rules' own keys, and read back as a file's data.
 
 What is asked, what each key means and what is refused come from the model: the form has no rules of its own.
+A feature or a statistic is a line of the form, whose fields are such as ``feature0.low``.
 """
 
 from __future__ import annotations
@@ -8,34 +9,38 @@ from __future__ import annotations
 import contextlib
 import json
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import UnionType
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import BaseModel
 
-from dpmarket.campaign.rules.rules_file import Costs, Label, Money, Objective, Sellers, Training
+from dpmarket.campaign.rules.questions import Question
+from dpmarket.campaign.rules.rules_file import Bounds, Costs, Label, Money, Objective, Sellers, Training
 from dpmarket.campaign.rules.template import toml_lines
 from dpmarket.errors import FileProblem, InvalidInput
 from dpmarket.files import parse_json, parse_toml
 from dpmarket.web.pages.forms import Form, number_in
-from dpmarket.web.pages.purchase import NUMBERS
+from dpmarket.web.pages.purchase import MODEL, NUMBERS
 from dpmarket.web.pages.texts import FALLBACK, languages
 
 KINDS = ("mean", "share", "histogram", "quantile", "vector_mean")
-_LINES = {"feature": ("name", 4, 100), "statistic": ("column", 2, 30)}
-"""Lines of the form: the field that says that one is in use, how many free ones are shown, the most lines."""
-_MODEL_ONLY = ("l2", "radius", "numerical_epsilon")
 FEATURE_KINDS = ("number", "date", "choice", "truth")
-"""Of features, as the form names them."""
+"""Of features, as the form names them; a kind decides which keys are asked for."""
 GAPS = ("refused", "value", "category")
 """What an empty answer counts as."""
+_LINES: dict[str, tuple[str, type[BaseModel], str, int, int]] = {
+    "feature": ("features", Bounds, "name", 4, 100), "statistic": ("statistics", Question, "column", 2, 30),
+}  # fmt: skip
+"""Lines of the form: their table of the rules, its model, the field that says that a line is in use, how many
+free ones are shown, the most lines."""
+_MODEL_ONLY = ("l2", "radius", "numerical_epsilon")
 _TABLES: dict[str, type[BaseModel]] = {
     "sellers": Sellers, "costs": Costs, "objective": Objective, "money": Money, "label": Label,
     "training": Training,
 }  # fmt: skip
-_FIRST = (
+FIRST = (
     "costs.distribution", "sellers.expected", "objective.budget", "objective.max_epsilon", "money.currency",
 )  # fmt: skip
 # Columns of files, and other files: a live campaign has none of them. Labels have fields of their own, and
@@ -54,6 +59,7 @@ _STARTS = {
     "money.currency": "EUR",
     "sellers.expected": "100",
 }
+_TRUTHS = {"yes": True, "true": True, "no": False, "false": False}
 
 
 @dataclass(frozen=True)
@@ -67,8 +73,8 @@ class Key:
     meaning: str
 
 
-def keys() -> tuple[list[Key], list[Key]]:
-    """Return the keys that everybody decides about, and all others."""
+def keys() -> list[Key]:
+    """Return all keys, first the :data:`FIRST` that everybody decides about."""
     made = {}
     for table, model in _TABLES.items():
         for name, field in model.model_fields.items():
@@ -79,16 +85,16 @@ def keys() -> tuple[list[Key], list[Key]]:
             default = field.default if isinstance(field.default, int | float | str) else ""
             start = _STARTS.get(path, f"{default}")
             made[path] = Key(path, kind, options, start, field.description or path)
-    return [made[path] for path in _FIRST], [key for path, key in made.items() if path not in _FIRST]
+    return [*(made.pop(path) for path in FIRST), *made.values()]
 
 
 def starts() -> dict[str, str]:
     """Return what stands in an untouched form."""
-    first, others = keys()
-    return {key.path: key.start for key in [*first, *others]} | {
-        "label.column": "label",
-        "campaign.mechanism": "online",
-    }
+    typed = {key.path: key.start for key in keys()}
+    return typed | {"label.column": "label", "campaign.mechanism": "online"}
+
+
+# --- from the form to the rules --------------------------------------------------------------------
 
 
 def rules_data(form: Form) -> dict[str, Any]:
@@ -96,30 +102,74 @@ def rules_data(form: Form) -> dict[str, Any]:
 
     What is not of its key's kind is handed on as it is, so that the rules' own check refuses it.
     """
-    data: dict[str, Any] = {table: {} for table in ("campaign", "costs", "objective")}
+    data: dict[str, Any] = {"costs": {}, "objective": {}}
     data["campaign"] = {key: form.text(f"campaign.{key}") for key in ("name", "mechanism")}
     wants_numbers = form.text("purpose") == NUMBERS
-    first, others = keys()
-    for key in [*first, *others]:
+    for key in keys():
         table, name = key.path.split(".")
         text = "" if wants_numbers and (table == "label" or name in _MODEL_ONLY) else form.text(key.path)
         if text:
-            data.setdefault(table, {})[name] = value_in(key.kind, text)
+            data.setdefault(table, {})[name] = _value(key.kind, text)
     if form.text("costs.distribution").startswith("{"):  # a fitted one, copied from another draft
         with contextlib.suppress(ValueError):
             data["costs"]["distribution"] = parse_json(form.text("costs.distribution"))
-    asked: dict[str, str] = {}  # columns, by the place of their question's wording
-    if wants_numbers:
-        data["statistics"] = {name: _question(form, place) for place, name in _names(form).items()}
-        asked = {form.text(f"{place}.column"): place for place in lines_used(form, "statistic")}
-    else:
-        asked = {form.text(f"{place}.name"): place for place in lines_used(form, "feature")}
-        data["features"] = {name: _feature(form, place) for name, place in asked.items()}
-        data["label"] = {"column": form.text("label.column"), "values": listed(form.text("label.values"))}
+    kind = "statistic" if wants_numbers else "feature"
+    lines = _named(form, kind)
+    data[_LINES[kind][0]] = {name: _declared(form, place, kind) for name, place in lines.items()}
+    # Columns, by the place of their question's wording.
+    asked = {form.text(f"{place}.column") or name: place for name, place in lines.items()}
+    if not wants_numbers:
+        data["label"] = {"column": form.text("label.column"), "values": _listed(form.text("label.values"))}
         asked[form.text("label.column")] = "label"
-    worded = {column: question_in(form, place) for column, place in asked.items()}
+    worded = {column: _question(form, place) for column, place in asked.items()}
     data["questions"] = {column: said for column, said in worded.items() if said}
     return {**data, **_tables_in(form.text("tables"))}
+
+
+def _named(form: Form, kind: str) -> dict[str, str]:
+    """Return the places of lines in use by their names; a statistic without one is called by its column."""
+    names: dict[str, str] = {}
+    for place in _used(form, kind):
+        usual = f"{form.text(f'{place}.kind')} of {form.text(f'{place}.column')}"
+        name = form.text(f"{place}.name") or usual
+        if name in names:
+            path = f"{_LINES[kind][0]}.{name}"
+            raise FileProblem("cannot use the form.", [f"{path}: expected a name of its own for each."])
+        names[name] = place
+    return names
+
+
+def _declared(form: Form, place: str, kind: str) -> dict[str, Any]:
+    """Return what a line declares; what contradicts itself is the model's to refuse."""
+    own = {}
+    for key, field in _LINES[kind][1].model_fields.items():
+        text = form.text(f"{place}.{key}")
+        if text:
+            own[key] = _value(_kind(field.annotation)[0], text)
+    chosen, gap = form.text(f"{place}.kind"), form.text(f"{place}.gap")
+    if chosen == "vector_mean":  # of several columns, which are typed into the same field
+        own["columns"] = _listed(own.pop("column"))
+    if chosen == "truth":
+        own["boolean"] = True
+    if gap == "category":
+        own.pop("missing", None)
+        own["missing_category"] = True
+    elif gap == "value" or "missing" in own:
+        text = form.text(f"{place}.missing")
+        number = text if "categories" in own else _value("mixed", text)
+        own["missing"] = _TRUTHS.get(text.lower(), text) if chosen == "truth" else number
+    return own
+
+
+def _question(form: Form, place: str) -> dict[str, Any] | None:
+    """Return how a form words the question of one of its lines; None for the column's name."""
+
+    def said(prefix: str) -> dict[str, str]:
+        texts = {part: form.text(f"{place}.{prefix}{part}") for part in ("wording", "help")}
+        return {part: text for part, text in texts.items() if text}
+
+    spoken = {one: found for one in languages() if one != FALLBACK and (found := said(f"{one}."))}
+    return {**said(""), "translations": spoken} if spoken else said("") or None
 
 
 def _tables_in(text: str) -> dict[str, Any]:
@@ -128,58 +178,74 @@ def _tables_in(text: str) -> dict[str, Any]:
         found = parse_toml(text.encode())
     except InvalidInput as problem:
         raise FileProblem("cannot read the tables.", [f"tables: {problem}"]) from None
-    wrong = sorted(set(found) - set(TYPED_TABLES))
-    if wrong:
+    if set(found) - set(TYPED_TABLES):
         raise FileProblem("cannot use the tables.", [f"tables: expected {', '.join(TYPED_TABLES)} only."])
     return found
+
+
+def _listed(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _kind(annotation: Any) -> tuple[str, tuple[str, ...]]:
+    """Return how a key's type is typed into a field, and what can be chosen."""
+    is_union = typing.get_origin(annotation) in (UnionType, typing.Union)
+    given = typing.get_args(annotation) if is_union else [annotation]
+    parts = [one for one in given if one is not type(None)]
+    if len(parts) > 1:
+        return "mixed", ()  # a number or a word
+    part = typing.get_args(parts[0])[0] if typing.get_origin(parts[0]) is Annotated else parts[0]
+    if typing.get_origin(part) is typing.Literal:
+        return "choice", tuple(str(option) for option in typing.get_args(part))
+    if typing.get_origin(part) is list:
+        return ("numbers" if typing.get_args(part) == (float,) else "list"), ()
+    return {int: "whole", float: "number", bool: "flag"}.get(part, "text"), ()
+
+
+def _value(kind: str, text: str) -> Any:
+    """Return what was typed as a value of a key's kind; what is none is left for the rules to refuse."""
+    if kind in ("list", "numbers"):
+        return [_value("number", part) if kind == "numbers" else part for part in _listed(text)]
+    if kind == "flag":
+        return True
+    if kind == "whole" and text.isdecimal() and len(text) < 16:
+        return int(text)
+    number = number_in(text) if kind in ("number", "whole", "mixed") else None
+    return text if number is None else number
+
+
+# --- from the rules to the form --------------------------------------------------------------------
 
 
 def typed_of(data: Mapping[str, Any]) -> dict[str, str]:
     """Return what stands in the form of rules that were drafted with it, or by a program."""
     typed = {f"campaign.{key}": str(data["campaign"][key]) for key in ("name", "mechanism")}
     typed["tables"] = "\n".join(toml_lines({k: data[k] for k in TYPED_TABLES if data.get(k)}))
+    typed["purpose"] = NUMBERS if data.get("statistics") else MODEL
     for table in _TABLES:
         typed |= {f"{table}.{name}": _text(value) for name, value in data.get(table, {}).items()}
-    for row, (name, declared) in enumerate(data.get("features", {}).items()):
-        place = f"feature{row}"
-        kinds = {"first": "date", "categories": "choice", "boolean": "truth"}
-        kind = next((kind for key, kind in kinds.items() if key in declared), "number")
-        gap = "value" if "missing" in declared else "refused"
-        gap = "category" if declared.get("missing_category") else gap
-        ends = {"low": declared.get("first"), "high": declared.get("last")}
-        own = {**ends, **declared, "name": name, "kind": kind, "gap": gap}
-        given = {key: value for key, value in own.items() if value is not None and value is not False}
-        typed |= {f"{place}.{key}": _text(value) for key, value in given.items()}
-        typed |= _typed_question(place, data.get("questions", {}).get(name))
-    label = data.get("label", {}).get("column")
-    typed |= _typed_question("label", data.get("questions", {}).get(label))
-    for line, (name, asked) in enumerate(data.get("statistics", {}).items()):
-        place, columns = f"statistic{line}", asked.get("columns") or [asked.get("column", "value")]
-        own = {**asked, "name": name, "column": columns}
-        typed |= {f"{place}.{key}": _text(value) for key, value in own.items()} | {"purpose": "numbers"}
-        typed |= _typed_question(place, data.get("questions", {}).get(columns[0]))
+    places = {"label": data.get("label", {}).get("column")}
+    for kind, (table, *_) in _LINES.items():
+        for line, (name, declared) in enumerate(data.get(table, {}).items()):
+            place, own = f"{kind}{line}", {**declared, "name": name}
+            if kind == "feature":
+                kinds = {"first": "date", "categories": "choice", "boolean": "truth"}
+                own["kind"] = next((kinds[key] for key in kinds if key in declared), "number")
+                own["gap"] = "value" if "missing" in declared else "refused"
+                own["gap"] = "category" if declared.get("missing_category") else own["gap"]
+            else:
+                own["column"] = declared.get("columns") or declared.get("column", "value")
+            said = {key: value for key, value in own.items() if value is not False or key == "missing"}
+            typed |= {f"{place}.{key}": _text(value) for key, value in said.items()}
+            columns = own.get("column", name)
+            places[place] = columns[0] if isinstance(columns, list) else columns
+    for place, column in places.items():
+        asked = data.get("questions", {}).get(column)
+        if asked is not None:
+            spoken = {"": asked, **{f"{one}.": said for one, said in asked.get("translations", {}).items()}}
+            for prefix, said in spoken.items():
+                typed |= {f"{place}.{prefix}{part}": said.get(part, "") for part in ("wording", "help")}
     return typed
-
-
-def _typed_question(place: str, asked: Mapping[str, Any] | None) -> dict[str, str]:
-    if asked is None:
-        return {}
-    spoken = {"": asked, **{f"{one}.": said for one, said in asked.get("translations", {}).items()}}
-    parts = ("wording", "help")
-    return {f"{place}.{one}{part}": said.get(part, "") for one, said in spoken.items() for part in parts}
-
-
-def question_in(form: Form, place: str) -> dict[str, Any] | None:
-    """Return how a form words the question of one of its lines; None for the column's name."""
-
-    def said(prefix: str) -> dict[str, str]:
-        texts = {part: form.text(f"{place}.{prefix}{part}") for part in ("wording", "help")}
-        return {part: text for part, text in texts.items() if text}
-
-    spoken = {one: found for one in languages() if one != FALLBACK and (found := said(f"{one}."))}
-    if not spoken:
-        return said("") or None
-    return {**said(""), "translations": spoken}
 
 
 def _text(value: Any) -> str:
@@ -190,125 +256,18 @@ def _text(value: Any) -> str:
     return f"{value:.15g}" if isinstance(value, float) else str(value)
 
 
-def lines_used(form: Form, kind: str) -> list[str]:
+# --- what the form shows ---------------------------------------------------------------------------
+
+
+def _used(form: Form, kind: str) -> list[str]:
     """Return the places of a form's features or statistics that are in use, such as ``feature0``."""
-    key, _, most = _LINES[kind]
+    _, _, key, _, most = _LINES[kind]
     return [f"{kind}{line}" for line in range(most) if form.text(f"{kind}{line}.{key}")]
 
 
 def lines_shown(form: Form, kind: str) -> int:
     """Return how many lines the form shows: those in use, and some more."""
-    _, free, most = _LINES[kind]
-    used = lines_used(form, kind)
+    *_, free, most = _LINES[kind]
+    used = _used(form, kind)
     last = int(used[-1].removeprefix(kind)) + 1 if used else 0
     return min(last + free, most)
-
-
-def beside_fields(form: Form, problems: Sequence[str]) -> dict[str, str]:
-    """Return problems with the rules by the field of the form that each is about, as far as there is one."""
-    places = {f"features.{form.text(f'{place}.name')}": place for place in lines_used(form, "feature")}
-    places |= {f"statistics.{name}": place for place, name in _names(form).items()}
-    found: dict[str, str] = {}
-    for problem in problems:
-        path = next((path for path in places if problem.startswith((f"{path}.", f"{path}:"))), None)
-        if path is None:
-            field = problem.split(":")[0]
-        else:
-            key = problem.removeprefix(path).split(":")[0].strip(".").split(".")[0]
-            usual = "name" if path.startswith("features.") else "column"
-            field = f"{places[path]}.{_FIELD_OF.get(key, key) or usual}"
-        found.setdefault(field, problem)
-    return found
-
-
-_FIELD_OF = {
-    "first": "low", "last": "high", "boolean": "kind", "missing_category": "gap", "columns": "column",
-}  # fmt: skip
-"""Fields of the form that are named otherwise than the rules' keys."""
-
-
-def _feature(form: Form, place: str) -> dict[str, Any]:
-    """Return what a form declares about one feature; what contradicts itself is the model's to refuse."""
-    kind, gap = form.text(f"{place}.kind"), form.text(f"{place}.gap")
-    end = str if kind == "date" else _number
-    declared = _read(form, place, {"low": end, "high": end, "categories": listed, "other": bool})
-    if kind == "date":
-        declared = {{"low": "first", "high": "last"}.get(key, key): value for key, value in declared.items()}
-    if kind == "truth":
-        declared["boolean"] = True
-    missing = form.text(f"{place}.missing")
-    if gap == "category":
-        declared["missing_category"] = True
-    elif gap == "value" or missing:
-        declared["missing"] = _gap_value(kind, missing, declared)
-    return declared
-
-
-def _gap_value(kind: str, text: str, declared: Mapping[str, Any]) -> Any:
-    if kind == "truth":
-        return {"yes": True, "true": True, "no": False, "false": False}.get(text.lower(), text)
-    return _number(text) if kind in ("", "number") and "categories" not in declared else text
-
-
-def listed(text: str) -> list[str]:
-    """Return the parts of a text with commas between them."""
-    return [part.strip() for part in text.split(",") if part.strip()]
-
-
-def _kind(annotation: Any) -> tuple[str, tuple[str, ...]]:
-    is_union = typing.get_origin(annotation) in (UnionType, typing.Union)
-    parts = (
-        [one for one in typing.get_args(annotation) if one is not type(None)] if is_union else [annotation]
-    )
-    if len(parts) > 1:
-        return "mixed", ()  # a number or a word
-    if typing.get_origin(parts[0]) is typing.Literal:
-        return "choice", tuple(str(option) for option in typing.get_args(parts[0]))
-    return {int: "whole", float: "number"}.get(parts[0], "text"), ()
-
-
-def value_in(kind: str, text: str) -> Any:
-    """Return what was typed as a value of a key's kind; what is none is left for the rules to refuse."""
-    if kind == "whole" and text.isdecimal() and len(text) < 16:
-        return int(text)
-    if kind in ("number", "whole", "mixed"):
-        number = number_in(text)
-        return text if number is None else number
-    return text
-
-
-def _names(form: Form) -> dict[str, str]:
-    """Return the name of every statistic in use; names that were not given, or given before, are made."""
-    names: dict[str, str] = {}
-    for place in lines_used(form, "statistic"):
-        kind, column = form.text(f"{place}.kind"), form.text(f"{place}.column")
-        name = wanted = form.text(f"{place}.name") or f"{kind} of {column}"
-        number = 1
-        while name in names.values():
-            number += 1
-            name = f"{wanted} ({number})"
-        names[place] = name
-    return names
-
-
-def _question(form: Form, place: str) -> dict[str, Any]:
-    kind, column = form.text(f"{place}.kind"), form.text(f"{place}.column")
-    # Of several columns, which are typed into the same field.
-    columns = {"columns": listed(column)} if kind == "vector_mean" else {"column": column}
-    read: dict[str, Callable[[str], Any]] = {
-        **dict.fromkeys(("low", "high", "level", "share", "bound"), _number),
-        "steps": lambda text: value_in("whole", text),
-        "edges": lambda text: [_number(part) for part in listed(text)],
-        "categories": listed,
-    }
-    return {"kind": kind, **columns, **_read(form, place, read)}
-
-
-def _read(form: Form, place: str, readers: Mapping[str, Callable[[str], Any]]) -> dict[str, Any]:
-    """Return what stands in the fields of a line that are not empty."""
-    typed = {key: form.text(f"{place}.{key}") for key in readers}
-    return {key: readers[key](text) for key, text in typed.items() if text}
-
-
-def _number(text: str) -> Any:
-    return value_in("number", text)

@@ -116,34 +116,6 @@ def consent(view: Viewed) -> Response:
     return view.page("consent", values)
 
 
-@router.get("/history")
-def history(view: Viewed) -> Response:
-    """Show what happened to a seller's data, in order."""
-    with view.service.market.look() as c:
-        events = [(one.at, one.kind.replace(" ", "_")) for one in views.show_history(c, view.caller)]
-        limits = views.show_limits(c, view.caller)
-    known = [(at, kind if view.texts.has(f"event.{kind}") else "other") for at, kind in events]
-    return view.page("history", {"events": known, "limits": limits})
-
-
-@router.get("/statement")
-def statement(view: Viewed) -> Response:
-    """Show what campaigns hold and have used of a seller's limit."""
-    return view.page("statement", {"limits": view.service.look(views.show_limits, view.caller)})
-
-
-@router.get("/withdraw")
-def leaving(view: Viewed) -> Response:
-    """Say what withdrawing would do now, and ask."""
-    return view.page("withdraw", {"effect": effect_of(view)})
-
-
-@router.get("/payee")
-def payee(view: Viewed) -> Response:
-    """Ask whom to pay."""
-    return view.page("payee", {"problem": None})
-
-
 @router.get("/choose")
 def choose(view: Viewed, line: Annotated[int, Query(ge=0, le=10_000)] = 1) -> Response:
     """Show the slider at one line of the menu; or, where all are quoted at once, ask for a cost."""
@@ -176,6 +148,32 @@ def download(kind: str, view: Viewed) -> Response:
     if content is None:
         raise nothing()
     return attached(f"{kind}.json", content)
+
+
+def _history(view: View) -> dict[str, Any]:
+    with view.service.market.look() as c:
+        events = [(one.at, one.kind.replace(" ", "_")) for one in views.show_history(c, view.caller)]
+        limits = views.show_limits(c, view.caller)
+    known = [(at, kind if view.texts.has(f"event.{kind}") else "other") for at, kind in events]
+    return {"events": known, "limits": limits}
+
+
+PAGES: dict[str, Callable[[View], dict[str, Any]]] = {
+    "history": _history,
+    "statement": lambda view: {"limits": view.service.look(views.show_limits, view.caller)},
+    "withdraw": lambda view: {"effect": effect_of(view)},
+    "payee": lambda view: {"problem": None},
+}
+"""Pages that show and ask, whatever the situation: what happened to a seller's data, what campaigns hold and
+have used of the limit, what withdrawing would do now, and whom to pay."""
+
+
+@router.get("/{name}")
+def show(name: str, view: Viewed) -> Response:
+    """Show one of :data:`PAGES`."""
+    if name not in PAGES:
+        raise nothing()
+    return view.page(name, PAGES[name](view))
 
 
 # --- acts ------------------------------------------------------------------------------------------

@@ -126,15 +126,11 @@ def other_languages(language: str) -> tuple[tuple[str, str], ...]:
 @functools.lru_cache(maxsize=256)
 def texts_for(wanted: str) -> Texts:
     """Return the texts that a browser's ``Accept-Language`` asks for, as far as there are any."""
-    choices = []
-    for place, part in enumerate(wanted[:_LONGEST].split(",")):
-        name, _, quality = part.strip().partition(";")
-        match = _WANTED.match(name)
-        weight = re.match(r"^\s*q=([01](?:\.\d{1,3})?)\s*$", quality)
+    for part in wanted[:_LONGEST].split(","):  # browsers name what they like best first
+        match = _WANTED.match(part.partition(";")[0].strip())
         if match and match[1].lower() in languages():
-            choices.append((-float(weight[1]) if weight else -1.0, place, match[1].lower(), match[2]))
-    _, _, language, territory = min(choices, default=(0.0, 0, FALLBACK, None))
-    return _made(language, _locale(language, territory))
+            return _made(match[1].lower(), _locale(match[1].lower(), match[2]))
+    return _made(FALLBACK, _locale(FALLBACK, None))
 
 
 @functools.cache
