@@ -241,7 +241,7 @@ def make_cell(name: str, level: str, share: float | None) -> Cell:
     cell = Cell(population, model, with_constant(population.rows, norm), labels, epsilons)
     if model.delta is None:
         accuracy = model.release_plan_.noise_accuracy
-        noise = norm.draw(SeededNoise(1), loss.outputs, model.noise_rate_, accuracy)[0]
+        noise = norm.draw(SeededNoise(1).bits(), loss.outputs, model.noise_rate_, accuracy)[0]
         assert np.allclose(cell.solved(chosen[None], noise[None])[0], released(model, norm), atol=1e-9)
     return cell
 

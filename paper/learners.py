@@ -11,9 +11,14 @@ from fractions import Fraction
 import numpy as np
 from scipy.special import expit
 
-from dpmarket.learning import LocalSums, PrivateLogisticRegression, Rows, minimise
-from dpmarket.privacy import NoiseNorm, Release, default_l2, logistic_loss, shrinkage_correction
+from dpmarket.learning import PrivateLogisticRegression
+from dpmarket.learning.minimiser import minimise
+from dpmarket.learning.rows import Rows
+from dpmarket.learning.sums import LocalSums
+from dpmarket.privacy import NoiseNorm, Release, logistic_loss
+from dpmarket.privacy.noise import radial_noise
 from dpmarket.privacy.noise_norm import suggested_constant
+from dpmarket.privacy.release import default_l2, shrinkage_correction
 
 RESERVE = 1e-6  # of every epsilon, for releasing rounded numbers
 
@@ -107,7 +112,7 @@ class OutputPerturbation:
         minimum = minimise(LocalSums(rows, logistic_loss(), bound), l2, none, none, RESERVE / 4.0 / rate * l2)
         grid = 2.0 ** math.floor(math.log2(math.sqrt(n + 1.0) / rate / 4.0))
         accuracy = RESERVE / 100.0 / (8.0 * n / grid + 4.0 * rate * math.sqrt(n))
-        draw = self.noise_source.draw(n, 2.0 * rate, accuracy)
+        draw = radial_noise(self.noise_source.bits(), n, 2.0 * rate, accuracy)
         exact = (
             Fraction(high) + Fraction(low) + Fraction(noise, 2**draw.bits)
             for high, low, noise in zip(

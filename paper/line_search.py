@@ -10,6 +10,7 @@ import numpy as np
 from common import figure, in_parallel, label, lines, main
 from dpmarket.mechanisms.joint import Inner
 from dpmarket.privacy import SeededNoise
+from dpmarket.privacy.noise import radial_noise
 from printed import algorithm4
 from records import sellers_of_wisconsin
 
@@ -38,7 +39,7 @@ def compute(s):
 def searches(s, reading, l2, sigma, draw):
     """Return the end of the line search for each grid, and the objective on the first one."""
     rows, _, psi = sellers_of_wisconsin(s.seed, np.random.default_rng(s.seed))
-    noise = SeededNoise(draw).draw(rows.shape[1], 2.0, 1e-14).high_low()[0]
+    noise = radial_noise(SeededNoise(draw).bits(), rows.shape[1], 2.0, 1e-14).high_low()[0]
     turning = 2.0 * float(noise @ noise) / (l2 * sigma * psi.size)
     inner = Inner(rows, psi, noise, l2, s.mu, 1.0)
     used = np.zeros_like(noise) if reading == "expected noise" else noise

@@ -1,11 +1,14 @@
 """Mechanisms and learners with one mistake each, all of which somebody could make."""
 
+from unittest.mock import patch
+
 import numpy as np
 from scipy.optimize import brentq
 
 from dpmarket.audit import Claim
 from dpmarket.costs import Uniform
 from dpmarket.costs.virtual_cost import VirtualCost
+from dpmarket.learning import PrivateLogisticRegression
 from dpmarket.mechanisms import exact
 from dpmarket.mechanisms.cheapest_k import CheapestK
 from dpmarket.mechanisms.epsilon_cost import EpsilonCost
@@ -13,7 +16,7 @@ from dpmarket.mechanisms.exact import OfflineMechanism
 from dpmarket.mechanisms.groups import Group
 from dpmarket.mechanisms.objective import Objective
 from dpmarket.mechanisms.price_schedule import CostBins, price_market
-from dpmarket.privacy import NoiseDraw, SecureNoise
+from dpmarket.privacy import NoiseNorm
 
 from .plain import PlainLearner, release_of
 
@@ -139,16 +142,6 @@ WRONG = (
 # ---------------------------------------------------------------- learners
 
 
-class BalancedWeights(PlainLearner):
-    """Weighs both classes alike, as the labels happen to be: weights from the data."""
-
-    def weights(self, x, signs, epsilons):
-        weights, noise_rate = release_of(self.l2).weights(epsilons)
-        counts = np.where(signs > 0.0, (signs > 0.0).sum(), (signs < 0.0).sum())
-        balanced = weights / counts
-        return balanced / balanced.sum(), noise_rate
-
-
 class LessNoiseThan(PlainLearner):
     """Uses a noise rate that is so many times what it should be."""
 
@@ -174,15 +167,19 @@ class PenaltyForShortRows(PlainLearner):
 
 
 class LessNoise:
-    """A noise source of so many times the rate; it says that it is in order."""
+    """Draws noise of so many times the rate; what its models state is in order."""
 
-    certifiable = True
+    def __init__(self, factor, **settings):
+        self.factor, self.settings = factor, settings
 
-    def __init__(self, factor):
-        self.factor = factor
+    def fit(self, X, y, epsilons):
+        drawn = NoiseNorm.draw
 
-    def draw(self, n_coefficients, noise_rate, accuracy) -> NoiseDraw:
-        return SecureNoise().draw(n_coefficients, self.factor * noise_rate, accuracy)
+        def draw(norm, stream, outputs, noise_rate, accuracy):
+            return drawn(norm, stream, outputs, self.factor * noise_rate, accuracy)
+
+        with patch.object(NoiseNorm, "draw", draw):
+            return PrivateLogisticRegression(**self.settings).fit(X, y, epsilons=epsilons)
 
 
 def without_slack(epsilons, l2):

@@ -9,7 +9,7 @@ import pytest
 
 from dpmarket import InvalidInput, PrivateLogisticRegression, PublicScaler
 from dpmarket.learning import PrivateBinomialRegression, PrivateLinearRegression, PrivateQuantileRegressor
-from dpmarket.privacy import Release, SeededNoise
+from dpmarket.privacy import SeededNoise
 from dpmarket.statistics import PrivateMean, PrivateShare, SeveralStatistics
 
 RECORDS = 60
@@ -91,41 +91,6 @@ def test_texts_that_numpy_cannot_tell_apart_are_refused():
         model().fit(x, y, epsilons=epsilons, people=people)
 
 
-class Rough:
-    """Draws noise far less accurate than asked for, and says so."""
-
-    certifiable = True
-
-    def draw(self, n_coefficients, noise_rate, accuracy):
-        return SeededNoise(1).draw(n_coefficients, noise_rate, 1e9 * accuracy)
-
-
-class Counting:
-    certifiable = True
-
-    def __init__(self):
-        self.draws = 0
-
-    def draw(self, *arguments):
-        self.draws += 1
-        return SeededNoise(1).draw(*arguments)
-
-
-def test_no_noise_is_drawn_and_nothing_released_where_the_spending_cannot_be_told(monkeypatch):
-    x, y = data()
-    source = Counting()
-
-    def refuse(self, *weights):
-        raise InvalidInput("no accounting today.")
-
-    monkeypatch.setattr(Release, "epsilons", refuse)
-    unfitted = PrivateLogisticRegression(classes=(0, 1), epsilon=1.0, noise_source=source)
-    with pytest.raises(InvalidInput, match="no accounting"):
-        unfitted.fit(x, y)
-    assert source.draws == 0
-    assert not hasattr(unfitted, "coef_")
-
-
 @pytest.mark.parametrize("y", [["secret"] * 40, np.array(["1.5", "secret"] * 20)], ids=["list", "array"])
 def test_no_message_about_labels_that_are_no_numbers_quotes_one(y):
     x = np.zeros((40, 1))
@@ -173,7 +138,6 @@ def test_no_message_about_a_frame_quotes_a_cell(frame):
         lambda x, y: model(epsilon=1.0).fit(x, y, people=[{}] * RECORDS),
         lambda x, y: model().fit(x, y, epsilons=np.ma.array(np.ones(RECORDS), mask=[True] * RECORDS)),
         lambda x, y: model(epsilon=1.0).fit(np.ma.array(x, mask=x > 0.4), y),
-        lambda x, y: PrivateLogisticRegression((0, 1), epsilon=1.0, noise_source=Rough()).fit(x, y),
     ],
 )
 def test_bad_input_is_refused_as_such(fit):

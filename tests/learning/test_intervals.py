@@ -148,14 +148,13 @@ def test_noise_has_the_power_that_its_norm_states(separate, fit_intercept, name)
 def test_a_summary_is_a_table_a_frame_and_a_figure():
     model = fitted("three classes")
     found = model.summary(0.9, records("three classes", seed=6)[0])
-    lines = repr(found).splitlines()
-    assert lines[1].split() == ["coefficient", "estimate", "noise", "sampling", "low", "high"]
+    lines, frame = repr(found).splitlines(), found.to_frame()
+    assert (
+        lines[1].split() == frame.columns == ["coefficient", "estimate", "noise", "sampling", "low", "high"]
+    )
     assert lines[2].startswith("0: x0")
     assert lines[-1].startswith("2: intercept")
-    frame = found.to_frame()
-    assert frame.columns == ["coefficient", "estimate", "noise", "sampling", "low", "high"]
-    assert np.allclose(frame["estimate"][:6], model.coef_.ravel())
-    assert np.allclose(frame["estimate"][6:], model.intercept_)
+    assert np.allclose(frame["estimate"], [*model.coef_.ravel(), *model.intercept_])
     assert "<th>sampling</th>" in found._repr_html_()
     axes = found.plot()
     assert [text.get_text() for text in axes.get_yticklabels()] == list(found.names)

@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import numpy as np
-import polars
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_diabetes, load_iris
@@ -12,7 +11,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import dpmarket as dpm
 from dpmarket.errors import InvalidInput
-from dpmarket.learning import PublicEncoder, PublicScaler
+from dpmarket.learning import PublicScaler
 from dpmarket.learning.linear import (
     PrivateBinomialRegression,
     PrivateLinearRegression,
@@ -128,48 +127,6 @@ def test_a_quantile_has_its_share_of_labels_below():
         assert (y < model.predict(x)).mean() == pytest.approx(share, abs=0.04)
 
 
-def test_public_features_buy_the_same_noise_for_half_the_budget():
-    x, y, _ = records()
-    own = {"l2": 0.5, "noise_source": SEED}
-    whole = PrivateLogisticRegression(**own, epsilon=1.0).fit(x, y)
-    labels = PrivateLogisticRegression(**own, epsilon=1.0, private="labels").fit(x, y)
-    assert labels.noise_rate_ == pytest.approx(2.0 * whole.noise_rate_, rel=1e-5)
-    assert labels.description_["release"]["private"] == "labels"
-    with pytest.raises(InvalidInput, match="curvature"):
-        PrivateLinearSVC(epsilon=1.0, private="labels").fit(x, y)
-
-
-def test_three_classes_with_categories_and_the_norm_that_the_encoder_declares():
-    rng = np.random.default_rng(2)
-    table = polars.DataFrame({"age": rng.uniform(20, 60, 3000), "job": rng.choice(list("abcdefgh"), 3000)})
-    y = (np.array([ord(job) - ord("a") for job in table["job"]]) % 3).astype(int)
-    encoder = PublicEncoder(
-        {"age": {"low": 20, "high": 60}, "job": {"categories": list("abcdefgh")}}, sparse_output=True
-    ).fit(table)
-    rows, norm = encoder.transform(table), encoder.noise_norm()
-    assert not norm.is_euclidean
-    model = PrivateLogisticRegression(classes=(0, 1, 2), epsilon=2.0, noise_norm=norm).fit(rows, y)
-    assert model.score(rows, y) > 0.95
-    assert model.release_.norm.joint == 1
-    # A copy, a slice, another type: the norm is declared, not carried.
-    again = PrivateLogisticRegression(classes=(0, 1, 2), epsilon=2.0, noise_norm=norm)
-    assert again.fit(rows.toarray()[:500], y[:500]).release_.norm == model.release_.norm
-
-
-def test_rows_longer_than_declared_are_refused_or_shortened():
-    x, y, _ = records()
-    long = 10.0 * x
-    with pytest.raises(InvalidInput, match="norm at most 1"):
-        PrivateLogisticRegression(epsilon=1.0).fit(long, y)
-    sums = NoiseNorm([True] * 4)
-    with pytest.raises(InvalidInput, match="norm at most 1"):
-        PrivateLogisticRegression(epsilon=1.0, noise_norm=sums).fit(3.0 * x, y)
-    clipped = PrivateLogisticRegression(epsilon=1.0, clip=True, noise_source=SEED).fit(long, y)
-    long = long[np.linalg.norm(long, axis=1) > 1.0]
-    assert clipped.decision_function(long) == pytest.approx(clipped.decision_function(2.0 * long), abs=1e-6)
-    PrivateLogisticRegression(epsilon=1.0, delta=1e-5).fit(10.0 * x, y)
-
-
 class Recorder:
     """A noise source and an account that write down who was asked first."""
 
@@ -177,10 +134,6 @@ class Recorder:
 
     def __init__(self):
         self.said = []
-
-    def draw(self, *arguments, **named):
-        self.said.append("noise")
-        return SecureNoise().draw(*arguments, **named)
 
     def bits(self):
         self.said.append("noise")

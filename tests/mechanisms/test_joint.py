@@ -11,6 +11,7 @@ from dpmarket.errors import InvalidInput
 from dpmarket.mechanisms.groups import weight_cap
 from dpmarket.mechanisms.joint import Inner, JointMechanism, solve_newton
 from dpmarket.privacy import SeededNoise
+from dpmarket.privacy.noise import radial_noise
 from support.joint import cancer, synthetic
 
 UNIFORM = VirtualCost.of(Uniform(1, 5))
@@ -93,7 +94,7 @@ def test_the_noise_moves_coefficients_and_neither_epsilons_nor_payments():
     signed = y[:, None] * X
     slopes = 1 / (1 + np.exp(signed @ first.coefficients))
     needed = (first.weights * slopes) @ signed - BASE["l2"] * first.coefficients
-    drawn, _ = SeededNoise(1).draw(2, first.total, 1e-14).high_low()
+    drawn, _ = radial_noise(SeededNoise(1).bits(), 2, first.total, 1e-14).high_low()
     np.testing.assert_allclose(needed, drawn, rtol=1e-8, atol=1e-10)
 
 

@@ -6,8 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpmarket.audit.density import Group, log_density
-from dpmarket.learning import LocalSums, PrivateLogisticRegression, Rows, minimise
-from dpmarket.privacy import NoiseNorm, Release, SeededNoise, default_l2, logistic_loss
+from dpmarket.learning import PrivateLogisticRegression
+from dpmarket.learning.minimiser import minimise
+from dpmarket.learning.rows import Rows
+from dpmarket.learning.sums import LocalSums
+from dpmarket.privacy import NoiseNorm, Release, SeededNoise, logistic_loss
+from dpmarket.privacy.release import default_l2
 from learners import LargeEpsilonsOnly, OutputPerturbation, PersonalisedSampling, keep_probabilities
 
 PEOPLE = 100_000

@@ -5,7 +5,6 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 
-import mpmath
 import numpy as np
 import pytest
 from hypothesis import given
@@ -13,7 +12,7 @@ from hypothesis import strategies as st
 
 from dpmarket.errors import Infeasible, InvalidInput
 from dpmarket.privacy import Account, PrivacyAccount
-from dpmarket.privacy.gaussian import gaussian_deltas, gaussian_epsilons
+from dpmarket.privacy.gaussian import gaussian_epsilons
 
 
 def gaussian_epsilon(mu, delta):
@@ -65,32 +64,6 @@ def test_a_charge_is_refused_if_and_only_if_the_exact_sum_exceeds_the_limit(limi
 
 
 # --- Gaussian distances and deltas ---
-
-
-def exact_delta(epsilon, mu):
-    """The delta of the Gaussian mechanism, to fifty digits."""
-    with mpmath.workdps(50):
-        x = mpmath.mpf(epsilon) / mu
-        return mpmath.ncdf(-x + mu / 2) - mpmath.exp(epsilon) * mpmath.ncdf(-x - mu / 2)
-
-
-@pytest.mark.parametrize("mu", [1e-6, 0.01, 0.3, 1.0, 4.0, 30.0])
-@pytest.mark.parametrize("delta", [1e-2, 1e-5, 1e-12, 1e-60])
-def test_the_epsilon_of_a_gaussian_mechanism_is_rounded_up_and_hardly_more(mu, delta):
-    epsilon = gaussian_epsilon(mu, delta)
-    assert exact_delta(epsilon, mpmath.mpf(mu)) <= delta
-    assert epsilon == 0.0 or exact_delta(epsilon / ABOVE, mpmath.mpf(mu)) > delta * (1 - 1e-4)
-    assert gaussian_deltas(epsilon, mu) <= delta
-
-
-def test_many_gaussian_releases_cost_as_one_with_all_their_squares():
-    account = Account(3.0, delta=1e-5)
-    for mu in (0.3, 0.4):
-        account.charge(["a"], mus=[mu])
-    together = gaussian_epsilon(0.5, 1e-5)
-    assert together <= account.spent(["a"])[0] <= together * ABOVE
-    alone = gaussian_epsilon(0.3, 0.5e-5) + gaussian_epsilon(0.4, 0.5e-5)
-    assert together < 0.75 * alone  # what adding up epsilons and deltas would charge
 
 
 def test_epsilons_and_distances_compose_by_the_sum_of_both_and_never_exceed_the_limit():
@@ -180,16 +153,14 @@ def test_charges_that_make_no_sense_are_refused(people, charge):
     assert account.left(["a", "b"]).tolist() == [1.0, 1.0]
 
 
-@pytest.mark.parametrize("limits", [{"a": -1.0}, [np.inf], "1", {"a": None}])
-def test_limits_that_make_no_sense_are_refused(limits):
+@pytest.mark.parametrize(
+    "settings",
+    [*([limits] for limits in ({"a": -1.0}, [np.inf], "1", {"a": None})),
+     *([1.0, delta] for delta in (-1e-9, 1e-101, 1.0, math.nan))],
+)  # fmt: skip
+def test_limits_and_deltas_that_make_no_sense_are_refused(settings):
     with pytest.raises(InvalidInput):
-        Account(limits)
-
-
-@pytest.mark.parametrize("delta", [-1e-9, 1e-101, 1.0, float("nan")])
-def test_the_delta_of_an_account_is_below_1_and_not_too_small(delta):
-    with pytest.raises(InvalidInput):
-        Account(1.0, delta=delta)
+        Account(*settings)
 
 
 def test_charges_from_many_threads_are_all_or_nothing_and_never_exceed_a_limit():
@@ -221,4 +192,4 @@ def test_charges_from_many_threads_are_all_or_nothing_and_never_exceed_a_limit()
 
 def test_a_person_without_a_name_is_refused_because_nan_is_somebody_new_every_time():
     with pytest.raises(InvalidInput, match="gap"):
-        Account(1.0).charge([float("nan")], [0.9])
+        Account(1.0).charge([math.nan], [0.9])

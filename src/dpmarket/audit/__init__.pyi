@@ -1,6 +1,5 @@
 from .claim import Claim as Claim
 from .claim import audit_spending as audit_spending
-from .claim import claim_of as claim_of
 from .density import audit_density as audit_density
 from .findings import Audit as Audit
 from .findings import PrivacyFindings as PrivacyFindings
@@ -9,7 +8,6 @@ from .participation import audit_participation as audit_participation
 from .privacy import Learner as Learner
 from .privacy import PrivacyAudit as PrivacyAudit
 from .privacy import audit_privacy as audit_privacy
-from .privacy import epsilons_around as epsilons_around
 from .truthfulness import Misreport as Misreport
 from .truthfulness import TruthfulnessAudit as TruthfulnessAudit
 from .truthfulness import audit_truthfulness as audit_truthfulness

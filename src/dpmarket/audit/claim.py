@@ -38,10 +38,9 @@ class Claim:
 
     Parameters
     ----------
-    release
-        The description of the release.
-    loss_weights
-        Weight of each person, shape (people,): shares, or whole numbers for a descent.
+    release, loss_weights
+        The description of the release; and the weight of each person, shape (people,): shares, or whole
+        numbers for a descent.
     noise_rate
         The rate of the noise; not used for a descent.
     plan, weight_total
@@ -70,13 +69,7 @@ class Claim:
 
     @classmethod
     def of(cls, description: Mapping[str, Any], loss_weights: ArrayLike) -> Claim:
-        """Return the claim that a description (``description_`` of an estimator) and shares make.
-
-        Raises
-        ------
-        InvalidInput
-            The description is not one of a release.
-        """
+        """Return the claim of a model, from its ``description_`` and ``loss_weights_``."""
         try:
             shares = np.asarray(loss_weights, dtype=np.float64)
             if "coefficients" in description:
@@ -100,50 +93,20 @@ class Claim:
         return (self.release, self.loss_weights.tobytes(), self.noise_rate, self.plan, self.weight_total)
 
 
-def claim_of(model: Any) -> Claim | None:
-    """Return the claim of a fitted model: its ``description_`` and ``loss_weights_``.
-
-    Parameters
-    ----------
-    model
-        Anything, fitted.
-
-    Returns
-    -------
-    Claim or None
-        None for a model that states nothing.
-
-    Raises
-    ------
-    InvalidInput
-        These are not a description and weights.
-    """
-    if not hasattr(model, "description_") or not hasattr(model, "loss_weights_"):
-        return None
-    return Claim.of(model.description_, model.loss_weights_)
-
-
 def audit_spending(claim: Claim, epsilons: object) -> PrivacyFindings:
     """Recompute everybody's privacy loss, and compare it with everybody's budget.
 
     Parameters
     ----------
-    claim
-        The weights and the public constants of the training; :func:`~dpmarket.audit.claim_of` reads them
-        off a model.
-    epsilons
-        The privacy budget of each person, shape (people,).
+    claim, epsilons
+        The weights and the public constants of the training, :meth:`Claim.of` a model; and the privacy budget
+        of each person, shape (people,).
 
     Returns
     -------
     PrivacyFindings
         ``found`` is the loss, rounded up to floats: with a delta, the epsilon at that delta. It fails if any
         loss exceeds its budget by anything.
-
-    Raises
-    ------
-    InvalidInput
-        Budgets that are not such numbers, or not as many as weights.
 
     Examples
     --------

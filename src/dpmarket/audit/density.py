@@ -126,20 +126,14 @@ def audit_density(claim: Claim, epsilons: object, *, people: object = None) -> P
     ----------
     claim
         The weights and the public constants of a training without delta whose records are private.
-    epsilons
-        The privacy budget of each person, shape (people,), at least two people.
-    people
-        Positions of the people to audit; None: up to three with the smallest, middle and largest budget.
+    epsilons, people
+        The privacy budget of each person, shape (people,), at least two people; and the positions of the
+        people to audit. None: up to three with the smallest, middle and largest budget.
 
     Returns
     -------
     PrivacyFindings
         A budget is exceeded if the ratio is above it by more than a billionth, the rounding of the density.
-
-    Raises
-    ------
-    InvalidInput
-        Arguments that are not these.
 
     Examples
     --------

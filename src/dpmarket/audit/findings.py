@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -14,35 +14,27 @@ from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.display import html_table, short_repr
 from dpmarket.errors import InvalidInput
 
-if TYPE_CHECKING:
-    import polars as pl
-
-_TITLES = {
+_EVIDENCE = {
     "sampled": "lower bound from sampled models",
     "density": "exact log density ratio",
     "spending": "recomputed spending",
 }
 
 
-class Audit(Protocol):
-    """What reports need of an audit, whatever was audited."""
+class Audit:
+    """The result of an audit, whatever was audited: a verdict with its evidence."""
+
+    title: ClassVar[str]
+    schema: ClassVar[str]
 
     @property
     def passed(self) -> bool:
         """Whether no violation was found."""
+        raise NotImplementedError
 
     def summary(self) -> list[tuple[str, str]]:
         """Return the evidence as rows of a table, name and value; it shows no individual's cost or record."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain data, ready for JSON."""
-
-
-class Result(Audit):
-    """The result of an audit of this package: a verdict with its evidence, shown alike everywhere."""
-
-    title: ClassVar[str]
-    schema: ClassVar[str]
+        raise NotImplementedError
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain data, ready for JSON."""
@@ -61,17 +53,15 @@ def verdict(*, passed: bool) -> str:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PrivacyFindings(Result):
+class PrivacyFindings(Audit):
     """Privacy budgets, and the epsilon that one kind of evidence shows for each audited person.
 
     Attributes
     ----------
     method
         ``sampled``, ``density`` or ``spending``.
-    people
-        Positions of the audited people.
-    epsilons
-        Their privacy budgets.
+    people, epsilons
+        Positions of the audited people, and their privacy budgets.
     found
         The epsilon shown: a lower bound (sampled), attained (density), or spent (spending).
     broken
@@ -99,7 +89,7 @@ class PrivacyFindings(Result):
     @property
     def evidence(self) -> str:
         """The method in words."""
-        return _TITLES.get(self.method, self.method)
+        return _EVIDENCE[self.method]
 
     def summary(self) -> list[tuple[str, str]]:
         """Return the evidence as rows of a table."""
@@ -112,15 +102,6 @@ class PrivacyFindings(Result):
             ("largest share of a budget", f"{shares.max():.4g}" if shares.size else "no budget above 0"),
             ("false-alarm rate", f"{self.false_alarm:.1e}"),
         ]
-
-    def to_frame(self) -> pl.DataFrame:
-        """Return a row per audited person: method, person, epsilon, found."""
-        import polars as pl
-
-        method = [self.method] * self.people.size
-        return pl.DataFrame(
-            {"method": method, "person": self.people, "epsilon": self.epsilons, "found": self.found}
-        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain data."""

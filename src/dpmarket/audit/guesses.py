@@ -44,15 +44,12 @@ SHARES = {2: (0.9, 0.1), 3: (0.6, 0.3, 0.1)}
 
 @dataclass(frozen=True, eq=False)
 class Guess:
-    """A rule: the first data set if the score is at least ``high``, the second if it is at most ``low``.
-
-    ``expected`` is the epsilon that it is expected to show: no bound yet.
-    """
+    """A rule: the first data set if the score is at least ``high``, the second if it is at most ``low``."""
 
     score: Score
     low: float
     high: float
-    expected: float
+    expected: float  # the epsilon that it is expected to show: no bound yet
 
     def count(self, first: FloatArray, second: FloatArray) -> tuple[int, int]:
         """Return how many guesses are right, and how many are made, about outputs of either data set."""
@@ -63,10 +60,9 @@ class Guess:
 
 
 def epsilon_bound(right: int, guesses: int, alpha: float, delta: float = 0.0, models: int = 0) -> float:
-    """Return the epsilon that so many right guesses show at a delta, at least 0.
+    """Return the epsilon that so many right guesses show at a delta, at least 0; wrong at most at ``alpha``.
 
-    It exceeds the true epsilon with probability at most ``alpha``. ``models`` is how many there were, guessed
-    about or not; it matters with a delta only.
+    ``models`` is how many there were, guessed about or not; it matters with a delta only.
 
     Examples
     --------
@@ -91,8 +87,8 @@ def best_guesses(
 ) -> list[Guess]:
     """Return the rules with the largest epsilons to expect from ``tests`` further models at level ``alpha``.
 
-    By the log likelihood ratio of the release as it should be, if known; by fitted scores; and by fitted
-    scores far out. ``first`` and ``second`` are outputs under either data set, seen for choosing only.
+    By the likelihood ratio, if known; by fitted scores; and by those far out. ``first`` and ``second``
+    are outputs under either data set, seen for choosing only.
     """
     fitted = fitted_scores(pair, first, second)
     fitted += [lambda outputs, score=score: -score(outputs) for score in fitted]  # type: ignore[misc]
@@ -165,8 +161,7 @@ def fitted_scores(pair: Neighbours, first: FloatArray, second: FloatArray) -> li
 
 def _directions(pair: Neighbours, n: int) -> FloatArray:
     """Return the changed record before and after, their difference, and the axes."""
-    own = pair.features[pair.person] * (2.0 * pair.labels[pair.person] - 1.0)
-    other = pair.replaced_features[pair.person] * (2.0 * pair.replaced_labels[pair.person] - 1.0)
+    own, other = (x[pair.person] * (2.0 * y[pair.person] - 1.0) for x, y in (pair.before, pair.after))
     used = min(n, N_FEATURES)
     full = np.zeros((3, n))
     full[:, :used] = np.array([own, other, own - other])[:, :used]

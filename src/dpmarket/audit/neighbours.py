@@ -21,6 +21,8 @@ from scipy.special import expit
 from dpmarket.arrays import FloatArray, IntArray
 
 N_FEATURES = 2
+Data = tuple[FloatArray, IntArray]
+"""Rows of norm at most 1, shape (people, 2), and labels 0 or 1."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,16 +30,14 @@ class Neighbours:
     """Two data sets that differ in the record of one person."""
 
     name: str
-    features: FloatArray  # rows of norm at most 1, shape (people, 2)
-    labels: IntArray  # 0 or 1
-    replaced_features: FloatArray
-    replaced_labels: IntArray
+    before: Data
+    after: Data
     person: int  # the position of the record that differs
 
     @property
     def labels_only(self) -> bool:
         """Whether both data sets have the same features."""
-        return bool((self.features == self.replaced_features).all())
+        return bool((self.before[0] == self.after[0]).all())
 
 
 def neighbours_of(person: int, n_people: int, lean: float = 0.45) -> list[Neighbours]:
@@ -62,12 +62,13 @@ def neighbours_of(person: int, n_people: int, lean: float = 0.45) -> list[Neighb
         ("record against an empty one, others empty", empty, (along, 1), (nothing, 1)),
     )
     pairs = []
-    for name, others, (own, own_label), (other, other_label) in cases:
-        before, after = others.copy(), others.copy()
-        before_labels, after_labels = labels.copy(), labels.copy()
-        before[person], before_labels[person] = own, own_label
-        after[person], after_labels[person] = other, other_label
-        pairs.append(Neighbours(name, before, before_labels, after, after_labels, person))
+    for name, others, *records in cases:
+        data = []
+        for row, label in records:
+            x, y = others.copy(), labels.copy()
+            x[person], y[person] = row, label
+            data.append((x, y))
+        pairs.append(Neighbours(name, data[0], data[1], person))
     return pairs
 
 

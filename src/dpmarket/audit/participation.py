@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from dpmarket import checks
-from dpmarket.audit.findings import Result, verdict
+from dpmarket.audit.findings import Audit, verdict
 from dpmarket.mechanisms.epsilon_cost import EpsilonCost
 
 _ROUNDING = 1e-9  # of a minor unit
@@ -20,17 +20,13 @@ _SHOWN = 10
 
 
 @dataclass(frozen=True, repr=False)
-class ParticipationAudit(Result):
+class ParticipationAudit(Audit):
     """How many sellers were paid less than the cost of what they sold; nobody's cost.
 
     Attributes
     ----------
-    sellers
-        How many were checked.
-    losers
-        How many were paid less, by more than rounding.
-    positions
-        The first ten of them.
+    sellers, losers, positions
+        How many were checked, how many of them were paid less, by more than rounding, and the first ten.
     largest_loss
         Money.
     """
@@ -80,11 +76,6 @@ def audit_participation(
     Returns
     -------
     ParticipationAudit
-
-    Raises
-    ------
-    InvalidInput
-        If vectors differ in length or are not numbers.
 
     Examples
     --------

@@ -26,9 +26,9 @@ import numpy as np
 
 from dpmarket import checks
 from dpmarket.arrays import FloatArray, IntArray, read_only
-from dpmarket.audit.claim import Claim, audit_spending, claim_of
+from dpmarket.audit.claim import Claim, audit_spending
 from dpmarket.audit.density import Group, audit_density, has_density, log_ratio
-from dpmarket.audit.findings import PrivacyFindings, Result, audited_people, verdict
+from dpmarket.audit.findings import Audit, PrivacyFindings, audited_people, verdict
 from dpmarket.audit.guesses import SHARES, Guess, Score, best_guesses, epsilon_bound
 from dpmarket.audit.neighbours import N_FEATURES, Neighbours, best_lean, neighbours_of
 from dpmarket.errors import InvalidInput
@@ -42,6 +42,7 @@ _CHUNK = 250
 _EACH, _AGAIN = 1_000, 4_000  # most models a side for choosing: of every pair, and more of the best
 _WORTH_PROCESSES = 4_000
 _FEWEST, _MOST = 16_000, 128_000
+_LARGE = 1e7  # an epsilon with which a record decides the model
 
 
 class Learner(Protocol):
@@ -56,15 +57,14 @@ _Train = Callable[[FloatArray, IntArray, int], FloatArray]  # outputs of so many
 
 
 @dataclass(frozen=True, repr=False)
-class PrivacyAudit(Result):
+class PrivacyAudit(Audit):
     """What every kind of evidence shows.
 
     Attributes
     ----------
-    sampled
-        Lower bounds from sampled models, for the audited people.
-    density
-        The largest exact log density ratios of the same people; None without a claim or with a delta.
+    sampled, density
+        Lower bounds from sampled models, for the audited people; and their largest exact log density ratios,
+        None without a claim or with a delta.
     spending
         Everybody's recomputed spending; None if the model makes no claim.
     claims_agree
@@ -91,12 +91,11 @@ class PrivacyAudit(Result):
 
     def people(self) -> list[tuple[int, float, float, float | None, float | None]]:
         """Return one row per audited person: position, epsilon, lower bound, density ratio, spending."""
-        rows = []
-        for k, person in enumerate(self.sampled.people.tolist()):
-            exact = None if self.density is None else float(self.density.found[k])
-            spent = None if self.spending is None else float(self.spending.found[person])
-            rows.append((person, float(self.sampled.epsilons[k]), float(self.sampled.found[k]), exact, spent))
-        return rows
+        people, epsilons, found = self.sampled.people, self.sampled.epsilons, self.sampled.found
+        none = [None] * people.size
+        exact = none if self.density is None else self.density.found.tolist()
+        spent = none if self.spending is None else self.spending.found[people].tolist()
+        return list(zip(people.tolist(), epsilons.tolist(), found.tolist(), exact, spent, strict=True))
 
     def summary(self) -> list[tuple[str, str]]:
         """Return the evidence as rows of a table."""
@@ -115,34 +114,6 @@ class PrivacyAudit(Result):
         return {"schema": SCHEMA, "passed": self.passed, **parts, "claims_agree": self.claims_agree}
 
 
-def epsilons_around(epsilon: float) -> FloatArray:
-    """Return budgets with which one person's can be audited best: the person's, first, and two others'.
-
-    The others' are so large that their records decide the model, and hide nothing of the person's.
-
-    Parameters
-    ----------
-    epsilon
-        The privacy budget of the audited person, > 0.
-
-    Returns
-    -------
-    FloatArray
-        Three epsilons; the person's position is 0.
-
-    Raises
-    ------
-    InvalidInput
-        For an epsilon that is not above 0.
-
-    Examples
-    --------
-    >>> epsilons_around(0.5).tolist()
-    [0.5, 10000000.0, 10000000.0]
-    """
-    return np.array([checks.positive("epsilon", epsilon), 1e7, 1e7])
-
-
 def audit_privacy(
     learner: Learner,
     epsilons: object,
@@ -151,7 +122,6 @@ def audit_privacy(
     fits: int | None = None,
     delta: float | None = None,
     false_alarm: float = 1e-3,
-    executor: Executor | None = None,
     progress: Progress | None = None,
 ) -> PrivacyAudit:
     """Search for privacy budgets that a learner exceeds, by every kind of evidence that it allows.
@@ -161,11 +131,12 @@ def audit_privacy(
     learner
         Anything with ``fit(X, y, epsilons)``. What it releases is read from ``coef_`` and ``intercept_`` or,
         where it has none, from the probabilities that it predicts.
-    epsilons
-        The privacy budget of each person, one record each, shape (people,), at least 3 people.
-    people
-        Positions of the people to audit by samples and by the exact density; None: up to three with the
-        smallest, middle and largest budget. Spending is recomputed for everybody.
+    epsilons, people
+        The privacy budget of each person, one record each, shape (people,), at least 3 people; and the
+        positions of the people to audit by samples and by the exact density. None: up to three with the
+        smallest, middle and largest budget. Spending is recomputed for everybody. A single epsilon is audited
+        where it shows most: beside two people with so large budgets that their records decide the model, and
+        hide nothing of the audited person's.
     fits
         Models trained for each audited person, at least 400. None: 16,000 to 128,000, which show three
         quarters of an epsilon of 0.5 or more that is just respected. With few, only a gross violation can
@@ -174,9 +145,6 @@ def audit_privacy(
         The delta of the guarantees; None: what the model states, or 0.
     false_alarm
         The probability, over all samples, of a lower bound above an epsilon that is respected.
-    executor
-        Where to train, for instance a process pool; the learner must then be picklable. None: by processes on
-        all cores, if models say that their noise cannot be repeated (``certifiable_``); else here.
     progress
         Called with the models trained and all of them.
 
@@ -184,14 +152,11 @@ def audit_privacy(
     -------
     PrivacyAudit
 
-    Raises
-    ------
-    InvalidInput
-        Arguments that are not these, a learner whose output is not finite numbers, or one that draws the same
-        noise in different processes.
-
     Notes
     -----
+    Training is done by processes on all cores if the learner can be pickled and models say that their noise
+    cannot be repeated (``certifiable_``).
+
     Guaranteed: If the noise of different fits is independent and every guarantee holds, the probability of
     ``sampled.passed`` being false is at most ``false_alarm``.
 
@@ -210,6 +175,8 @@ def audit_privacy(
     """
     if not callable(getattr(learner, "fit", None)):
         raise InvalidInput(f"expected a learner with a method fit, got {type(learner).__name__}.")
+    if np.ndim(epsilons) == 0:  # type: ignore[arg-type]
+        epsilons, people = np.array([checks.positive("epsilons", epsilons), _LARGE, _LARGE]), [0]
     budgets = checks.non_negative_vector("epsilons", epsilons)
     if budgets.size < 3:
         raise InvalidInput(f"expected epsilons of at least 3 people, got {budgets.size}.")
@@ -220,13 +187,13 @@ def audit_privacy(
     ]
     alarm = checks.strictly_between("false_alarm", false_alarm, 0.0, 1.0)
     pair = neighbours_of(0, budgets.size)[0]
-    model = learner.fit(pair.features, pair.labels, budgets)
-    claim = claim_of(model)
+    model = learner.fit(*pair.before, budgets)
+    claim = _claim_of(model)
     if delta is None:
         delta = 0.0 if claim is None else claim.delta
     small = checks.non_negative("delta", delta)
     assumed = _Assumed.of(model, claim, budgets)
-    with _processes(learner, executor, sum(totals), model) as place:
+    with _processes(learner, sum(totals), model) as place:
         train = _trainer(learner, budgets, place, progress, sum(totals))
         evidence = [
             _sampled_bound(train, assumed, person, total, alarm / chosen.size, small)
@@ -247,6 +214,12 @@ def audit_privacy(
     agree = all(_same_claims(learner, budgets, claim, person, assumed) for person in chosen.tolist())
     density = audit_density(claim, budgets, people=chosen) if has_density(claim) else None
     return PrivacyAudit(sampled, density, audit_spending(claim, budgets), agree)
+
+
+def _claim_of(model: Any) -> Claim | None:
+    """Return what a fitted model states; None if it states nothing."""
+    stated = hasattr(model, "description_") and hasattr(model, "loss_weights_")
+    return Claim.of(model.description_, model.loss_weights_) if stated else None
 
 
 def _fits_for(epsilon: float) -> int:
@@ -288,12 +261,8 @@ class _Assumed:
             rows = x if constant is None else np.column_stack([x, np.full(len(x), constant)])
             return Group(rows[people], y[people].astype(float), self.claim.loss_weights[people])
 
-        own, others = np.array([pair.person]), np.delete(np.arange(len(pair.labels)), pair.person)
-        groups = (
-            group(pair.features, pair.labels, own),
-            group(pair.replaced_features, pair.replaced_labels, own),
-            group(pair.features, pair.labels, others),
-        )
+        own, others = np.array([pair.person]), np.delete(np.arange(len(pair.before[1])), pair.person)
+        groups = group(*pair.before, own), group(*pair.after, own), group(*pair.before, others)
 
         def score(outputs: FloatArray) -> FloatArray:
             w = outputs[:, :features].reshape(-1, k, N_FEATURES)
@@ -306,8 +275,8 @@ class _Assumed:
 
 def _same_claims(learner: Learner, budgets: FloatArray, claim: Claim, person: int, assumed: _Assumed) -> bool:
     for pair in assumed.pairs(person):
-        for x, y in ((pair.features, pair.labels), (pair.replaced_features, pair.replaced_labels)):
-            other = claim_of(learner.fit(x, y, budgets))
+        for x, y in (pair.before, pair.after):
+            other = _claim_of(learner.fit(x, y, budgets))
             if other is None or other.stated != claim.stated:
                 return False
     return True
@@ -322,8 +291,7 @@ def _sampled_bound(
     tests = fits - 2 * (len(pairs) * each + again)
 
     def drawn(pair: Neighbours, first: int, second: int) -> tuple[FloatArray, FloatArray]:
-        before = train(pair.features, pair.labels, first)
-        return before, train(pair.replaced_features, pair.replaced_labels, second)
+        return train(*pair.before, first), train(*pair.after, second)
 
     def rules(pair: Neighbours, first: FloatArray, second: FloatArray) -> list[Guess]:
         ratio = assumed.ratio(pair, first)
@@ -345,14 +313,11 @@ def _sampled_bound(
 
 
 @contextmanager
-def _processes(
-    learner: Learner, executor: Executor | None, fits: int, model: Any
-) -> Iterator[Executor | None]:
-    """Give the executor, or a pool on all cores if that is safe and worth its start, or None."""
+def _processes(learner: Learner, fits: int, model: Any) -> Iterator[Executor | None]:
+    """Give a pool on all cores if that is safe and worth its start, or None."""
     cores = os.cpu_count() or 1
-    repeats = not getattr(model, "certifiable_", False)
-    if executor is not None or repeats or cores == 1 or fits < _WORTH_PROCESSES:
-        yield executor
+    if not getattr(model, "certifiable_", False) or cores == 1 or fits < _WORTH_PROCESSES:
+        yield None
         return
     try:
         pickle.dumps(learner)

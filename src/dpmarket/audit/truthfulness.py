@@ -24,7 +24,7 @@ import numpy as np
 
 from dpmarket import checks
 from dpmarket.arrays import FloatArray
-from dpmarket.audit.findings import Result, verdict
+from dpmarket.audit.findings import Audit, verdict
 from dpmarket.costs.distribution import CostDistribution
 from dpmarket.errors import Infeasible, InvalidInput, NotConverged
 from dpmarket.mechanisms.epsilon_cost import EpsilonCost
@@ -50,14 +50,10 @@ class Misreport:
 
     Attributes
     ----------
-    market, seller
-        Which simulated market, and the seller's position.
-    cost, report
-        The true cost and the report.
-    epsilon, payment
-        What the report brings.
-    truthful_epsilon, truthful_payment
-        What the truth brings.
+    market, seller, cost, report
+        Which simulated market, the seller's position, the true cost and the report.
+    epsilon, payment, truthful_epsilon, truthful_payment
+        What the report brings, and what the truth brings.
     gain
         Money by which the misreport is better, after privacy costs.
     """
@@ -74,21 +70,18 @@ class Misreport:
 
 
 @dataclass(frozen=True, repr=False)
-class TruthfulnessAudit(Result):
+class TruthfulnessAudit(Audit):
     """The most profitable misreport found.
 
     Attributes
     ----------
-    sellers, markets
-        Sellers in each simulated market, and how many there were.
-    misreports_tried
-        Over all sellers.
+    sellers, markets, misreports_tried
+        Sellers in each simulated market, how many of these there were, and misreports of all sellers.
     refused, refused_truths
         Reports that the mechanism refused, and truths that it refused although it answered a misreport.
-    worst
-        The misreport with the largest gain relative to the money in play, beyond the minor unit.
-    excess
-        That relative gain; at most the tolerance for a truthful mechanism.
+    worst, excess
+        The misreport with the largest gain relative to the money in play, beyond the minor unit; and that
+        gain, at most the tolerance for a truthful mechanism.
     tolerance, minor_unit
         What is allowed: relative to the money in play, and in money for rounded payments.
     """
@@ -146,18 +139,14 @@ def audit_truthfulness(
     dist
         True costs are drawn from it (its ``sample`` may give suspect ones); the mechanism may believe in
         another one.
-    sellers, markets
-        How many in each market, and how many markets, at least 1.
-    misreports
-        How many each seller tries, at least 8.
-    rng
-        For the simulated costs.
+    sellers, markets, misreports, rng
+        How many in each market, how many markets, at least 1, and misreports of each seller, at least 8; and
+        the generator of the simulated costs.
     epsilon_cost
         What epsilon costs a seller: loss c H. None: the mechanism's own ``epsilon_cost``, or linear.
-    tolerance
-        Gain allowed for rounding, relative to the money in play (payments and privacy costs).
-    minor_unit
-        Gain allowed in money, where payments are rounded up to it.
+    tolerance, minor_unit
+        Gain allowed for rounding, relative to the money in play (payments and privacy costs); and in money,
+        where payments are rounded up to it.
     progress
         Called with the number of sellers asked and the number of all.
 
@@ -168,8 +157,6 @@ def audit_truthfulness(
 
     Raises
     ------
-    InvalidInput
-        If an argument is out of its range, or an answer is not two finite numbers.
     Infeasible
         If the mechanism refuses everybody's truth.
 

@@ -91,16 +91,16 @@ def privacy(
         which takes minutes.
     :param false_alarm: Probability, at most, of calling a respected budget exceeded.
     """
-    from dpmarket.audit import audit_privacy, epsilons_around
+    from dpmarket.audit import audit_privacy
     from dpmarket.cli.render import number
     from dpmarket.learning import PrivateLogisticRegression
 
     learner = PrivateLogisticRegression(l2=l2, fit_intercept=intercept, classes=(0, 1))
-    budgets, people = (epsilons_around(epsilons[0]), [0]) if len(epsilons) == 1 else (epsilons, None)
+    budgets = epsilons[0] if len(epsilons) == 1 else epsilons
     voice = given.voice()
     with voice.progress() as progress:
         audit = audit_privacy(
-            learner, budgets, people=people, fits=fits, false_alarm=false_alarm,
+            learner, budgets, fits=fits, false_alarm=false_alarm,
             progress=lambda done, total: progress("Training models", done / total),
         )  # fmt: skip
     rows, names = audit.people(), ["sampled, at least", "exact density", "recomputed spending"]

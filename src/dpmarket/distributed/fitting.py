@@ -174,7 +174,7 @@ def train_parts(
 ) -> None:
     """Fit an estimator on parts of (features, labels, owners, epsilons of the part's people)."""
     fitted = estimator._unfitted()
-    source = fitted._settings()
+    fitted._check_settings()
     if getattr(estimator, "classes", ()) is None:
         raise InvalidInput("expected declared classes: labels of many partitions are not looked at first.")
     bare = copy.copy(fitted)
@@ -189,7 +189,7 @@ def train_parts(
     filled = [k for k, one in enumerate(found) if one is not None]
     parts = Parts(read.client, [read.futures[k] for k in filled]).map(itemgetter(0))
     records = PartedRecords(parts, filled, tables.get(lambda own: int(own[3].size)), facts["n_features_in_"])
-    fitted._fit_records(records, loss, promised, holding, source, account)
+    fitted._fit_records(records, loss, promised, holding, account)
     estimator.__dict__ = fitted.__dict__
 
 

@@ -46,7 +46,7 @@ class PartedRecords:
         """Return the loss's sums over these records; rows longer than 1 are shortened with ``clip``."""
         pieces = self._pieces(person_weights)
         sums = self.parts.map(lambda own, weights: own.sums(release, weights, clip=clip), pieces)
-        counts = sums.get(attrgetter("count"))
+        counts = sums.get(attrgetter("errors.count"))
         filled = [one for one, count in zip(sums.futures, counts, strict=True) if count]
         return PartedSums(
             Parts(sums.client, filled), release.loss, sum(counts), release.norm.n_coefficients,
@@ -76,7 +76,7 @@ class PartedSums:
     @cached_property
     def total(self) -> float:
         """The sum of the weights, rounded up."""
-        totals = self.parts.get(attrgetter("total"))
+        totals = self.parts.get(attrgetter("errors.total"))
         return float(sum(totals) * (1.0 + len(totals) * 2.0**-52))
 
     def gradient(self, w: FloatArray) -> FloatArray:
@@ -103,7 +103,9 @@ class PartedSums:
     def sample(self, count: int) -> LocalSums:
         """Return the sums over about ``count`` evenly spaced records of every part, in memory."""
         share = count / self.count
-        found: list[Rows] = self.parts.get(lambda sums: sums.rows.sample(max(1, round(share * sums.count))))
+        found: list[Rows] = self.parts.get(
+            lambda sums: sums.rows.sample(max(1, round(share * sums.errors.count)))
+        )
         scales = [rows.scales if rows.scales.size else np.ones(len(rows)) for rows in found]
         x, labels, weights = [
             np.concatenate([getattr(rows, name) for rows in found])
@@ -122,7 +124,7 @@ class PartedSums:
 
 @dataclass(frozen=True, eq=False)
 class PartedPeople:
-    """Whole gradients of people in many parts; see :class:`~dpmarket.learning.descent.Gradients`."""
+    """Whole gradients of people in many parts; see :class:`~dpmarket.learning.descent.People`."""
 
     parts: Parts
     total: int

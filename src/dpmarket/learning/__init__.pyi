@@ -11,11 +11,7 @@ from .linear import PrivateLinearRegression as PrivateLinearRegression
 from .linear import PrivateLinearSVC as PrivateLinearSVC
 from .linear import PrivateLogisticRegression as PrivateLogisticRegression
 from .linear import PrivateQuantileRegressor as PrivateQuantileRegressor
-from .minimiser import Minimum as Minimum
-from .minimiser import minimise as minimise
-from .rows import Rows as Rows
 from .scaling import PublicScaler as PublicScaler
-from .sums import LocalSums as LocalSums
 from .torch_factory import torch_factory as torch_factory
 from .torch_models import PrivateTorchClassifier as PrivateTorchClassifier
 from .torch_models import PrivateTorchRegressor as PrivateTorchRegressor

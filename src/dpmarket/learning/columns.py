@@ -30,7 +30,7 @@ YES_AND_NO = (
     ("da", "nu"), ("da", "ne"), ("igen", "nem"), ("kyllä", "ei"), ("evet", "hay\u0131r"), ("1", "0"),
 )  # fmt: skip
 """Words for yes and no in the languages of tables, in small letters; no word means both."""
-_UNKNOWN, _GAP = -2, -3
+_UNKNOWN = -2
 TRUTHS = {word: place == 0 for pair in YES_AND_NO for place, word in enumerate(pair)}
 
 
@@ -83,8 +83,14 @@ class _Column:
             gap = places[_plain(self.missing)]
         elif self.missing_category:
             gap = own
-        found = np.array([_place(value, places) for value in values], dtype=np.int64)
-        outside, gaps = found == _UNKNOWN, found == _GAP
+        try:
+            found = np.array([places.get(value, _UNKNOWN) for value in values], dtype=np.int64)
+        except TypeError:
+            raise InvalidInput("expected texts, numbers or gaps, found something else.") from None
+        unknown = np.flatnonzero(found == _UNKNOWN)
+        gaps = np.zeros(found.size, dtype=np.bool_)
+        gaps[unknown] = [_is_gap(values[place]) for place in unknown]
+        outside = (found == _UNKNOWN) & ~gaps
         found[outside] = -1 if other is None else other
         found[gaps] = -1 if gap is None else gap
         return Coded(None, found, int((outside & (other is None)).sum()), int((gaps & (gap is None)).sum()))
@@ -135,10 +141,8 @@ class Dates(_Column):
     ----------
     first, last
         Public bounds, dates or texts such as "2020-12-31", first < last.
-    missing
-        The public date that stands for a gap; None if gaps are refused.
-    missing_category
-        As for :class:`Numbers`.
+    missing, missing_category
+        As for :class:`Numbers`, a date.
 
     Examples
     --------
@@ -177,10 +181,8 @@ class Categories(_Column):
     other
         Whether all other values together are one more category. If not, they are outside, and a record that
         has one has no active category.
-    missing
-        The category that stands for a gap; None if gaps are refused.
-    missing_category
-        Whether a gap is a category of its own.
+    missing, missing_category
+        As for :class:`Numbers`, one of the categories.
 
     Examples
     --------
@@ -228,10 +230,8 @@ class YesNo(_Column):
 
     Parameters
     ----------
-    missing
-        Which of the two stands for a gap; None if gaps are refused.
-    missing_category
-        Whether a gap is a category of its own.
+    missing, missing_category
+        As for :class:`Numbers`, one of the two.
 
     Examples
     --------
@@ -267,12 +267,10 @@ class YesNo(_Column):
 
 
 Column = Numbers | Dates | Categories | YesNo
-_KINDS: tuple[tuple[type[Any], tuple[str, ...]], ...] = (
-    (Numbers, ("low", "high")),
-    (Dates, ("first", "last")),
-    (Categories, ("categories",)),
-    (YesNo, ("boolean",)),
-)
+_KINDS: tuple[tuple[type[Any], set[str]], ...] = (
+    (Numbers, {"low", "high"}), (Dates, {"first", "last"}), (Categories, {"categories"}),
+    (YesNo, {"boolean"}),
+)  # fmt: skip
 
 
 def column_from(name: str, declared: Any) -> Column:
@@ -281,7 +279,7 @@ def column_from(name: str, declared: Any) -> Column:
         return declared
     if isinstance(declared, Mapping):
         for kind, needed in _KINDS:
-            if all(key in declared for key in needed):
+            if needed <= set(declared):
                 settings = {key: value for key, value in declared.items() if key != "boolean"}
                 try:
                     return kind(**settings)  # type: ignore[no-any-return]
@@ -323,15 +321,6 @@ def _date(name: str, value: Any) -> datetime.date:
         raise InvalidInput(f"expected {name} to be dates such as 2020-12-31.") from None
 
 
-def _place(value: Any, places: Mapping[Any, int]) -> int:
-    try:
-        return places[value]
-    except KeyError:
-        return _GAP if _is_gap(value) else _UNKNOWN
-    except TypeError:
-        raise InvalidInput("expected texts, numbers or gaps, found something else.") from None
-
-
 def _is_gap(value: Any) -> bool:
     if value is None:
         return True
@@ -355,12 +344,11 @@ def _jsonable(value: Any) -> Any:
 def row_scale(columns: Mapping[str, Column], radius: float) -> tuple[NoiseNorm, float]:
     r"""Return the norm with the least noise for these columns, and what every row is multiplied by.
 
-    In units of a row before scaling, the noise has the mean square :math:`B R^2 / (\sum \epsilon)^2`, with B
-    of :class:`~dpmarket.privacy.noise_norm.NoiseNorm` and R the largest length of a row in the norm: for K
-    groups of categories, each with at most one active level, and m numbers of Euclidean length at most r,
-    :math:`\sqrt{r^2 + K}` in the Euclidean norm, :math:`r + K` in the mixed one and :math:`\sqrt{m}\, r + K`
-    in the sum of absolute values. The Euclidean norm is left only for one that is clearly better. Rows are
-    divided by R and a little more, so that rounding decides nothing.
+    The noise has the mean square :math:`B R^2 / (\sum \epsilon)^2`, with the norm's B and R the length of the
+    longest row in it: for K groups of categories, with at most one active level each, and m numbers of length
+    at most r, :math:`\sqrt{r^2 + K}` in the Euclidean norm, :math:`r + K` in the mixed one and
+    :math:`\sqrt{m}\, r + K` in the sum of absolute values. The Euclidean norm is left only for one that is
+    clearly better. Rows are divided by R and a little more, so that rounding decides nothing.
     """
     numbers = [number for _, number in features_of(columns)]
     groups = sum(bool(column.levels) for column in columns.values())

@@ -70,10 +70,9 @@ class HessianPlan:
         return math.sqrt(len(self.scales)) / (CELLS * self.total)
 
     def check(self) -> None:
-        """Refuse a noise that hides the Hessian of usual rows, before anybody is charged.
+        """Refuse a noise that hides the Hessian of usual rows: intervals could be too narrow.
 
-        If its largest eigenvalue exceeded the mean one of a usual Hessian eight times, directions of little
-        curvature could hide among others, and intervals be too narrow.
+        Its largest eigenvalue may be at most eight times the mean one of a usual Hessian.
         """
         if self.coefficients > _MOST_COEFFICIENTS:
             raise InvalidInput(
@@ -101,9 +100,8 @@ class NoisyHessian:
         """Return Hessians and second moments of gradients that may be the right ones, each (count, D, D).
 
         Each is the release less a simulated draw of its noise, without negative eigenvalues. Second moments
-        are in proportion to the Hessian, with the released squared length of gradients; or equal to it, as
-        they are where a model's probabilities are right. Clipped gradients have no curvature and count once
-        more, alike in all directions.
+        are in proportion to the Hessian, with the released squared length of gradients, or equal to it.
+        Clipped gradients have no curvature and count once more, alike in all directions.
         """
         plan, d = self.plan, self.plan.coefficients
         rng = np.random.default_rng(0)  # always the same draws: what follows is public
@@ -174,12 +172,7 @@ def split_epsilons(
 ) -> Split:
     """Divide epsilons: a weight w costs its owner exactly ``w * plan.unit``, the rest is left, rounded down.
 
-    Raises
-    ------
-    InvalidInput
-        For a share that is not strictly between 0 and 1, and epsilons that are all 0.
-    Infeasible
-        If the share is too small for a Hessian.
+    Infeasible if the share, strictly between 0 and 1, is too small for a Hessian.
     """
     share = checks.strictly_between("intervals", share, 0.0, 1.0)
     total = float(epsilons.sum())

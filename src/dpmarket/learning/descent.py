@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -25,21 +26,6 @@ _MOMENTUM = 0.9
 _CLIP = 0.5
 _RIDGE = 1e-3
 _BLOCK = 1 << 20
-
-
-class Gradients(Protocol):
-    """Whole gradients of people who take part, wherever their records are."""
-
-    @property
-    def total(self) -> int:
-        """The sum of all weights, those of people without a record included: public."""
-
-    @property
-    def n_coefficients(self) -> int:
-        """Coefficients of one output."""
-
-    def whole_gradient(self, loss: Loss, w: FloatArray, clip: float) -> FloatArray:
-        """Return ``sum_i A_i q_i``, exactly: whole numbers in float64, shape (outputs, n)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,7 +114,7 @@ def noisy_descent(
 
 
 def descend(
-    people: Gradients, loss: Loss, descent: Descent, stream: Bits, progress: Progress | None = None
+    people: People, loss: Loss, descent: Descent, stream: Bits, progress: Progress | None = None
 ) -> FloatArray:
     """Return coefficients of shape (outputs, n).
 
@@ -137,10 +123,7 @@ def descend(
     """
     start = np.zeros((loss.outputs, people.n_coefficients))
     pace = Pace(gradient_clip(loss), _step(loss), _RIDGE * loss.curvature)
-
-    def gradient(w: FloatArray) -> FloatArray:
-        return people.whole_gradient(loss, w, pace.clip)
-
+    gradient = partial(people.whole_gradient, loss, clip=pace.clip)
     return noisy_descent(gradient, start, people.total, pace, descent, stream=stream, progress=progress)
 
 

@@ -1,9 +1,8 @@
 """Turn a table as it is (numbers, categories, dates, gaps) into rows for a private model.
 
-By declarations only: nothing is read from the records that are encoded. What is not declared about a column,
-or taken from public records, is not known. The encoder also chooses the norm of the noise that suits its
-columns and scales rows to length at most 1 in it; declare it to the
-estimator with ``noise_norm=encoder.noise_norm()``.
+By declarations only: nothing is read from the records that are encoded. The encoder also chooses the norm of
+the noise that suits its columns and scales rows to length at most 1 in it; declare it to the estimator with
+``noise_norm=encoder.noise_norm()``.
 """
 
 from __future__ import annotations
@@ -12,13 +11,12 @@ from collections.abc import Mapping
 from typing import Any, Literal, Self
 
 import numpy as np
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, hstack
 from sklearn.base import BaseEstimator, TransformerMixin, clone  # type: ignore[import-untyped]
 from sklearn.pipeline import Pipeline, make_pipeline  # type: ignore[import-untyped]
 from sklearn.utils.validation import check_is_fitted  # type: ignore[import-untyped]
 
 from dpmarket import checks
-from dpmarket.arrays import BoolArray, FloatArray, IntArray
 from dpmarket.errors import InvalidInput
 from dpmarket.learning.columns import Coded, Column, column_from, features_of, row_scale
 from dpmarket.learning.tables import columns_of, declared_from, names_of
@@ -44,16 +42,10 @@ class PublicEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
     outside
         What happens to values outside of bounds and to unknown categories: "clip" limits numbers to their
         bounds and gives an unknown category no active level (or "other"), "refuse" refuses them.
-        :meth:`outside_counts` counts them.
     sparse_output
         Whether rows come as a CSR matrix or as an array.
     radius
         Public length of the numbers of a row, after mapping, beyond which they are shortened together, > 0.
-
-    Attributes
-    ----------
-    n_features_in_, feature_names_in_
-        Number and names of the columns that are read.
 
     Notes
     -----
@@ -90,15 +82,7 @@ class PublicEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         self.radius = radius
 
     @classmethod
-    def from_public(
-        cls,
-        public: Any,
-        *,
-        outside: Literal["clip", "refuse"] = "clip",
-        sparse_output: bool = True,
-        radius: float = 1.0,
-        most_categories: int = 50,
-    ) -> Self:
+    def from_public(cls, public: Any, *, most_categories: int = 50, **settings: Any) -> Self:
         """Return an encoder with declarations taken from public records.
 
         Parameters
@@ -107,10 +91,10 @@ class PublicEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
             :class:`~dpmarket.datasets.public_data.PublicData`, or a data frame of records that everybody may
             see, none of which is trained on privately. Numbers get bounds two standard deviations on either
             side of their mean, which also stands for gaps; texts get the categories that occur, and "other".
-        outside, sparse_output, radius
-            As for the class.
         most_categories
             How many categories a column keeps, the most common ones; the rest are "other".
+        settings
+            As for the class.
 
         Examples
         --------
@@ -120,14 +104,10 @@ class PublicEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         ('baker', 'other', 'missing')
         """
         limit = checks.whole("most_categories", most_categories, minimum=1)
-        declared = declared_from(public, limit)
-        return cls(declared, outside=outside, sparse_output=sparse_output, radius=radius)
+        return cls(declared_from(public, limit), **settings)
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Check the declarations against the names of the columns. No value of ``X`` is used.
-
-        A declared column that is not there is refused, and a declaration that makes no sense.
-        """
+        """Check the declarations against the names of the columns. No value of ``X`` is used."""
         columns = self._declared()
         names_of(X, list(columns))
         self.feature_names_in_ = np.array(list(columns), dtype=object)
@@ -137,11 +117,7 @@ class PublicEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
     def transform(self, X: Any) -> Any:
         """Return encoded rows, shape (records, features), each of norm at most 1.
 
-        Raises
-        ------
-        InvalidInput
-            For gaps where nothing is declared for them, values that are of another kind, and, if declared so,
-            values outside. The message says how many and in which column.
+        Gaps for which nothing is declared and values of another kind are refused.
         """
         check_is_fitted(self)
         columns = self._declared()
@@ -160,38 +136,27 @@ class PublicEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         return found if self.sparse_output else found.toarray()
 
     def outside_counts(self, X: Any) -> dict[str, int]:
-        """Return how many values of each column lie outside of what was declared, where any do.
-
-        A fact about private records: for the data holder's eyes.
-        """
+        """Return how many values of each column lie outside, where any do: for the data holder's eyes."""
         columns = self._declared()
         found = _all_coded(X, columns)
         return {name: one.outside for name, one in zip(columns, found, strict=True) if one.outside}
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray[Any, Any]:
         """Return the names of the encoded columns, such as ``age`` and ``job=baker``."""
-        columns = self._declared()
-        return np.array([name for name, _ in features_of(columns)], dtype=object)
+        return np.array([name for name, _ in features_of(self._declared())], dtype=object)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the declarations as plain data, ready for JSON."""
-        columns = self._declared()
         return {
             "schema": _SCHEMA,
-            "columns": {name: column.to_dict() for name, column in columns.items()},
+            "columns": {name: column.to_dict() for name, column in self._declared().items()},
             "outside": self.outside,
             "radius": float(self.radius),
         }
 
     @classmethod
     def from_dict(cls, data: Any) -> Self:
-        """Return the encoder that :meth:`to_dict` described.
-
-        Raises
-        ------
-        InvalidInput
-            For anything else.
-        """
+        """Return the encoder that :meth:`to_dict` described; refuse anything else."""
         if not isinstance(data, dict) or data.get("schema") != _SCHEMA:
             raise InvalidInput(f"expected an encoder of the schema {_SCHEMA}.")
         if set(data) != {"schema", "columns", "outside", "radius"}:
@@ -242,26 +207,16 @@ def _assembled(coded: list[Coded], columns: Mapping[str, Column], factor: float,
     block = np.column_stack(numbers) if numbers else np.zeros((records, 0))
     lengths = np.sqrt((block * block).sum(axis=1))
     block *= (np.minimum(1.0, radius / np.maximum(lengths, 1e-300)) * factor)[:, None]
-    values: list[FloatArray] = []
-    places: list[IntArray] = []
-    there: list[BoolArray] = []
-    start, number = 0, 0
+    blocks, number = [], 0
     for one, column in zip(coded, columns.values(), strict=True):
         if one.numbers is not None:
-            values.append(block[:, number])
-            places.append(np.full(records, start, dtype=np.int64))
-            there.append(block[:, number] != 0.0)
-            start, number = start + 1, number + 1
+            blocks.append(csr_array(block[:, number : number + 1]))
+            number += 1
         if one.levels is not None:
-            values.append(np.full(records, factor))
-            places.append(start + one.levels)
-            there.append(one.levels >= 0)
-            start += len(column.levels)
-    kept = np.column_stack(there)
-    pointers = np.concatenate([[0], np.cumsum(kept.sum(axis=1))])
-    return csr_array(
-        (np.column_stack(values)[kept], np.column_stack(places)[kept], pointers), shape=(records, start)
-    )
+            (there,) = np.nonzero(one.levels >= 0)
+            entries = np.full(there.size, factor), (there, one.levels[there])
+            blocks.append(csr_array(entries, shape=(records, len(column.levels))))
+    return hstack(blocks, format="csr")
 
 
 def make_private_pipeline(encoder: Any, model: Any) -> Pipeline:
@@ -271,8 +226,7 @@ def make_private_pipeline(encoder: Any, model: Any) -> Pipeline:
     ----------
     encoder
         A :class:`~dpmarket.learning.PublicEncoder`. Others do not know the norm of their rows, least of all a
-        ``ColumnTransformer``, whose rows are those of several put together: declare all columns in one
-        encoder.
+        ``ColumnTransformer``: declare all columns in one encoder.
     model
         A private estimator without a ``noise_norm`` of its own. A copy is used.
 
@@ -280,11 +234,6 @@ def make_private_pipeline(encoder: Any, model: Any) -> Pipeline:
     -------
     sklearn.pipeline.Pipeline
         Of the encoder and the model.
-
-    Notes
-    -----
-    If a setting of the encoder is changed later so that its norm is another one, ``fit`` finds rows that are
-    too long, and refuses them.
 
     Examples
     --------
@@ -295,8 +244,6 @@ def make_private_pipeline(encoder: Any, model: Any) -> Pipeline:
     >>> pipeline = make_private_pipeline(encoder, PrivateLogisticRegression(epsilon=1.0, classes=(0, 1)))
     >>> pipeline.fit(table, [0, 1] * 200).predict(table[:2]).tolist()
     [0, 1]
-    >>> pipeline[-1].noise_norm == encoder.noise_norm()
-    True
     """
     known = getattr(encoder, "noise_norm", None)
     if not callable(known):

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import copy
 import functools
-import sys
+import traceback
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from types import FrameType
 from typing import Any, Self
 
 import numpy as np
@@ -34,7 +33,7 @@ from dpmarket.learning.records import Records
 from dpmarket.learning.validation import refuse_arguments, validated
 from dpmarket.privacy.account import PrivacyAccount
 from dpmarket.privacy.descent import Descent
-from dpmarket.privacy.noise import Bits, NoiseSource, SeededNoise
+from dpmarket.privacy.noise import Bits, NoiseSource, SeededNoise, checked_source
 from dpmarket.progress import Progress
 
 Charge = Callable[[FloatArray], None]
@@ -57,12 +56,8 @@ def _say_that_folds_spend() -> None:
 
 def _is_in_a_fold() -> bool:
     """Whether scikit-learn fits this model to a part of the records."""
-    frame: FrameType | None = sys._getframe()
-    while frame is not None:
-        if frame.f_globals.get("__name__", "").startswith(_FOLDING):
-            return True
-        frame = frame.f_back
-    return False
+    modules = (frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_stack(None))
+    return any(name.startswith(_FOLDING) for name in modules)
 
 
 class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
@@ -73,10 +68,6 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     noise_source: NoiseSource | None
     epsilons_: FloatArray
     loss_weights_: FloatArray
-
-    def _declared(self) -> bool:
-        """Tell whether nothing public was read from the labels."""
-        return True
 
     def _fit(
         self, X: Any, y: Any, epsilons: Any, people: Any, account: PrivacyAccount | None,
@@ -100,11 +91,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X
-            Features, shape (records, features): an array, a data frame or a CSR matrix. Of torch models the
-            first axis is records; images and series keep their shape.
-        y
-            Labels, shape (records,).
+        X, y
+            Features, shape (records, features): an array, a data frame or a CSR matrix; and labels, shape
+            (records,). Of torch models the first axis is records; images and series keep their shape.
         epsilons
             The privacy budgets: one per record; or, with ``people``, a mapping from owner to epsilon, or an
             array per person that ``people`` numbers from 0; or the name of a column of ``X``, a data frame,
@@ -122,9 +111,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         Raises
         ------
         InvalidInput
-            For budgets that are NaN, negative, infinite, text, of a wrong length or all 0, for records of
-            people with a budget, a module or a loss that are not what this estimator takes. Before noise is
-            drawn.
+            For budgets, records of people with a budget, a module or a loss that are not what this estimator
+            takes. Before noise is drawn.
         Infeasible
             If no noise keeps the budgets at this ``l2``, if the account has too little left for somebody, or
             if the epsilons are too small for a Hessian.
@@ -148,11 +136,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         self, X: Any, y: Any, epsilons: Any, people: Any, account: PrivacyAccount | None, rows: int,
         reserve: float, **options: Any,
     ) -> tuple[Records, FloatArray]:  # fmt: skip
-        """Read budgets, drop records whose weight will be 0, and check the others as scikit-learn does.
-
-        ``rows`` bounds the records of one person; people with no more than ``reserve`` get weight 0. Labels
-        are returned as they were given.
-        """
+        """Read budgets, drop records whose weight will be 0, and check the others as scikit-learn does."""
         X, epsilons, people = named_columns(X, epsilons, people)
         refuse_other_index(X, epsilons, people, y=y)
         count = number_of_records(X, y)
@@ -184,16 +168,13 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         return lambda mus: account.charge(names, split.spent, mus=mus)
 
     def _descend(
-        self, descent: Descent, whole: IntArray, loss: dict[str, Any], source: NoiseSource, charge: Charge,
+        self, descent: Descent, whole: IntArray, loss: dict[str, Any], charge: Charge,
         run: Callable[[Bits], FloatArray],
     ) -> FloatArray:  # fmt: skip
         """Charge everybody, run a descent with a stream of noise, and keep what is public about it."""
-        bits = getattr(source, "bits", None)
-        if not callable(bits):
-            raise InvalidInput("expected a noise_source with a method bits, which a delta needs.")
         spent, total = descent.epsilons(whole), int(whole.sum())
         charge(descent.mu(whole))
-        coefficients = run(bits())
+        coefficients = run(checked_source(self.noise_source).bits())
         self.descent_, self.whole_weights_ = descent, whole
         self.loss_weights_ = read_only(whole / float(total))
         self.epsilons_, self.delta_ = spent, descent.delta
@@ -205,13 +186,15 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         }
         return coefficients
 
-    def _finish(self, holding: Holding, source: NoiseSource, account: PrivacyAccount | None) -> None:
+    def _finish(self, holding: Holding, account: PrivacyAccount | None) -> None:
         """Keep what follows from the weights and from where the noise came from."""
+        source = checked_source(self.noise_source)
         if account is None and source.certifiable and _is_in_a_fold():
             _say_that_folds_spend()
         self.people_ = holding.people
         self.effective_people_ = 1.0 / float(self.loss_weights_ @ self.loss_weights_)
-        self.certifiable_ = bool(source.certifiable) and self._declared()
+        # Classes that were not declared were read from the labels.
+        self.certifiable_ = bool(source.certifiable) and getattr(self, "classes", ()) is not None
 
     def published(self) -> Self:
         """Return a copy without ``people_`` and everybody's epsilon and weights, for other people's eyes."""
@@ -234,9 +217,6 @@ class Classifier(ClassifierMixin):  # type: ignore[misc]
     classes: Sequence[Any] | None
     classes_: np.ndarray[Any, Any]
     _outputs: Callable[[Any], FloatArray]
-
-    def _declared(self) -> bool:
-        return self.classes is not None
 
     def decision_function(self, X: Any) -> FloatArray:
         """Return scores: shape (records,) for two classes, above 0 means the second; else one per class."""

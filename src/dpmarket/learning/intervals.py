@@ -28,15 +28,9 @@ class Interval(NamedTuple):
 
     Attributes
     ----------
-    low, high
-        Ends, in the shape of what the interval is about.
-    approximate
-        True where neither public rows nor a noisy Hessian were there.
-
-    Examples
-    --------
-    >>> Interval(np.array([1.0]), np.array([2.0]), approximate=False).high.tolist()
-    [2.0]
+    low, high, approximate
+        Ends, in the shape of what the interval is about; and whether there were neither public rows nor a
+        noisy Hessian.
     """
 
     low: FloatArray
@@ -50,22 +44,11 @@ class CoefficientSummary:
 
     Attributes
     ----------
-    names, estimates
-        A name and the released value of each coefficient; intercepts come last.
-    noise, sampling
-        Standard deviations of the two parts of the error.
-    low, high, level
-        Ends of the interval, and how often such intervals hold their target.
-    approximate
-        Whether nothing was known about the rows.
-
-    Examples
-    --------
-    >>> one, half = np.array([1.0]), np.array([0.5])
-    >>> CoefficientSummary(("age",), one, half, half, -one, 3.0 * one, level=0.9, approximate=False)
-    0.9 intervals for the penalised coefficients of the population
-    coefficient  estimate  noise  sampling  low  high
-    age                 1    0.5       0.5   -1     3
+    names, estimates, noise, sampling
+        A name and the released value of each coefficient, intercepts last; and the standard deviations of the
+        two parts of its error.
+    low, high, level, approximate
+        Ends of the interval, how often such intervals hold their target, and whether rows were guessed.
     """
 
     names: tuple[str, ...]
@@ -94,14 +77,13 @@ class CoefficientSummary:
         return pl.DataFrame(self._columns())
 
     def __repr__(self) -> str:
-        columns = []
-        for name, values in self._columns().items():
-            texts = [name, *(value if isinstance(value, str) else f"{value:.4g}" for value in values)]
-            width = max(map(len, texts))
-            columns.append(
-                [text.ljust(width) if name == "coefficient" else text.rjust(width) for text in texts]
-            )
-        return "\n".join([self._title, *map("  ".join, zip(*columns, strict=True))])
+        _, *columns = self._columns().items()
+        first = max(map(len, ("coefficient", *self.names)))
+        texts = [[text.ljust(first) for text in ("coefficient", *self.names)]]
+        for name, values in columns:
+            own = [name, *(f"{value:.4g}" for value in values)]
+            texts.append([text.rjust(max(map(len, own))) for text in own])
+        return "\n".join([self._title, *map("  ".join, zip(*texts, strict=True))])
 
     def _repr_html_(self) -> str:
         columns = self._columns()
@@ -152,11 +134,6 @@ class IntervalsMixin:
             coefficient; or a pair of rows and labels, which support vectors need, and which makes intervals
             of regressions narrower. None means the noisy Hessian if ``fit`` was given ``intervals=``, else a
             stand-in; the interval is wide and marked approximate then.
-
-        Returns
-        -------
-        Interval
-            ``low`` and ``high`` in the shape of ``coef_``, and ``approximate``.
         """
         found = self.summary(level, public_rows)
         size, shape = np.size(self.coef_), np.shape(self.coef_)  # type: ignore[attr-defined]
@@ -168,17 +145,7 @@ class IntervalsMixin:
 
         Probabilities, in the shape of ``predict_proba``, where the model has them; scores of support vectors;
         expected labels of regressions. They are about the model's prediction, not about a new person's label.
-
-        Parameters
-        ----------
-        X
-            Rows to predict, as ``predict`` takes them.
-        level, public_rows
-            As for :meth:`coef_interval`.
-
-        Returns
-        -------
-        Interval
+        ``level`` and ``public_rows`` are as for :meth:`coef_interval`.
         """
         spread = spread_of(self, public_rows)
         norm, loss = norm_and_loss(self)
@@ -201,17 +168,7 @@ class IntervalsMixin:
         return Interval(low, high, spread.approximate)
 
     def summary(self, level: float = 0.9, public_rows: Any = None) -> CoefficientSummary:
-        """Return a table of coefficients and intercepts: estimate, noise, sampling, interval.
-
-        Parameters
-        ----------
-        level, public_rows
-            As for :meth:`coef_interval`.
-
-        Returns
-        -------
-        CoefficientSummary
-        """
+        """Return a table of coefficients and intercepts; arguments are as for :meth:`coef_interval`."""
         spread = spread_of(self, public_rows)
         norm, loss = norm_and_loss(self)
         k, n, features = loss.outputs, norm.n_coefficients, len(norm.separate)

@@ -214,8 +214,7 @@ def accurate_gradient(
     """Return the gradient at ``w + rest_of_w`` over a block of rows as pairs, shape (2, outputs, n).
 
     Rows are ``(scale * x, 1)``, or without the constant if ``w`` is as wide as a row; no scales means 1. The
-    loss is the sigmoid loss of these six numbers (:attr:`~dpmarket.privacy.loss.SigmoidLoss.family`), or
-    softmax if ``family`` is None.
+    loss is softmax if ``family`` (:attr:`~dpmarket.privacy.loss.SigmoidLoss.family`) is None.
     """
     outputs, n = w.shape
     features = x.shape[1]
@@ -257,16 +256,6 @@ def accurate_gradient(
                 under[features] += lost + rest_of_constant
             _add_rows(x[first : first + count], high[k], low[k], over[:features], under[:features])
     return total
-
-
-@compiled(nogil=True)
-def dense_rows(data: Any, indices: Any, pointers: Any, start: int, stop: int, n: int) -> FloatArray:
-    """Return rows start..stop of a CSR matrix as an array; entries of one place add up."""
-    out = np.zeros((stop - start, n))
-    for i in range(start, stop):
-        for k in range(pointers[i], pointers[i + 1]):
-            out[i - start, indices[k]] += data[k]
-    return out
 
 
 def thread_count() -> int:

@@ -5,16 +5,12 @@ one, copy :class:`PrivateLinearSVC`: a loss, labels as the loss takes them, and 
 one release: weights from epsilons, exact noise, a minimiser with a proof, the grid; or, with a delta, a noisy
 descent in whole numbers.
 
-Rows must have norm at most 1 in the declared ``noise_norm`` (see
-:class:`~dpmarket.learning.scaling.PublicScaler` and
-:meth:`~dpmarket.learning.encoder.PublicEncoder.noise_norm`); rows too long by rounding only are shortened.
-The constant column is part of the row for the accounting, and its coefficient is penalised like the others.
-With a ``delta`` rows may have any length.
+Without a delta rows must have norm at most 1 in the declared ``noise_norm``; the constant column is part of
+the row for the accounting, and its coefficient is penalised like the others.
 """
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
@@ -33,8 +29,8 @@ from dpmarket.learning.estimator import MANY_ROWS, Charge, Classifier, PrivateEs
 from dpmarket.learning.intervals import IntervalsMixin
 from dpmarket.learning.minimiser import check_attainable, minimise
 from dpmarket.learning.people import Holding
-from dpmarket.learning.records import AnyRecords, Records
-from dpmarket.learning.rows import Rows, clipping_scales
+from dpmarket.learning.records import Records
+from dpmarket.learning.rows import Rows, row_scales
 from dpmarket.learning.spread import released
 from dpmarket.learning.sums import largest_noise
 from dpmarket.learning.validation import numbers_of, read_classes, validated
@@ -43,7 +39,7 @@ from dpmarket.privacy.account import PrivacyAccount
 from dpmarket.privacy.descent import Descent
 from dpmarket.privacy.grid import round_to_grid
 from dpmarket.privacy.loss import Loss, Softmax, hinge_loss, log_cosh_loss, logistic_loss, quantile_loss
-from dpmarket.privacy.noise import Bits, NoiseSource, SecureNoise
+from dpmarket.privacy.noise import Bits, NoiseSource, checked_source
 from dpmarket.privacy.noise_norm import NoiseNorm, suggested_constant
 from dpmarket.privacy.release import Release, default_l2, shrinkage_correction, usable_epsilons
 from dpmarket.progress import Progress
@@ -62,29 +58,27 @@ class _PrivateLinearModel(IntervalsMixin, PrivateEstimator):
         The common privacy budget, > 0, used where ``fit`` is given no ``epsilons``.
     delta
         None for pure epsilon. Otherwise the delta of everybody's (epsilon, delta) guarantee, at most
-        ``1 / (10 people)``, and training is a noisy descent (:mod:`dpmarket.privacy.descent`).
+        ``1 / (10 people)``: training is a noisy descent (:mod:`dpmarket.privacy.descent`), rows may have any
+        length and people any number of records; l2, clip, rows_per_person and numerical_epsilon do not count.
     l2
         The ridge penalty Lambda, > 0, in the objective whose loss weights add up to 1. None means
-        :func:`~dpmarket.privacy.release.default_l2`. Not used with a delta.
-    fit_intercept
-        Whether to add the constant column.
-    intercept_scaling
-        The number in the constant column, a power of two. None means
+        :func:`~dpmarket.privacy.release.default_l2`.
+    fit_intercept, intercept_scaling
+        Whether to add the constant column, and the number in it, a power of two. None means
         :func:`~dpmarket.privacy.noise_norm.suggested_constant`.
     clip
         Whether rows longer than 1 are shortened to 1, in ``fit`` and in prediction. If not, ``fit`` refuses
-        them. Not used with a delta.
+        them.
     noise_norm
         The norm of the noise and of rows, as an encoder declares it; None for the Euclidean norm.
     private
         "records", or "labels" where features are public: about half the epsilon for the same model. Offered
         where the label enters the loss's target alone.
     rows_per_person
-        Public upper bound on the number of records of one person, used with ``people``. More are refused. Not
-        used with a delta.
+        Public upper bound on the number of records of one person, used with ``people``. More are refused.
     numerical_epsilon
         The part of every epsilon set aside for releasing rounded numbers, > 0; people with no more than this
-        have no influence. Not used with a delta.
+        have no influence.
     noise_source
         Where the noise comes from; None means :class:`~dpmarket.privacy.noise.SecureNoise`.
 
@@ -103,10 +97,9 @@ class _PrivateLinearModel(IntervalsMixin, PrivateEstimator):
     epsilons_, delta_
         What was spent on each person, never above the budget, in the order of the records or, with
         ``people``, of the budgets; and the delta, 0.0 without one. Read-only.
-    loss_weights_
-        The weight of each person: a function of budgets and public constants. Read-only.
-    people_
-        The people of ``epsilons_`` if they have names, or None.
+    loss_weights_, people_
+        The weight of each person, a function of budgets and public constants; and the people if they have
+        names, or None.
     description_
         Everything public about the release, as plain data: what a certificate states.
     certifiable_
@@ -151,38 +144,35 @@ class _PrivateLinearModel(IntervalsMixin, PrivateEstimator):
         self, X: Any, y: Any, epsilons: Any, people: Any, account: PrivacyAccount | None,
         intervals: float | None, progress: Progress | None,
     ) -> None:  # fmt: skip
-        source = self._settings()
+        self._check_settings()
         rows = int(self.rows_per_person) if self.delta is None else MANY_ROWS
         records, budgets = self._read(X, y, epsilons, people, account, rows, self._reserve)
         loss, labels = self._read_labels(records.labels)
         records, holding = replace(records, labels=labels), records.holding
-        self._fit_records(records, loss, budgets, holding, source, account, intervals, progress)
+        self._fit_records(records, loss, budgets, holding, account, intervals, progress)
 
     def _fit_records(
-        self, records: AnyRecords, loss: Loss, budgets: FloatArray, holding: Holding, source: NoiseSource,
+        self, records: Records, loss: Loss, budgets: FloatArray, holding: Holding,
         account: PrivacyAccount | None, intervals: float | None = None, progress: Progress | None = None,
     ) -> None:  # fmt: skip
-        """Release a model of checked records, wherever they are; intervals need them in memory."""
-        features = records.n_features
-        split = None if intervals is None else self._split(intervals, loss, features, budgets, source)
+        """Release a model of checked records, also of those on many machines; these have no intervals."""
+        split = None if intervals is None else self._split(intervals, loss, records.n_features, budgets)
         charge = self._charging(account, holding, split)
         budgets = budgets if split is None else split.left
         if self.delta is None:
-            self._perturb(records, loss, budgets, source, charge)
+            self._perturb(records, loss, budgets, charge)
         else:
-            self._descend_linearly(records, loss, budgets, source, charge, progress)
+            self._descend_linearly(records, loss, budgets, charge, progress)
         if split is not None:
-            assert isinstance(records, Records)
-            self._release_hessian(split, records, source)
-        self._finish(holding, source, account)
+            self._release_hessian(split, records)
+        self._finish(holding, account)
 
     @property
     def _reserve(self) -> float:
         """What is set aside of every epsilon for the grid."""
         return float(self.numerical_epsilon) if self.delta is None else 0.0
 
-    def _settings(self) -> NoiseSource:
-        """Check the constructor's arguments; return the noise source."""
+    def _check_settings(self) -> None:
         for name in ("l2", "epsilon", "intercept_scaling"):
             if getattr(self, name) is not None:
                 checks.positive(name, getattr(self, name))
@@ -197,51 +187,39 @@ class _PrivateLinearModel(IntervalsMixin, PrivateEstimator):
             raise InvalidInput("expected private to be 'records' or 'labels'.")
         if self.delta is not None and self.private == "labels":
             raise InvalidInput("expected private='records' with a delta: clipping mixes features and labels.")
-        if self.noise_source is None:
-            return SecureNoise()
-        if not callable(getattr(self.noise_source, "draw", None)):
-            raise InvalidInput("expected noise_source to be None or a noise source with a method draw.")
-        return self.noise_source
+        checked_source(self.noise_source)
 
     def _norm(self, features: int) -> NoiseNorm:
-        separate = [False] * features if self.noise_norm is None else self.noise_norm.separate
-        bound = 1.0 if self.noise_norm is None else self.noise_norm.euclidean_bound
+        own = NoiseNorm.euclidean(features) if self.noise_norm is None else self.noise_norm
+        separate, bound, constant = own.separate, own.euclidean_bound, self.intercept_scaling
         if len(separate) != features:
             raise InvalidInput(
                 f"expected a noise_norm of {features} features, as X has, got one of {len(separate)}."
             )
-        if not self.fit_intercept:
-            return NoiseNorm(separate, bound)
-        constant = self.intercept_scaling
-        return NoiseNorm(
-            separate, bound, suggested_constant(separate, bound) if constant is None else constant
-        )
+        if constant is None:
+            constant = suggested_constant(separate, bound)
+        return NoiseNorm(separate, bound, constant if self.fit_intercept else None)
 
-    def _split(
-        self, share: float, loss: Loss, features: int, budgets: FloatArray, source: NoiseSource
-    ) -> Split:
+    def _split(self, share: float, loss: Loss, features: int, budgets: FloatArray) -> Split:
         """Divide epsilons between a noisy Hessian and the model, or refuse."""
         if self.private == "labels":
             raise InvalidInput(
                 "expected no intervals= with private='labels': X is public there, pass it as public_rows."
             )
-        if not callable(getattr(source, "bits", None)):
-            raise InvalidInput("expected a noise_source with a method bits, which intervals= needs.")
         epsilons = np.where(budgets > self._reserve, budgets, 0.0)
         clip = None if self.delta is None else gradient_clip(loss)
         return split_epsilons(loss, self._norm(features), share, epsilons, clip=clip)
 
-    def _release_hessian(self, split: Split, records: Records, source: NoiseSource) -> None:
+    def _release_hessian(self, split: Split, records: Records) -> None:
         """Release the Hessian at the released coefficients; its owners were charged with the model."""
         norm = split.plan.norm
         people = records.people(split.weights, norm.constant)
-        self.hessian_ = release_hessian(split.plan, people, released(self, norm), source.bits())  # type: ignore[attr-defined]
+        stream = checked_source(self.noise_source).bits()
+        self.hessian_ = release_hessian(split.plan, people, released(self, norm), stream)
         self.epsilons_: FloatArray = split.total(self.epsilons_)
         self.description_ = {**self.description_, "intervals": self.hessian_.to_dict()}
 
-    def _perturb(
-        self, records: AnyRecords, loss: Loss, budgets: FloatArray, source: NoiseSource, charge: Charge
-    ) -> None:
+    def _perturb(self, records: Records, loss: Loss, budgets: FloatArray, charge: Charge) -> None:
         """Release a model by objective perturbation: debit first, then noise, then the release."""
         norm, l2 = self._norm(records.n_features), self.l2
         if l2 is None:
@@ -257,9 +235,9 @@ class _PrivateLinearModel(IntervalsMixin, PrivateEstimator):
         spent = np.where(shares > 0.0, release.epsilons(shares, rate) + plan.numerical_epsilon, 0.0)
         if (spent > budgets).any():  # one per cent of the reserve is left for the rounding of this sum
             raise NotConverged("expected weights that keep every epsilon after rounding, found none.")
-        _check_source(source, loss, norm)
         charge(spent)
-        high, low = norm.draw(source, loss.outputs, rate, plan.noise_accuracy)
+        stream = checked_source(self.noise_source).bits()
+        high, low = norm.draw(stream, loss.outputs, rate, plan.noise_accuracy)
         minimum = minimise(sums, release.l2, high, low, plan.gradient_bound)
         cells = round_to_grid(minimum.high.ravel(), minimum.low.ravel(), plan.grid).reshape(high.shape)
         self.coef_grid_, self.grid_, self.release_plan_ = cells, plan.grid, plan
@@ -280,9 +258,8 @@ class _PrivateLinearModel(IntervalsMixin, PrivateEstimator):
         }
 
     def _descend_linearly(
-        self, records: AnyRecords, loss: Loss, budgets: FloatArray, source: NoiseSource, charge: Charge,
-        progress: Progress | None,
-    ) -> None:  # fmt: skip
+        self, records: Records, loss: Loss, budgets: FloatArray, charge: Charge, progress: Progress | None
+    ) -> None:
         norm = self._norm(records.n_features)
         delta = checks.strictly_between("delta", self.delta, 0.0, 1.0)
         descent, whole = Descent.for_epsilons(budgets, delta, loss.outputs * norm.n_coefficients)
@@ -291,7 +268,7 @@ class _PrivateLinearModel(IntervalsMixin, PrivateEstimator):
         def run(bits: Bits) -> FloatArray:
             return descend(people, loss, descent, bits, progress)
 
-        values = self._descend(descent, whole, loss.to_dict(), source, charge, run)
+        values = self._descend(descent, whole, loss.to_dict(), charge, run)
         self._keep(_centred(values), norm.constant)
 
     def _keep(self, values: FloatArray, constant: float | None) -> None:
@@ -306,7 +283,8 @@ class _PrivateLinearModel(IntervalsMixin, PrivateEstimator):
         x = validated(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
         scores = np.asarray(x @ np.atleast_2d(self.coef_).T, dtype=np.float64)
         if self.clip and self.delta is None:
-            scales = clipping_scales(Rows(x, np.ones(len(scores)), np.ones(len(scores))), self.release_.norm)
+            ones = np.ones(len(scores))
+            scales = row_scales(Rows(x, ones, ones), self.release_.norm, clip=True)
             scores = scores * scales[:, None] if scales.size else scores
         return np.asarray(scores + self.intercept_)
 
@@ -318,21 +296,6 @@ def _centred(values: FloatArray) -> FloatArray:
     of the released integers, not before: they have the law that was accounted for.
     """
     return values if len(values) == 1 else np.asarray(values - values.mean(axis=0))
-
-
-def _check_source(source: NoiseSource, loss: Loss, norm: NoiseNorm) -> None:
-    """Refuse a noise source whose ``draw`` lacks an argument that is needed, before anybody is charged."""
-    try:
-        known = inspect.signature(source.draw).parameters
-    except (TypeError, ValueError):  # of compiled code nothing is known beforehand
-        return
-    if any(one.kind is one.VAR_KEYWORD for one in known.values()):
-        return
-    for argument, needed in (("blocks", loss.outputs > 1), ("independent", not norm.is_euclidean)):
-        if needed and argument not in known:
-            raise InvalidInput(
-                f"expected a noise_source whose draw takes {argument!r}; {type(source).__name__}'s does not."
-            )
 
 
 @dataclass(eq=False, repr=False)

@@ -7,10 +7,8 @@ steps (BFGS of limited memory) with a preconditioner, first over evenly spaced r
 coefficients the preconditioner is the Hessian; for many the one Kronecker product with the same partial
 traces G (over coefficients) and S (over outputs), :math:`\Lambda I + G \otimes S / t`.
 
-*The proof.* If float64 cannot prove the bound, the gradient g is evaluated in pairs of floats at the point w,
-a correction d is solved for by conjugate gradients, and :math:`|\nabla(w + d)| \le |g + H d|` plus rounding
-plus what the expansion misses, at most :math:`\frac{1}{2}\, third\, A R^3 |d|^2`, is proved without a second
-evaluation; where that is not enough, w + d is the next point, as a pair.
+*The proof.* If float64 cannot prove the bound, the gradient is evaluated in pairs of floats, with a bound on
+its rounding, at points that are pairs; from one to the next leads a Newton step by conjugate gradients.
 
 Whether a bound can be reached is decided from public quantities and the noise, before a record is read; after
 that there is no way to give up that depends on the records: quasi-Newton steps with a line search reach the
@@ -22,10 +20,11 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_solve, cholesky, eigh
+from scipy.sparse.linalg import LinearOperator, cg
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 from dpmarket.arrays import FloatArray, read_only
@@ -47,17 +46,8 @@ _SAMPLE = 16384
 _LARGEST_CONDITION = 1e12
 
 
-@dataclass(frozen=True, eq=False)
-class Minimum:
-    """A point ``high + low`` (the exact sum) at which the gradient's norm is at most ``gradient_bound``.
-
-    Attributes
-    ----------
-    high, low
-        Shape (outputs, n). The point is their sum without rounding: about 106 bits of every coefficient.
-    gradient_bound
-        Proved, with all rounding counted.
-    """
+class Minimum(NamedTuple):
+    """A point ``high + low`` (the exact sum, shape (outputs, n)) and a proved bound on the gradient there."""
 
     high: FloatArray
     low: FloatArray
@@ -67,42 +57,11 @@ class Minimum:
 def minimise(
     sums: Sums, l2: float, linear_high: FloatArray, linear_low: FloatArray, gradient_bound: float
 ) -> Minimum:
-    """Return a point whose gradient is provably at most ``gradient_bound``, as matrices (outputs, n).
+    """Return a point W whose gradient is provably at most ``gradient_bound``, with all rounding counted.
 
-    Parameters
-    ----------
-    sums
-        The records.
-    l2
-        The ridge penalty Lambda, > 0; constants' coefficients are penalised as well.
-    linear_high, linear_low
-        b, as the exact sum of two matrices of shape (outputs, n). Zeros: the fit without noise.
-    gradient_bound
-        tau, > 0, in the Euclidean norm over all coefficients.
-
-    Returns
-    -------
-    Minimum
-        With the bound that was proved, at most ``gradient_bound``.
-
-    Raises
-    ------
-    Infeasible
-        If this bound cannot be reached at this penalty with pairs of floats. Decided before a record is read.
-
-    Notes
-    -----
-    Guaranteed: ``|W - W*| <= gradient_bound / l2`` for the exact minimiser W*.
-
-    Examples
-    --------
-    >>> from dpmarket.learning import LocalSums, Rows
-    >>> from dpmarket.privacy import logistic_loss
-    >>> rows = Rows(np.array([[1.0], [-0.5]]), np.array([1.0, 0.0]), np.array([0.5, 0.5]), constant=None)
-    >>> none = np.zeros((1, 1))
-    >>> minimum = minimise(LocalSums(rows, logistic_loss(), row_bound=1.0), 0.5, none, none, 1e-20)
-    >>> minimum.high.round(6).tolist(), minimum.gradient_bound <= 1e-20
-    ([[0.574529]], True)
+    Then ``|W - W*| <= gradient_bound / l2`` for the exact minimiser W*. ``linear_high + linear_low`` is b, of
+    shape (outputs, n). Infeasible if pairs of floats may not reach this bound: decided before a record is
+    read.
     """
     norm = float(np.linalg.norm(linear_high)) * (1.0 + 1e-12)
     check_attainable(sums.errors, l2, norm, gradient_bound)
@@ -160,11 +119,6 @@ class _Objective:
         """Outputs and coefficients of each."""
         return self.linear.shape[1:]
 
-    @property
-    def linear_norm(self) -> float:
-        """The length of b."""
-        return float(np.linalg.norm(self.linear[0]))
-
     def gradient(self, w: FloatArray) -> FloatArray:
         """Return the gradient, added up in pairs and rounded once."""
         loss = self.sums.gradient(w.reshape(self.shape)).reshape(2, -1)
@@ -187,27 +141,23 @@ class _Objective:
         found = self.sums.product(w.reshape(self.shape), v.reshape(self.shape)).ravel()
         return np.asarray(found + self.l2 * v)
 
+    def _sizes(self, norm: float) -> float:
+        return self.l2 * norm + float(np.linalg.norm(self.linear[0]))
+
     def gradient_error(self, norm: float) -> float:
-        return self.sums.errors.gradient(norm) + 2.0**-96 * (self.l2 * norm + self.linear_norm)
+        return self.sums.errors.gradient(norm) + 2.0**-96 * self._sizes(norm)
 
     def float64_limit(self, norm: float) -> float:
         """Return a gradient norm below which float64 points and gradients need not get."""
-        steepest = self.l2 + self.sums.loss.curvature * self.sums.total * self.sums.row_bound**2
+        steepest = (
+            self.l2 + self.sums.errors.loss.curvature * self.sums.errors.total * self.sums.errors.row_bound**2
+        )
         return self.gradient_error(norm) + 8.0 * UNIT * steepest * norm
 
     def accurate_gradient_error(self, norm: float) -> float:
-        size = self.sums.loss.reach_2 * self.sums.total * self.sums.row_bound
-        return self.sums.errors.accurate_gradient(norm) + 2.0**-96 * (
-            size + self.l2 * norm + self.linear_norm
-        )
-
-    def product_error(self, norm: float) -> float:
-        return self.sums.errors.product(norm) + 8.0 * UNIT * self.l2
-
-    def curvature_change(self, step: float) -> float:
-        loss = self.sums.loss
-        change = 0.5 * loss.third * self.sums.total * self.sums.row_bound**3 * step**2
-        return change * (1.0 + 1e-12)
+        own = self.sums.errors
+        size = own.loss.reach_2 * own.total * own.row_bound
+        return own.accurate_gradient(norm) + 2.0**-96 * (size + self._sizes(norm))
 
     def preconditioner(self, w: FloatArray) -> Solve:
         """Return a function that solves with what stands in for the Hessian at ``w``."""
@@ -238,12 +188,12 @@ def _float64_minimum(objective: _Objective, target: float) -> tuple[FloatArray, 
     Evenly spaced records first, where there are many: their minimum is a start, and their Hessian the
     preconditioner.
     """
-    sums, w = objective.sums, np.zeros(objective.linear[0].size)
-    count = max(_SAMPLE, 100 * sums.n_coefficients)
-    if 4 * count > sums.count:
+    own, w = objective.sums.errors, np.zeros(objective.linear[0].size)
+    count = max(_SAMPLE, 100 * own.n_coefficients)
+    if 4 * count > own.count:
         return _quasi_newton(objective, *_descended(objective, w, target), target)
-    sample = replace(objective, sums=sums.sample(count))
-    rough = 0.01 * sums.loss.reach_2 * sums.total * sums.row_bound / np.sqrt(count)
+    sample = replace(objective, sums=objective.sums.sample(count))
+    rough = 0.01 * own.loss.reach_2 * own.total * own.row_bound / np.sqrt(count)
     w, _ = _quasi_newton(sample, *_descended(sample, w, target), max(target, rough))
     return _quasi_newton(objective, w, sample.preconditioner(w), target)
 
@@ -348,49 +298,21 @@ def _proved(objective: _Objective, w: FloatArray, solve: Solve, bound: float) ->
             return Minimum(read_only(w), read_only(np.zeros_like(w)), found)
     rest = np.zeros_like(w)
     for _ in range(_MAX_CORRECTIONS):
-        norm = float(np.linalg.norm(w)) * (1.0 + 1e-12)
         gradient = objective.accurate_gradient(w, rest)
-        error = objective.accurate_gradient_error(norm)
+        error = objective.accurate_gradient_error(float(np.linalg.norm(w)) * (1.0 + 1e-12))
         found = norm_up(gradient) + error
         if found <= bound:
             return Minimum(read_only(w), read_only(rest), found)
-        correction, found = _correction(objective, w, solve, gradient, error, bound)
-        if not rest.any() and found <= bound:
-            return Minimum(read_only(w), read_only(correction), found)
-        w, rest = two_sum(w, rest + correction)
-    raise NotConverged("the correction did not reach the gradient bound.")
+        w, rest = two_sum(w, rest + _correction(objective, w, solve, gradient, bound))
+    raise NotConverged("the corrections did not reach the gradient bound.")
 
 
 def _correction(
-    objective: _Objective, w: FloatArray, solve: Solve, gradient: FloatArray, error: float, bound: float
-) -> tuple[FloatArray, float]:
-    """Solve ``H d = -g`` by preconditioned conjugate gradients; return d and the proved bound at w + d."""
-    norm = float(np.linalg.norm(w)) * (1.0 + 1e-12)
-    correction = np.zeros_like(w)
-    residual = gradient.copy()
-    solved = solve(residual)
-    direction = -solved
-    fitness = float(residual @ solved)
-    travelled, moved = 0.0, norm_up(gradient)
-    steps = 4 * w.size + 16
-    for _ in range(steps):
-        product = objective.product(w, direction)
-        length = fitness / float(direction @ product)
-        correction = correction + length * direction
-        residual = residual + length * product
-        travelled += abs(length) * norm_up(direction)
-        moved += abs(length) * norm_up(product)
-        if float(np.linalg.norm(residual)) <= bound / 4.0:
-            break
-        solved = solve(residual)
-        fitness, before = float(residual @ solved), fitness
-        direction = (fitness / before) * direction - solved
-    # The residual is g + H d but for the rounding of products, twice for that of d, and of its own sums.
-    found = (
-        norm_up(residual)
-        + 4.0 * steps * UNIT * moved
-        + error
-        + 2.0 * objective.product_error(norm) * travelled
-        + objective.curvature_change(norm_up(correction))
-    )
-    return correction, found
+    objective: _Objective, w: FloatArray, solve: Solve, gradient: FloatArray, bound: float
+) -> FloatArray:
+    """Solve ``H d = -g`` by preconditioned conjugate gradients, as well as float64 can."""
+    size = w.size
+    hessian = LinearOperator((size, size), lambda v: objective.product(w, v), dtype=np.float64)
+    inverse = LinearOperator((size, size), solve, dtype=np.float64)
+    found, _ = cg(hessian, -gradient, rtol=0.0, atol=bound / 4.0, maxiter=4 * size + 16, M=inverse)
+    return np.asarray(found)

@@ -19,9 +19,7 @@ from dpmarket.errors import InvalidInput
 class Holding:
     """The owners of records."""
 
-    owners: (
-        IntArray | None
-    )  # position of each record's owner among the people; None if record i is person i's
+    owners: IntArray | None  # position of each record's owner; None if record i is person i's
     n_people: int  # those without a record included
     people: tuple[Any, ...] | None  # names in the order of the epsilons; None if they are numbered
 
@@ -50,21 +48,24 @@ def read_budgets(
     """Return the budgets, one per person, and who holds which record.
 
     Without ``people`` every record is another person's. With them, budgets are a mapping from owner to
-    epsilon, or an array per person that ``people`` counts into; an array as long as the records is refused,
-    because code that splits records into folds would split it as well. How many records somebody has matters
-    only with a budget above ``reserve``.
+    epsilon, or an array per person that ``people`` counts into; one as long as the records is refused: code
+    that splits records into folds would split it. Records count only of people above ``reserve``.
     """
     if people is None:
         if isinstance(epsilons, Mapping):
             raise InvalidInput("expected people, each record's owner, when epsilons is a mapping; got None.")
-        budgets = _common(epsilon, n_records) if epsilons is None else _read(epsilons)
+        budgets = (
+            _common(epsilon, n_records)
+            if epsilons is None
+            else checks.non_negative_vector("epsilons", epsilons)
+        )
         if len(budgets) != n_records:
             raise InvalidInput(f"expected one epsilon per record, {n_records}, got {len(budgets)}.")
         return budgets, Holding(None, n_records, None)
     owners = _owners(people, n_records)
     if isinstance(epsilons, Mapping):
         names = tuple(epsilons)
-        budgets = _read(list(epsilons.values()))
+        budgets = checks.non_negative_vector("epsilons", list(epsilons.values()))
         if isinstance(people, np.ndarray) and any(str(name).endswith("\0") for name in names):
             raise InvalidInput("expected names that end in no NUL: numpy's texts cannot tell them apart.")
         holding = Holding(_positions(owners, names), len(names), names)
@@ -74,7 +75,7 @@ def read_budgets(
         budgets = _common(epsilon, len(names))
         holding = Holding(_positions(owners, names), len(names), names)
     else:
-        budgets = _read(epsilons)
+        budgets = checks.non_negative_vector("epsilons", epsilons)
         if len(budgets) == n_records:
             raise InvalidInput(
                 "expected epsilons per person when people is given, got as many as there are records. Leave "
@@ -95,15 +96,9 @@ def read_budgets(
 def taking_part(
     X: Any, y: Any, budgets: FloatArray, holding: Holding, reserve: float
 ) -> tuple[Any, Any, IntArray]:
-    """Drop records of people who will have weight 0, before anything about them could be refused.
+    """Drop records of people whose budget is at most ``reserve``, before anything of them could be refused.
 
-    ``reserve`` is set aside of every epsilon: people with no more than this have weight 0. Returned are
-    records, labels, and the position of each among all that were given.
-
-    Raises
-    ------
-    InvalidInput
-        If all records are of people who will have weight 0, and others have none.
+    Returned are records, labels, and the position of each among all that were given.
     """
     found = budgets > reserve
     present = found if holding.owners is None else found[holding.owners]
@@ -156,9 +151,8 @@ def named_columns(X: Any, epsilons: Any, people: Any) -> tuple[Any, Any, Any]:
 def refuse_other_index(X: Any, epsilons: Any, people: Any, **more: Any) -> None:
     """Refuse budgets, owners and ``more``, such as labels, that carry another pandas index than the records.
 
-    Arrays go by position, pandas by index: budgets sorted otherwise than the records would go to the wrong
-    people without a sign, and labels would count with the weights of others. Budgets per person have the
-    numbers from 0 as their index.
+    Arrays go by position, pandas by index: others would get the budgets. Budgets per person have the index 0,
+    1, 2, ...
     """
     index = _index_of(epsilons)
     if people is not None and index is not None and not np.array_equal(index, np.arange(len(index))):
@@ -181,10 +175,6 @@ def refuse_other_index(X: Any, epsilons: Any, people: Any, **more: Any) -> None:
 
 def _index_of(values: Any) -> Any:
     return values.index if type(values).__module__.split(".")[0] == "pandas" else None
-
-
-def _read(epsilons: Any) -> FloatArray:
-    return checks.non_negative_vector("epsilons", epsilons)
 
 
 def _common(epsilon: float | None, count: int) -> FloatArray:

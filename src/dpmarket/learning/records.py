@@ -1,32 +1,21 @@
-"""Checked records of people who take part, in memory or on many machines: what training asks of them."""
+"""Checked records of people who take part: what training asks of them.
+
+Records on many machines (:mod:`dpmarket.distributed.sums`) answer the same questions.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from dpmarket.arrays import FloatArray, IntArray
-from dpmarket.learning.descent import Gradients, People
+from dpmarket.learning.descent import People
 from dpmarket.learning.people import Holding
-from dpmarket.learning.rows import Rows, clipping_scales, rounding_scales
+from dpmarket.learning.rows import Rows, row_scales
 from dpmarket.learning.sums import LocalSums, Sums
 from dpmarket.privacy.release import Release
-
-
-class AnyRecords(Protocol):
-    """Checked records of people who take part, in memory or on many machines: all that training asks."""
-
-    @property
-    def n_features(self) -> int:
-        """Number of features, without the constant."""
-
-    def sums(self, release: Release, person_weights: FloatArray, *, clip: bool) -> Sums:
-        """Return the loss's sums over these records; rows longer than 1 are shortened with ``clip``."""
-
-    def people(self, whole: IntArray, constant: float | None) -> Gradients:
-        """Return the records of people with a whole weight above 0, by person."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,8 +42,8 @@ class Records:
         norm = release.norm
         weights = np.asarray(self.holding.record_weights(person_weights)[self.kept])
         rows = Rows(self.features, self.labels, weights, constant=norm.constant)
-        shorten = clipping_scales if clip else rounding_scales
-        return LocalSums(replace(rows, scales=shorten(rows, norm)).active(), release.loss, norm.row_bound_2)
+        rows = replace(rows, scales=row_scales(rows, norm, clip=clip))
+        return LocalSums(rows.active(), release.loss, norm.row_bound_2)
 
     def people(self, whole: IntArray, constant: float | None) -> People:
         """Return the records of people with a whole weight above 0, sorted by person."""

@@ -3,8 +3,8 @@
 A dense float64 matrix in row order is read where it lies. Anything else (other number types, column order,
 sparse rows, a selection of rows) is copied block by block, never as a whole.
 
-Rows must have norm at most 1 in the norm of the noise. Rows whose length in float64 is within rounding of 1
-are shortened by a little more than that, so that "at most 1" is a fact about the numbers that are used.
+Rows whose length in float64 is within rounding of 1 are shortened by a little more than that, so that "at
+most 1" is a fact about the numbers that are used.
 """
 
 from __future__ import annotations
@@ -46,14 +46,11 @@ class Rows:
 
     Attributes
     ----------
-    features
-        Dense or CSR matrix, shape (records, features).
-    labels
-        As the loss takes them, shape (records,): for classes their number, from 0.
-    weights
-        Loss weights, shape (records,), at least 0. Records of weight 0 are never read.
-    scales
-        What every row is multiplied by, shape (records,), or empty for 1.
+    features, labels
+        Dense or CSR matrix, shape (records, features); and labels as the loss takes them, shape (records,).
+    weights, scales
+        Loss weights, shape (records,), at least 0: records of weight 0 are never read; and what every row is
+        multiplied by, shape (records,), or empty for 1.
     constant
         The number in the constant column, a power of two; None without one.
     """
@@ -125,53 +122,29 @@ def _dense(features: Any, chosen: slice | IntArray) -> Any:
     """Return some rows as an array."""
     if isinstance(features, np.ndarray):
         return features[chosen]
-    if isinstance(chosen, slice) and features.format == "csr" and features.nnz > _BLOCK_ELEMENTS:
-        from dpmarket.learning import kernels  # takes 100 MB, and small sets of records do without
-
-        # scipy's own slices copy, which takes longer than all that follows.
-        parts = (features.data, features.indices, features.indptr)
-        return kernels.dense_rows(*parts, chosen.start, chosen.stop, features.shape[1])
-    # As floats first: entries of one place must add up alike on both ways.
+    # As floats first: entries of one place add up.
     return features[chosen].astype(np.float64, copy=False).toarray()
 
 
-def rounding_scales(rows: Rows, norm: NoiseNorm | None = None) -> FloatArray:
-    """Return factors, one per record, that shorten rows which are too long by rounding only.
+def row_scales(rows: Rows, norm: NoiseNorm | None = None, *, clip: bool = False) -> FloatArray:
+    """Return factors, one per record, that make rows at most 1 long. Empty if no row needs one.
 
-    Scaling a row to norm 1 in floats often ends a unit above; that is nobody's mistake. Empty if no row needs
-    one. The norm is Euclidean if none is given. Longer rows are refused by their number.
+    The factor of a row is a function of that row alone. The norm is Euclidean if none is given. Rows that are
+    too long by more than rounding are refused by their number, unless ``clip`` says that they are shortened;
+    numbers above 1e150 always.
     """
     parts, beyond = [], 0
     for block in rows.active().blocks():
         lengths = _lengths(block.x, norm)
         beyond += int((~(lengths <= 1.0 + _margin(block.x))).sum())
-        parts.append(_scales(block.x, lengths))
-    if beyond:
+        parts.append(NO_SCALES if beyond and not clip else _scales(block.x, lengths))
+    if beyond and not clip:
         euclidean = norm is None or norm.is_euclidean
         limit = "Euclidean norm at most 1" if euclidean else "norm at most 1 in its noise_norm"
         raise InvalidInput(
             f"expected every row of X to have {limit}, found {beyond} longer. Scale with public bounds "
             "(PublicScaler, PublicEncoder), or pass clip=True."
         )
-    return _of_all(rows, parts)
-
-
-def clipping_scales(rows: Rows, norm: NoiseNorm | None = None) -> FloatArray:
-    """Return factors, one per record, that make every row at most 1 long. Empty if no row needs one.
-
-    The factor of a row is a function of that row alone. Numbers above 1e150 are refused: a row of them is
-    longer than floats can say.
-    """
-    return _of_all(rows, [scales_for(block.x, norm) for block in rows.active().blocks()])
-
-
-def scales_for(x: FloatArray, norm: NoiseNorm | None = None) -> FloatArray:
-    """Return the factor for every row of a dense block: 1 if it is clearly short, else below 1 / length."""
-    return _scales(x, _lengths(x, norm))
-
-
-def _of_all(rows: Rows, parts: list[FloatArray]) -> FloatArray:
-    """Return the factors of rows that take part as factors of all records, empty if all are 1."""
     found = np.concatenate([NO_SCALES, *parts])
     if bool((found == 1.0).all()):
         return NO_SCALES
@@ -180,6 +153,11 @@ def _of_all(rows: Rows, parts: list[FloatArray]) -> FloatArray:
     scales = np.ones(len(rows.labels))
     scales[rows.weights > 0.0] = found
     return scales
+
+
+def scales_for(x: FloatArray, norm: NoiseNorm | None = None) -> FloatArray:
+    """Return the factor for every row of a dense block: 1 if it is clearly short, else below 1 / length."""
+    return _scales(x, _lengths(x, norm))
 
 
 def _scales(x: FloatArray, lengths: FloatArray) -> FloatArray:

@@ -1,7 +1,6 @@
 """Turn raw features into rows of norm at most 1, with public bounds only.
 
-What is read from the data to fill in a bound leaks about the data. So the bounds are arguments: where each
-feature lies at the least and at the most, and how long a row may be before it is shortened.
+What is read from the data to fill in a bound leaks about the data, so that bounds are arguments.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from dpmarket import checks
 from dpmarket.arrays import FloatArray
 from dpmarket.errors import InvalidInput
 from dpmarket.learning import rounding
-from dpmarket.learning.rows import block_height, scales_for
+from dpmarket.learning.rows import scales_for
 from dpmarket.learning.validation import validated
 
 
@@ -35,11 +34,6 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # ty
         Public length, in units of the mapped features, beyond which rows are shortened, > 0. None means the
         square root of the number of features, which shortens nothing.
 
-    Attributes
-    ----------
-    n_features_in_
-        Number of columns.
-
     Notes
     -----
     Guaranteed:
@@ -48,14 +42,11 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # ty
     * A returned row is a function of that row and the bounds alone; nothing is read from the data in ``fit``
       except the number and the names of the columns.
 
-    Choose the bounds from the meaning of a feature (a percentage lies between 0 and 100), from a public
-    source or from a pilot whose data are not part of the fit; never from the data themselves. They matter
-    more than the algorithm: the noise is fixed by the row bound, so that a feature which uses a tenth of its
-    range carries a tenth of the signal. Bounds two standard deviations on either side of the mean
-    (:func:`~dpmarket.datasets.standard_bounds` of a public pilot) serve better than the smallest and
-    the largest value.
-
-    With ``radius=1`` a single feature is never cut. With many features most rows are shortened to the same
+    Choose the bounds from the meaning of a feature, from a public source or from a pilot whose data are not
+    part of the fit; never from the data themselves. The noise is fixed by the row bound, so that a feature
+    which uses a tenth of its range carries a tenth of the signal. Bounds two standard deviations on either
+    side of the mean (:func:`~dpmarket.datasets.standard_bounds` of a public pilot) serve better than the
+    smallest and the largest value. With ``radius=1`` and many features most rows are shortened to the same
     length, which makes the signal larger and leaves the noise as it is.
 
     Examples
@@ -87,19 +78,14 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # ty
         mapped -= 1.0
         np.clip(mapped, -1.0, 1.0, out=mapped)
         mapped /= radius
-        height = block_height(mapped.shape[1])
-        for start in range(0, len(mapped), height):
-            piece = mapped[start : start + height]
-            scales = scales_for(piece)
-            longer = scales < 1.0
-            piece[longer] *= scales[longer, None]
+        scales = scales_for(mapped)
+        longer = scales < 1.0
+        mapped[longer] *= scales[longer, None]
         return np.asarray(mapped)
 
     def _bounds(self) -> tuple[FloatArray, FloatArray, float]:
         n = int(self.n_features_in_)
-        low, high = (
-            np.broadcast_to(self._bound(name, getattr(self, name), n), (n,)) for name in ("low", "high")
-        )
+        low, high = (_bound(name, getattr(self, name), n) for name in ("low", "high"))
         if not bool((low < high).all()):
             raise InvalidInput("expected low < high for every feature.")
         with np.errstate(over="ignore"):
@@ -109,11 +95,11 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # ty
             return low, high, float(np.sqrt(n)) * (1.0 + 4.0 * rounding.UNIT)
         return low, high, checks.positive("radius", self.radius)
 
-    @staticmethod
-    def _bound(name: str, value: ArrayLike, n: int) -> FloatArray:
-        bound = checks.finite_numbers(name, value)
-        if bound.ndim > 1 or (bound.ndim == 1 and bound.size != n):
-            raise InvalidInput(
-                f"expected {name} to be a number or {n} numbers, one per feature, got shape {bound.shape}."
-            )
-        return bound
+
+def _bound(name: str, value: ArrayLike, n: int) -> FloatArray:
+    bound = checks.finite_numbers(name, value)
+    if bound.shape not in ((), (n,)):
+        raise InvalidInput(
+            f"expected {name} to be a number or {n} numbers, one per feature, got shape {bound.shape}."
+        )
+    return np.broadcast_to(bound, (n,))

@@ -12,14 +12,11 @@ penalised minimiser, times the public shrinkage correction; with a delta, the en
 penalty's bias is part of the target and not of the interval.
 
 **Where H comes from.** Private rows are not read. H and the second moment are those of public rows of the
-same kind (``public_rows``) at the released coefficients; or of a Hessian released with noise, where ``fit``
-was given ``intervals=share`` (:mod:`dpmarket.learning.curvature`): variances are then means over Hessians
-that the release leaves plausible; or else of a stand-in, rows of equal length in all directions. A stand-in
-knows nothing of how features go together: every direction may have a sixteenth of its curvature, the worst is
-taken, and the interval is marked approximate. No epsilon is spent here.
-
-**What is public about weights** is :math:`1 / |a|^2`, the effective number of people, as with statistics.
-Single weights follow from single epsilons, which are the buyer's knowledge; they are not used.
+same kind (``public_rows``) at the released coefficients; or of a Hessian released with noise
+(:mod:`dpmarket.learning.curvature`), as means over Hessians that the release leaves plausible; or else of a
+stand-in, rows of equal length in all directions, of whose curvature every direction may have a sixteenth: the
+worst is taken, and the interval is marked approximate. Of weights only :math:`1 / |a|^2` is used, the
+effective number of people, which is public. No epsilon is spent here.
 
 The noise is a normal vector of random size: radial noise on m coefficients has independent normal coordinates
 times :math:`\frac{2}{\eta} \sqrt V` with :math:`V / 2 \sim \Gamma(\frac{m+1}{2})`. So an error along any
@@ -271,8 +268,7 @@ def expected_labels(loss: Loss, scores: FloatArray) -> tuple[FloatArray, FloatAr
 
     A classifier's probabilities; for a support vector machine a margin of 1 counts as a chance of 88%. Labels
     of a regression are normal with standard deviation 1, in units of its ``scale``, around a center at which
-    the score is right. A public guess of the labels' spread is more than that of their errors, so that
-    intervals become wider by it, not narrower.
+    the score is right: that is more than the spread of errors, so that intervals become wider by it.
     """
     if not isinstance(loss, SigmoidLoss):
         chances = np.asarray(softmax(scores, axis=1))

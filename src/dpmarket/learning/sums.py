@@ -35,29 +35,12 @@ class Sums(Protocol):
     """Weighted sums over records, at coefficients of shape (outputs, n), the constant's last.
 
     Formal guarantees: ``errors`` bounds, in the Euclidean norm over all coefficients, what rounding does to
-    each sum at coefficients of a given norm. The accurate gradient is a function of the records, their
-    weights and the coefficients: threads do not matter.
+    gradients at coefficients of a given norm. The accurate gradient does not depend on threads.
     """
 
     @property
-    def loss(self) -> Loss:
-        """The loss whose derivatives are summed."""
-
-    @property
-    def count(self) -> int:
-        """Number of records that take part."""
-
-    @property
-    def n_coefficients(self) -> int:
-        """Coefficients of one output, the constant's included."""
-
-    @property
-    def total(self) -> float:
-        """A: the sum of the weights, rounded up."""
-
-    @property
-    def row_bound(self) -> float:
-        """R: no row with its constant has a larger Euclidean norm."""
+    def errors(self) -> Errors:
+        """The public sizes of these sums, and bounds on what rounding does to them."""
 
     def gradient(self, w: FloatArray) -> FloatArray:
         """Return the gradient as pairs of floats, shape (2, outputs, n)."""
@@ -77,20 +60,16 @@ class Sums(Protocol):
     def sample(self, count: int) -> Sums:
         """Return the sums over about ``count`` evenly spaced records, with weights that keep their total."""
 
-    @property
-    def errors(self) -> Errors:
-        """Bounds on what rounding does to these sums."""
-
 
 @dataclass(frozen=True)
 class Errors:
     """The rounding bounds of this module, from public sizes."""
 
     loss: Loss
-    count: int
-    n_coefficients: int
-    total: float
-    row_bound: float
+    count: int  # of records that take part
+    n_coefficients: int  # of one output, the constant's included
+    total: float  # A: the sum of the weights, rounded up
+    row_bound: float  # R: no row with its constant has a larger Euclidean norm
 
     @property
     def _constants(self) -> tuple[float, float]:
@@ -130,49 +109,20 @@ class Errors:
         rest = 2.0**-86 + self.loss.outputs * 2.0**-99 + sums
         return self.total * self.row_bound * self._constants[1] * (outputs + rest)
 
-    def product(self, norm: float) -> float:
-        """Bound the error of ``product`` per unit of the vector's norm."""
-        slope, size = self._constants
-        k = 2 * self.n_coefficients + 4 * self.loss.outputs + self._block + 80
-        terms = 2.0 * gamma(k) * (1.0 + self._inner(norm)) + self._chunks
-        return self.total * self.row_bound**2 * size * slope * terms
-
 
 @dataclass(frozen=True, eq=False)
 class LocalSums:
-    """Sums over records in memory that take part; see :class:`Sums`.
-
-    Parameters
-    ----------
-    rows, loss, row_bound
-        The records, the loss, and R: no row with its constant has a larger Euclidean norm.
-
-    Examples
-    --------
-    >>> from dpmarket.privacy import logistic_loss
-    >>> rows = Rows(np.array([[1.0], [-0.5]]), np.array([1.0, 0.0]), np.array([0.5, 0.5]), constant=None)
-    >>> LocalSums(rows, logistic_loss(), row_bound=1.0).gradient(np.zeros((1, 1))).sum(axis=0).tolist()
-    [[-0.375]]
-    """
+    """Sums over records in memory that take part; see :class:`Sums`."""
 
     rows: Rows
     loss: Loss
-    row_bound: float
-
-    @property
-    def count(self) -> int:
-        """Number of records that take part."""
-        return len(self.rows)
-
-    @property
-    def n_coefficients(self) -> int:
-        """Coefficients of one output."""
-        return self.rows.n_coefficients
+    row_bound: float  # R: no row with its constant has a larger Euclidean norm
 
     @cached_property
-    def total(self) -> float:
-        """The sum of the weights, rounded up."""
-        return self.rows.total_weight()
+    def errors(self) -> Errors:
+        """The public sizes of these sums, and bounds on what rounding does to them."""
+        rows = self.rows
+        return Errors(self.loss, len(rows), rows.n_coefficients, rows.total_weight(), self.row_bound)
 
     def gradient(self, w: FloatArray) -> FloatArray:
         """Return the gradient as pairs of floats."""
@@ -234,11 +184,6 @@ class LocalSums:
         """Return the sums over about ``count`` evenly spaced records."""
         return LocalSums(self.rows.sample(count), self.loss, self.row_bound)
 
-    @cached_property
-    def errors(self) -> Errors:
-        """The rounding bounds of these sums."""
-        return Errors(self.loss, self.count, self.n_coefficients, self.total, self.row_bound)
-
     def _over_blocks(self, part: Callable[[Block], FloatArray], size: int) -> FloatArray:
         """Return the sum of pairs over all blocks, in their order, whatever the number of threads."""
         if len(self.rows) * size < _MANY_ELEMENTS:
@@ -262,7 +207,7 @@ class LocalSums:
     def _sum(self, block: Block, factors: FloatArray) -> FloatArray:
         """Return ``sum weight * factor * row`` over a block as pairs, shape (2, outputs, n)."""
         factors = factors * block.weights[:, None]
-        found = np.zeros((2, factors.shape[1], self.n_coefficients))
+        found = np.zeros((2, factors.shape[1], self.rows.n_coefficients))
         if self.rows.constant is not None:
             found[0, :, -1] = factors.sum(axis=0) * self.rows.constant
         if block.scales.size:

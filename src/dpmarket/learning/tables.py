@@ -17,14 +17,7 @@ from dpmarket.learning.columns import Categories, Column, Dates, Numbers, YesNo
 
 
 def names_of(table: Any, wanted: Sequence[str]) -> list[str] | None:
-    """Return the names of a table's columns, or None for an array, whose columns are those wanted, in order.
-
-    Raises
-    ------
-    InvalidInput
-        If a wanted column is not there, or a table has another number of columns than are wanted and no
-        names.
-    """
+    """Return the names of a table's columns, or None for an array: its columns are those wanted, in order."""
     names: list[str] | None = None
     if isinstance(table, Mapping):
         names = [str(name) for name in table]

@@ -56,17 +56,8 @@ def torch_factory(function: F) -> F:
 def made_by(name: str, code: str, features: int, outputs: int) -> dict[str, Any]:
     """Return what a factory makes for so many features and outputs: parameters of an estimator.
 
-    Parameters
-    ----------
-    name
-        ``torch:package.module:factory``.
-    code
-        SHA-256 of the module's file, in hexadecimal digits.
-
-    Raises
-    ------
-    FileProblem
-        No such module or factory here, or a file with another digest.
+    ``name`` is ``torch:package.module:factory``, ``code`` the SHA-256 of the module's file in hexadecimal
+    digits. Without such a module and factory, or with another digest, it is a FileProblem.
     """
     found = _NAME.fullmatch(name)
     if found is None:

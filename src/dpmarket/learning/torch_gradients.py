@@ -38,13 +38,7 @@ _MOST_PEOPLE, _MOST_NUMBERS = 256, 1 << 22
 
 
 class Network:
-    """A module with its trained weights as one vector.
-
-    Parameters
-    ----------
-    module
-        Its parameters with ``requires_grad`` are trained, from where they are now; others stay.
-    """
+    """A module with its trained weights, those with ``requires_grad``, as one vector."""
 
     def __init__(self, module: torch.nn.Module) -> None:
         self.module = _usable(module)

@@ -29,7 +29,7 @@ from dpmarket.learning.torch_gradients import Network, PersonGradients, TorchLos
 from dpmarket.learning.validation import numbers_of, read_classes, validated
 from dpmarket.privacy.account import PrivacyAccount
 from dpmarket.privacy.descent import Descent
-from dpmarket.privacy.noise import Bits, NoiseSource, SecureNoise
+from dpmarket.privacy.noise import Bits, NoiseSource, checked_source
 from dpmarket.progress import Progress
 
 _FEWEST_STEPS = 40
@@ -43,20 +43,14 @@ class _PrivateTorchModel(PrivateEstimator):
     ----------
     loss
         From outputs and labels of one record, as tensors with a first axis of length 1, to a number.
-    epsilon
-        The common privacy budget, > 0, used where ``fit`` is given no ``epsilons``.
-    delta
-        The delta of everybody's (epsilon, delta) guarantee, at most ``1 / (10 people)``.
+    epsilon, delta, noise_source
+        As for :class:`~dpmarket.learning.PrivateLogisticRegression`; a delta is needed.
     steps
         Steps of the descent. None means 40 to 200, more where budgets leave less noise.
     clip
         Length to which each person's mean gradient is shortened, before it is weighted.
-    learning_rate, momentum
-        How far a step goes, and how much of the last one is kept.
-    weight_decay
-        How much of each weight a step takes back, times the learning rate.
-    noise_source
-        Where the noise comes from; None means :class:`~dpmarket.privacy.noise.SecureNoise`.
+    learning_rate, momentum, weight_decay
+        How far a step goes, how much of the last one is kept, and how much of each weight is taken back.
 
     Attributes
     ----------
@@ -64,12 +58,8 @@ class _PrivateTorchModel(PrivateEstimator):
         The trained module: a copy with the released weights, in evaluation mode. Public.
     descent_
         The :class:`~dpmarket.privacy.descent.Descent`: steps, noise and delta.
-    epsilons_, delta_, loss_weights_, effective_people_, people_
+    epsilons_, delta_, loss_weights_, effective_people_, people_, description_, certifiable_
         As for :class:`~dpmarket.learning.PrivateLogisticRegression`.
-    description_
-        Everything public about the release, as plain data: what a certificate states.
-    certifiable_
-        Whether the noise source says that its noise is secret, and nothing public was read from labels.
 
     Notes
     -----
@@ -114,7 +104,7 @@ class _PrivateTorchModel(PrivateEstimator):
     ) -> None:  # fmt: skip
         if intervals is not None:
             raise InvalidInput("expected no intervals= with a torch model, which has none.")
-        pace, source = self._settings()
+        pace = self._pace()
         records, budgets = self._read(X, y, epsilons, people, account, MANY_ROWS, 0.0, allow_nd=True)
         labels, outputs = self._read_labels(records.labels)
         x, holding = records.features, records.holding
@@ -133,17 +123,17 @@ class _PrivateTorchModel(PrivateEstimator):
             return noisy_descent(gradients, start, total, pace, descent, stream=bits, progress=progress)[None]
 
         charge = self._charging(account, holding)
-        weights = self._descend(descent, whole, self._described(), source, charge, run)
+        weights = self._descend(descent, whole, self._described(), charge, run)
         self.module_ = network.loaded(weights[0]).module
-        self._finish(holding, source, account)
+        self._finish(holding, account)
 
     def state_dict(self) -> dict[str, torch.Tensor]:
         """Return the released weights as torch saves and loads them."""
         check_is_fitted(self)
         return dict(self.module_.state_dict())
 
-    def _settings(self) -> tuple[Pace, NoiseSource]:
-        """Check the constructor's arguments; return how the descent moves, and the noise source."""
+    def _pace(self) -> Pace:
+        """Check the constructor's arguments; return how the descent moves."""
         if self.epsilon is not None:
             checks.positive("epsilon", self.epsilon)
         clip, rate = checks.positive("clip", self.clip), checks.positive("learning_rate", self.learning_rate)
@@ -151,8 +141,8 @@ class _PrivateTorchModel(PrivateEstimator):
         if not momentum < 1.0:
             raise InvalidInput(f"expected momentum below 1, got {momentum!r}.")
         decay = checks.non_negative("weight_decay", self.weight_decay)
-        source = SecureNoise() if self.noise_source is None else self.noise_source
-        return Pace(clip, rate, decay, momentum), source
+        checked_source(self.noise_source)
+        return Pace(clip, rate, decay, momentum)
 
     def _outputs(self, X: Any) -> FloatArray:
         """Return the module's outputs, shape (records, outputs)."""
@@ -243,7 +233,8 @@ class PrivateTorchRegressor(RegressorMixin, _PrivateTorchModel):  # type: ignore
         return torch.from_numpy((np.asarray(y, dtype=np.float64) - center) / scale).float(), 1
 
     def _loss(self) -> TorchLoss:
-        chosen: Callable[..., torch.Tensor] = _huber if self.loss is None else self.loss
+        smooth = partial(torch.nn.functional.smooth_l1_loss, beta=0.3)
+        chosen: Callable[..., torch.Tensor] = smooth if self.loss is None else self.loss
         return partial(_one_output, chosen)
 
     def predict(self, X: Any) -> FloatArray:
@@ -255,7 +246,3 @@ def _one_output(
     loss: Callable[..., torch.Tensor], outputs: torch.Tensor, labels: torch.Tensor
 ) -> torch.Tensor:
     return loss(outputs.reshape(labels.shape), labels)
-
-
-def _huber(outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    return torch.nn.functional.smooth_l1_loss(outputs, labels, beta=0.3)

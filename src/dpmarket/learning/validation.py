@@ -124,13 +124,7 @@ def read_classes(declared: Sequence[Any] | None, y: Any) -> np.ndarray[Any, Any]
 
 
 def numbers_of(classes: np.ndarray[Any, Any], y: Any) -> FloatArray:
-    """Return the number of every label's class, from 0, as floats.
-
-    Raises
-    ------
-    InvalidInput
-        If a label is none of the classes. The message has no label.
-    """
+    """Return the number of every label's class, from 0, as floats; refuse others without quoting one."""
     numbers = np.full(np.shape(y), -1.0)
     for number, label in enumerate(classes):
         numbers[np.broadcast_to(np.asarray(y == label), numbers.shape)] = number

@@ -43,7 +43,7 @@ from dpmarket.mechanisms.groups import weight_cap
 from dpmarket.mechanisms.objective import MENU
 from dpmarket.mechanisms.outcome import with_report
 from dpmarket.numerics import project_to_capped_simplex
-from dpmarket.privacy import NoiseSource, SecureNoise
+from dpmarket.privacy.noise import NoiseSource, checked_source, radial_noise
 
 _STARTS = 8  # random ones beside the origin, where strict convexity is not certain
 _COARSE = 64  # entries of the menu between those that are tried first
@@ -242,9 +242,9 @@ class JointMechanism:
         self.most = math.inf
         if max_mean_epsilon is not None:
             self.most = checks.positive("max_mean_epsilon", max_mean_epsilon)
-        source = SecureNoise() if noise_source is None else noise_source
+        stream = checked_source(noise_source).bits()
         # At a rate of 2 the noise of the objective, 2b/eta, is b itself.
-        self.noise, _ = source.draw(rows.shape[1], 2.0, _ACCURACY).high_low()
+        self.noise, _ = radial_noise(stream, rows.shape[1], 2.0, _ACCURACY).high_low()
 
     @cached_property
     def convexity(self) -> float:

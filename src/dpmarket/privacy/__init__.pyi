@@ -15,6 +15,4 @@ from .noise import SecureNoise as SecureNoise
 from .noise import SeededNoise as SeededNoise
 from .noise_norm import NoiseNorm as NoiseNorm
 from .release import Release as Release
-from .release import default_l2 as default_l2
 from .release import paper_privacy_loss as paper_privacy_loss
-from .release import shrinkage_correction as shrinkage_correction

@@ -32,11 +32,7 @@ _LEAST_DELTA = 1e-100  # smaller ones leave the range of floats in the formula o
 
 @runtime_checkable
 class PrivacyAccount(Protocol):
-    """What charges people for releases.
-
-    A protocol: :class:`Account` obeys it in memory, :class:`dpmarket.campaign.account.MarketAccount` in the
-    database of campaigns.
-    """
+    """What charges people for releases: :class:`Account`, or the account of a database of campaigns."""
 
     def charge(
         self,
@@ -46,11 +42,7 @@ class PrivacyAccount(Protocol):
         mus: ArrayLike | None = None,
         delta: float = 0.0,
     ) -> None:
-        """Charge everybody, or nobody; :meth:`Account.charge` says what.
-
-        All of it is stored before this returns, or it raises :class:`~dpmarket.errors.Infeasible` with a
-        message that says how many people have too little left, not who.
-        """
+        """Charge everybody, or nobody, as :meth:`Account.charge`; what is charged is stored on return."""
 
     def left(self, people: Sequence[Any]) -> FloatArray:
         """Return the epsilon that each of these people has left, rounded down."""
@@ -67,9 +59,6 @@ class _Spent(NamedTuple):
     epsilon: Exact = 0
     squared_mu: Exact = 0
     delta: Exact = 0
-
-
-_NOTHING = _Spent()
 
 
 class Account:
@@ -94,11 +83,8 @@ class Account:
     * A refused charge changes nothing for anybody; charges from several threads come one after the other.
 
     Releases may depend on earlier results. That the *amounts* do as well is covered where all charges of a
-    person are epsilons, or all are distances. With both kinds, let amounts not depend on earlier results, or
-    keep an account for each kind.
-
-    Only charges to the account are counted, and they are gone with the process: a market's own account is its
-    ledger.
+    person are epsilons, or all are distances: else keep an account for each kind. Charges are gone with the
+    process: a market's own account is its ledger.
 
     Examples
     --------
@@ -150,8 +136,7 @@ class Account:
         epsilons, mus
             What each is charged, shape (people,), at least 0; None charges nothing of that kind.
         delta
-            Charged to everybody who is charged an epsilon above 0: of a release that is known to be
-            (epsilon, delta)-differentially private, and no more.
+            Charged to everybody who is charged an epsilon above 0, for a release of which no more is known.
 
         Raises
         ------
@@ -161,9 +146,8 @@ class Account:
             If anybody would exceed the limit. The message says how many, not who.
         """
         names = list(people)
-        absent: list[Exact] = [0] * len(names)
         amounts = [
-            absent if given is None else _exact(name, given)
+            [0] * len(names) if given is None else _exact(name, given)
             for name, given in (("epsilons", epsilons), ("mus", mus))
         ]
         (more,) = _exact("delta", [delta])
@@ -176,8 +160,7 @@ class Account:
             for name, epsilon, mu in zip(names, *amounts, strict=True):
                 self._limit(name)
                 if epsilon or mu:
-                    old = self._spent.get(name, _NOTHING)
-                    own = more if epsilon else 0
+                    old, own = self._spent.get(name, _Spent()), more if epsilon else 0
                     after[name] = _Spent(old.epsilon + epsilon, old.squared_mu + mu * mu, old.delta + own)
             beyond = self._exceeding(after)
             if beyond:
@@ -188,16 +171,11 @@ class Account:
             self._spent = self._spent | after
 
     def left(self, people: Sequence[Any]) -> FloatArray:
-        """Return the epsilon that each of these people has left, rounded down, at least 0.
-
-        Raises
-        ------
-        InvalidInput
-            If a person has no limit.
-        """
+        """Return the epsilon that each of these people has left, rounded down, at least 0."""
         with self._lock:
-            spent = self._totals(people)
-            rests = [self._limit(name) - total for name, total in zip(people, spent, strict=True)]
+            rests = [
+                self._limit(name) - spent for name, spent in zip(people, self._totals(people), strict=True)
+            ]
         return read_only(np.array([max(_down(rest), 0.0) for rest in rests]))
 
     def spent(self, people: Sequence[Any]) -> FloatArray:
@@ -227,7 +205,7 @@ class Account:
 
     def _totals(self, people: Sequence[Any]) -> list[Exact]:
         """Return what each person's charges cost together, as numbers that are not too small."""
-        found = [self._spent.get(name, _NOTHING) for name in people]
+        found = [self._spent.get(name, _Spent()) for name in people]
         mus = [_root_up(own.squared_mu) for own in found]
         epsilons = gaussian_epsilons(mus, [_down(self._delta - own.delta) for own in found])
         return [own.epsilon + more for own, more in zip(found, _exact("epsilons", epsilons), strict=True)]

@@ -22,7 +22,7 @@ outputs gains in probability beyond the factor exp(epsilon).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -52,10 +52,8 @@ class Descent:
     ----------
     delta
         The delta of every guarantee, above 0 and below 1.
-    steps
-        T, at least 1.
-    noise_scale
-        s: standard deviation of the noise of one step, in cells times weights, > 0.
+    steps, noise_scale
+        T, at least 1; and s, the standard deviation of the noise of one step, in cells times weights, > 0.
 
     Notes
     -----
@@ -93,23 +91,18 @@ class Descent:
 
         Parameters
         ----------
-        epsilons
-            What each person may be charged, shape (people,), at least 0.
-        delta
-            The delta of every guarantee.
+        epsilons, delta
+            What each person may be charged, shape (people,), at least 0; and the delta of every guarantee.
         n_coefficients
             d: all coefficients of the model.
-        steps
+        steps, fewest_steps
             T. None means :math:`(\sum \mu / (4 \sqrt d))^2`, between ``fewest_steps`` and 200: more steps
-            only where the noise leaves something to descend on.
-        fewest_steps
-            The least that is suggested: 20 suit linear models, networks need more.
+            only where the noise leaves something to descend on. 20 suit linear models, networks need more.
 
         Raises
         ------
         InvalidInput
-            For values that are no such numbers, epsilons that are all 0, and a delta above 1 / (10 people):
-            publishing the records of a few people drawn at random would keep such a guarantee.
+            For values that are no such numbers, epsilons that are all 0, and a delta above 1 / (10 people).
         """
         budgets = checks.non_negative_vector("epsilons", epsilons)
         small = checks.strictly_between("delta", delta, 1e-200, 1.0)
@@ -152,23 +145,11 @@ class Descent:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the value as plain data, ready for JSON: all that an outsider needs to charge again."""
-        return {
-            "schema": _SCHEMA,
-            "delta": self.delta,
-            "steps": self.steps,
-            "noise_scale": self.noise_scale,
-            "cells": CELLS,
-        }
+        return {"schema": _SCHEMA, **asdict(self), "cells": CELLS}
 
     @classmethod
     def from_dict(cls, data: Any) -> Descent:
-        """Return the descent that :meth:`to_dict` described.
-
-        Raises
-        ------
-        InvalidInput
-            For anything else.
-        """
+        """Return the descent that :meth:`to_dict` described; refuse anything else."""
         keys = {"schema", "delta", "steps", "noise_scale", "cells"}
         if not isinstance(data, dict) or set(data) != keys or data["schema"] != _SCHEMA:
             raise InvalidInput(f"expected a descent of the schema {_SCHEMA}.")

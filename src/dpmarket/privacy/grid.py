@@ -50,10 +50,9 @@ class ReleasePlan:
     ----------
     grid
         Width g of the grid in every coefficient, a power of two.
-    gradient_bound
-        tau: the solver must bring a rigorous bound on the gradient's norm below this.
-    noise_accuracy
-        beta: the noise must lie within this distance of an ideal sample.
+    gradient_bound, noise_accuracy
+        tau, which the solver's proved bound on the gradient's norm must not exceed; and beta, how far the
+        noise may be from an ideal sample.
     numerical_epsilon
         What releasing costs everybody whose weight is not 0, rounded up; never above what was asked for.
     """

@@ -27,8 +27,9 @@ a larger t (mirror sigma at 1/2), so that the bound holds wherever the charge ma
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import expit
@@ -50,70 +51,64 @@ class Term(NamedTuple):
     bend: float
 
 
-@runtime_checkable
-class Loss(Protocol):
+class Loss(ABC):
     r"""What an implementation must state: constants that hold for every record, and two derivatives.
 
     Norms of :math:`\ell'`, a vector with one entry per output, bound it for all labels and outputs. All
     constants are rounded up.
+
+    Attributes
+    ----------
+    outputs, rank
+        K, rows of coefficients; and the largest rank of the second derivative in the outputs.
+    reach, reach_2
+        S, the largest sum of absolute values of the first derivative; and its largest Euclidean norm.
+    span
+        How far another label alone moves the first derivative; None if it also moves the second.
+    terms
+        Log-determinant terms of one record.
+    curvature, curvature_1
+        The largest eigenvalue of the second derivative; and how far outputs that move by at most 1 each move
+        the first derivative, as ``reach``.
+    third, relative_third
+        The largest nuclear norm of the second derivative's change while outputs move by at most 1 each; and
+        M, so that such a change lies within plus and minus M times the second derivative.
+    variance
+        Usual variance of the first derivative, for planning.
     """
 
-    @property
-    def outputs(self) -> int:
-        """K: rows of coefficients."""
+    outputs: int
+    rank: int
+    reach: float
+    reach_2: float
+    span: float | None
+    terms: tuple[Term, ...]
+    curvature: float
+    curvature_1: float
+    third: float
+    relative_third: float
+    variance: float
 
-    @property
-    def rank(self) -> int:
-        """Largest rank of the second derivative in the outputs."""
-
-    @property
-    def reach(self) -> float:
-        """S: the largest sum of absolute values of the first derivative."""
-
-    @property
-    def reach_2(self) -> float:
-        """Largest Euclidean norm of the first derivative."""
-
-    @property
-    def span(self) -> float | None:
-        """How far another label alone moves the first derivative; None if it also moves the second."""
-
-    @property
-    def terms(self) -> tuple[Term, ...]:
-        """Log-determinant terms of one record."""
-
-    @property
-    def curvature(self) -> float:
-        """Largest eigenvalue of the second derivative."""
-
-    @property
-    def curvature_1(self) -> float:
-        """How far outputs that move by at most 1 each move the first derivative, as ``reach``."""
-
-    @property
-    def third(self) -> float:
-        """Largest nuclear norm of the second derivative's change while outputs move by at most 1 each."""
-
-    @property
-    def relative_third(self) -> float:
-        """M: such a change lies within plus and minus M times the second derivative."""
-
-    @property
-    def variance(self) -> float:
-        """Usual variance of the first derivative, for planning."""
-
+    @abstractmethod
     def derivatives(self, outputs: FloatArray, labels: FloatArray) -> FloatArray:
         """Return the first derivative, shape (records, K)."""
 
+    @abstractmethod
     def curvatures(self, outputs: FloatArray, labels: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return d and v, each of shape (records, K): the second derivative is ``diag(d) - v v^T``."""
 
+    @abstractmethod
     def to_dict(self) -> dict[str, Any]:
         """Return the value as plain data, ready for JSON."""
 
+    def _state(self, **constants: Any) -> None:
+        """Set constants of a frozen value."""
+        for name, value in constants.items():
+            object.__setattr__(self, name, value)
+
 
 @dataclass(frozen=True)
-class SigmoidLoss:
+class SigmoidLoss(Loss):
     """A loss of one output whose derivative is ``scale * (sigmoid(slope * z + shift) - target)``.
 
     Parameters
@@ -142,27 +137,16 @@ class SigmoidLoss:
     shift: tuple[float, float]
     target: tuple[float, float]
     labels: tuple[float, float]
-    outputs: int = field(default=1, init=False, repr=False)
-    rank: int = field(default=1, init=False, repr=False)
-    reach: float = field(init=False, repr=False)
-    reach_2: float = field(init=False, repr=False)
-    span: float | None = field(init=False, repr=False)
-    terms: tuple[Term, ...] = field(init=False, repr=False)
-    curvature: float = field(init=False, repr=False)
-    curvature_1: float = field(init=False, repr=False)
-    third: float = field(init=False, repr=False)
-    relative_third: float = field(init=False, repr=False)
-    variance: float = field(init=False, repr=False)
     largest_shift: float = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         for name in ("scale", "slope"):
-            object.__setattr__(self, name, checks.strictly_between(name, getattr(self, name), 1e-6, 1e6))
+            self._state(**{name: checks.strictly_between(name, getattr(self, name), 1e-6, 1e6)})
         for name in ("shift", "target", "labels"):
             pair = checks.finite_vector(name, getattr(self, name))
             if pair.size != 2:
                 raise InvalidInput(f"expected {name} to be two numbers, got {pair.size}.")
-            object.__setattr__(self, name, (float(pair[0]), float(pair[1])))
+            self._state(**{name: (float(pair[0]), float(pair[1]))})
         low, high = self.labels
         if not -_MOST_LABEL <= low <= high <= _MOST_LABEL:
             raise InvalidInput("expected labels to be (low, high) with low <= high, both within 2^20 of 0.")
@@ -173,21 +157,21 @@ class SigmoidLoss:
         if not largest_shift <= 1e9:
             raise InvalidInput("expected shifts of at most 1e9; choose a larger width or narrower labels.")
         kappa, far = self.scale * self.slope, max(max(targets), 1.0 - min(targets))
-        stated = {
-            "reach": self.scale * far,
-            "reach_2": self.scale * far,
+        self._state(
+            outputs=1,
+            rank=1,
+            reach=self.scale * far,
+            reach_2=self.scale * far,
             # Where labels move the shift, they move the second derivative.
-            "span": self.scale * (max(targets) - min(targets)) * _UP if self.shift[1] == 0.0 else None,
-            "terms": (Term(1.0, kappa * far * (1.0 - far), 0.0, kappa * far * far),),
-            "curvature": kappa / 4.0,
-            "curvature_1": kappa / 4.0,
-            "third": kappa * self.slope / (6.0 * math.sqrt(3.0)) * _UP,
-            "relative_third": self.slope,
-            "variance": 0.2 * self.scale**2,  # at w = 0 it is at most a quarter
-            "largest_shift": largest_shift,
-        }
-        for name, value in stated.items():
-            object.__setattr__(self, name, value)
+            span=self.scale * (max(targets) - min(targets)) * _UP if self.shift[1] == 0.0 else None,
+            terms=(Term(1.0, kappa * far * (1.0 - far), 0.0, kappa * far * far),),
+            curvature=kappa / 4.0,
+            curvature_1=kappa / 4.0,
+            third=kappa * self.slope / (6.0 * math.sqrt(3.0)) * _UP,
+            relative_third=self.slope,
+            variance=0.2 * self.scale**2,  # at w = 0 it is at most a quarter
+            largest_shift=largest_shift,
+        )
 
     @property
     def family(self) -> FloatArray:
@@ -214,18 +198,12 @@ class SigmoidLoss:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the value as plain data, ready for JSON."""
-        return {
-            "kind": "sigmoid",
-            "scale": self.scale,
-            "slope": self.slope,
-            "shift": list(self.shift),
-            "target": list(self.target),
-            "labels": list(self.labels),
-        }
+        pairs = {name: list(getattr(self, name)) for name in ("shift", "target", "labels")}
+        return {"kind": "sigmoid", "scale": self.scale, "slope": self.slope, **pairs}
 
 
 @dataclass(frozen=True)
-class Softmax:
+class Softmax(Loss):
     r"""The softmax loss (cross-entropy) of K classes, labels numbered from 0.
 
     With p the probabilities and :math:`t = 1 - p_y`, :math:`|p - e_y|_1 = 2 t`; at a given t the
@@ -243,28 +221,26 @@ class Softmax:
     """
 
     outputs: int
-    rank: int = field(init=False, repr=False)
-    reach: float = field(default=2.0, init=False, repr=False)
-    reach_2: float = field(default=math.sqrt(2.0) * _UP, init=False, repr=False)
-    span: float = field(default=2.0, init=False, repr=False)
-    terms: tuple[Term, ...] = field(init=False, repr=False)
-    curvature: float = field(default=0.5, init=False, repr=False)
-    # The mean absolute deviation of numbers in [-1, 1] is at most 1.
-    curvature_1: float = field(default=1.0, init=False, repr=False)
-    third: float = field(init=False, repr=False)
-    relative_third: float = field(default=2.0, init=False, repr=False)
-    variance: float = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "outputs", checks.whole("outputs", self.outputs, minimum=2))
-        others = self.outputs - 1.0
-        object.__setattr__(self, "rank", self.outputs - 1)
+        classes = checks.whole("outputs", self.outputs, minimum=2)
+        others = classes - 1.0
         # One term of the right class against the others, K - 2 among the others.
-        first = Term(1.0, 0.0, 0.0, self.outputs / others)
+        first = Term(1.0, 0.0, 0.0, classes / others)
         terms = (first,) if others == 1.0 else (first, Term(others - 1.0, 0.0, 1.0 / others, 0.0))
-        object.__setattr__(self, "terms", terms)
-        object.__setattr__(self, "third", 2.0 * (1.0 - 1.0 / self.outputs) * _UP)
-        object.__setattr__(self, "variance", 1.0 - 1.0 / self.outputs)  # of equal probabilities
+        self._state(
+            outputs=classes,
+            rank=classes - 1,
+            reach=2.0,
+            reach_2=math.sqrt(2.0) * _UP,
+            span=2.0,
+            terms=terms,
+            curvature=0.5,
+            curvature_1=1.0,  # the mean absolute deviation of numbers in [-1, 1] is at most 1
+            third=2.0 * (1.0 - 1.0 / classes) * _UP,
+            relative_third=2.0,
+            variance=1.0 - 1.0 / classes,  # of equal probabilities
+        )
 
     def derivatives(self, outputs: FloatArray, labels: FloatArray) -> FloatArray:
         """Return probabilities less 1 for the right class, shape (records, K)."""
@@ -331,10 +307,9 @@ def quantile_loss(share: float, width: float = 0.1, label_bound: float = 2.0**10
 
     Parameters
     ----------
-    share
-        Which share of labels lies below the quantile, strictly between 0 and 1.
-    width
-        Width of the corner, in units of the label, > 0.
+    share, width
+        Which share of labels lies below the quantile, strictly between 0 and 1; and the corner's width, in
+        units of the label, > 0.
     label_bound
         Labels further from 0 count as that far.
 
@@ -358,10 +333,8 @@ def log_cosh_loss(width: float, label_bound: float = 2.0**10) -> SigmoidLoss:
 
     Parameters
     ----------
-    width
-        Where errors start to count linearly, in units of the label, > 0.
-    label_bound
-        Labels further from 0 count as that far.
+    width, label_bound
+        Where errors start to count linearly, > 0; and where labels are cut off, in units of the label.
 
     Returns
     -------

@@ -12,9 +12,8 @@ be continued at any time:
 * the norm is a sum of n exponentials, the direction that of n normals;
 * independent noise of one coefficient (:mod:`dpmarket.privacy.noise_norm`) is an exponential with a sign.
 
-Only at the end are these real numbers cut off, at a precision that bounds the distance between the result and
-the ideal, real-valued noise by a given absolute number. Noise in whole numbers (discrete Laplace, report
-noisy max, rounded radial noise) is not cut off at all: it has the ideal law.
+Only at the end are these real numbers cut off, within a given distance of the ideal, real-valued noise. Noise
+in whole numbers (discrete Laplace, report noisy max, rounded radial noise) has the ideal law.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import NamedTuple, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
@@ -44,13 +43,10 @@ class NoiseDraw:
 
     Attributes
     ----------
-    numerators
-        One integer per coefficient.
-    bits
-        Binary digits after the point.
+    numerators, bits
+        One integer per coefficient, and their binary digits after the point.
     accuracy
-        The draw lies within this Euclidean distance of the ideal, real-valued sample. Always, not only with
-        high probability.
+        The draw lies within this Euclidean distance of the ideal, real-valued sample, always.
     """
 
     numerators: tuple[int, ...]
@@ -65,105 +61,90 @@ class NoiseDraw:
         NotConverged
             If that is not within ``accuracy / 2``. Whether this happens depends on the noise alone.
         """
-        scale = 2**self.bits
-        high = np.array([numerator / scale for numerator in self.numerators])
-        low = np.array(
-            [
-                float(Fraction(numerator, scale) - Fraction(top))
-                for numerator, top in zip(self.numerators, high.tolist(), strict=True)
-            ]
-        )
+        exact = [Fraction(numerator, 2**self.bits) for numerator in self.numerators]
+        high = [float(number) for number in exact]
+        low = [float(number - Fraction(top)) for number, top in zip(exact, high, strict=True)]
         if float(np.linalg.norm(high)) * 2.0**-105 > self.accuracy / 2.0:
             raise NotConverged("the noise is too large for two floats to hold it to the accuracy asked for.")
-        return high, low
+        return np.array(high), np.array(low)
+
+
+def radial_noise(
+    stream: Bits, n: int, noise_rate: float, accuracy: float, independent: int = 0, blocks: int = 1
+) -> NoiseDraw:
+    """Return noise of rate ``noise_rate`` for n coefficients, within ``accuracy`` of an ideal sample.
+
+    The last ``independent`` coefficients have noise of their own, the others radial noise together. Each of
+    ``blocks`` has n coefficients and noise of its own; they follow each other in the draw, whose accuracy is
+    that of all together.
+    """
+    alone, count = checks.whole("independent", independent), checks.whole("blocks", blocks, minimum=1)
+    if alone > checks.whole("n", n, minimum=1):
+        raise InvalidInput(f"expected at most {n} independent coefficients, got {alone}.")
+    eta = Fraction(checks.positive("noise_rate", noise_rate))
+    beta = Fraction(checks.positive("accuracy", accuracy))
+    parts = [_Parts.drawn(stream, n - alone, alone) for _ in range(count)]
+    size = math.log2(n) + math.log2(count) / 2.0
+    bits = max(CHUNK, math.ceil(size - math.log2(float(eta)) - math.log2(float(beta))) + 16)
+    level = CHUNK
+    while True:
+        while level < bits:
+            # Next bits in turn, so that the ideal sample of a seed does not depend on accuracy.
+            level += CHUNK
+            for part in parts:
+                for number in (*part.lengths, *part.normals, *part.sizes):
+                    number.floor(level)
+        cut = [part.rounded(eta, bits) for part in parts]
+        found = [numerators for numerators, _ in cut if numerators is not None]
+        error = sum((block**2 for _, block in cut), Fraction(0))
+        # Half of the accuracy is kept for writing the draw as two floats.
+        if len(found) == count and error <= (beta / 2) ** 2:
+            return NoiseDraw(tuple(itertools.chain.from_iterable(found)), bits, accuracy)
+        bits += CHUNK
 
 
 class NoiseSource(Protocol):
-    """Where the noise comes from. ``certifiable`` is true only if nobody can know or repeat it.
+    """Where random bits come from: :class:`SecureNoise`, :class:`SeededNoise`, or a source of one's own.
 
-    A protocol: :class:`SecureNoise` and :class:`SeededNoise` obey it. A source of one's own must
-    guarantee what :class:`SecureNoise` does if it says that it is certifiable; nothing can check that.
+    All noise is computed from these bits, exactly; nothing can check that they are random and secret.
     """
 
     @property
     def certifiable(self) -> bool:
-        """Whether models made with this noise may be certified as private."""
-
-    def draw(
-        self, n_coefficients: int, noise_rate: float, accuracy: float, independent: int = 0, blocks: int = 1
-    ) -> NoiseDraw:
-        """Return noise of rate ``noise_rate`` within ``accuracy`` of an ideal sample.
-
-        The last ``independent`` coefficients have noise of their own, the others radial noise together. Only
-        a model with shaped noise asks for any. Each of ``blocks`` has ``n_coefficients`` and noise of its
-        own, independent of the others'; they follow each other in the draw, whose accuracy is that of all
-        together. Only a model with more than two classes asks for more than one.
-        """
-
-
-class _NoiseFromBits:
-    """Noise from a stream of random bits."""
+        """Whether models made with this noise may be certified: nobody can know or repeat it."""
 
     def bits(self) -> Bits:
-        """Return a stream of random bits, the ones of a draw or for noise of another law."""
-        raise NotImplementedError
+        """Return a stream of random bits."""
 
-    def draw(
-        self, n_coefficients: int, noise_rate: float, accuracy: float, independent: int = 0, blocks: int = 1
-    ) -> NoiseDraw:
-        """Return noise as :class:`NoiseSource` says."""
-        n = checks.whole("n_coefficients", n_coefficients, minimum=1)
-        alone = checks.whole("independent", independent)
-        count = checks.whole("blocks", blocks, minimum=1)
-        if alone > n:
-            raise InvalidInput(f"expected at most {n} independent coefficients, got {alone}.")
-        eta = Fraction(checks.positive("noise_rate", noise_rate))
-        beta = Fraction(checks.positive("accuracy", accuracy))
-        stream = self.bits()
-        parts = [_Parts.drawn(stream, n - alone, alone) for _ in range(count)]
-        size = math.log2(n) + math.log2(count) / 2.0
-        bits = max(CHUNK, math.ceil(size - math.log2(float(eta)) - math.log2(float(beta))) + 16)
-        level = CHUNK
-        while True:
-            while level < bits:
-                # Next bits in turn, so that the ideal sample of a seed does not depend on accuracy.
-                level += CHUNK
-                for part in parts:
-                    for number in (*part.lengths, *part.normals, *part.sizes):
-                        number.floor(level)
-            cut = [part.rounded(eta, bits) for part in parts]
-            found = [numerators for numerators, _ in cut if numerators is not None]
-            error = sum((block**2 for _, block in cut), Fraction(0))
-            # Half of the accuracy is kept for writing the draw as two floats.
-            if len(found) == count and error <= (beta / 2) ** 2:
-                return NoiseDraw(tuple(itertools.chain.from_iterable(found)), bits, accuracy)
-            bits += CHUNK
+
+def checked_source(source: NoiseSource | None) -> NoiseSource:
+    """Return a source of noise, :class:`SecureNoise` for None, or refuse what gives no random bits."""
+    if source is not None and not callable(getattr(source, "bits", None)):
+        name = type(source).__name__
+        raise InvalidInput(f"expected noise_source to be None or to give random bits, got {name}.")
+    return SecureNoise() if source is None else source
 
 
 @dataclass(frozen=True)
-class SecureNoise(_NoiseFromBits):
+class SecureNoise:
     """Noise from the operating system's entropy. It has no seed and keeps no state.
 
     Notes
     -----
     Guaranteed:
 
-    * Every draw takes fresh bytes from :func:`os.urandom`; nothing is kept between draws, so that draws are
-      independent, also in threads and after a fork.
+    * Every stream takes fresh bytes from :func:`os.urandom`; nothing is kept between streams, so that draws
+      are independent, also in threads and after a fork.
     * If the operating system gives no entropy, :class:`~dpmarket.errors.EntropyUnavailable` is raised.
-    * The result is within ``accuracy`` of a real-valued sample of the exact distribution.
 
     Examples
     --------
-    >>> draw = SecureNoise().draw(n_coefficients=3, noise_rate=2.0, accuracy=1e-20)
+    >>> draw = radial_noise(SecureNoise().bits(), 3, noise_rate=2.0, accuracy=1e-20)
     >>> len(draw.numerators), draw.accuracy
     (3, 1e-20)
     """
 
-    @property
-    def certifiable(self) -> bool:
-        """True: nobody can know or repeat this noise."""
-        return True
+    certifiable: ClassVar[bool] = True
 
     def bits(self) -> Bits:
         """Return a stream of fresh random bits."""
@@ -171,7 +152,7 @@ class SecureNoise(_NoiseFromBits):
 
 
 @dataclass(frozen=True)
-class SeededNoise(_NoiseFromBits):
+class SeededNoise:
     """Noise that anybody who knows the seed can repeat and subtract: for tests only.
 
     The same seed gives the same noise at every draw. A model made with it says so (``certifiable_`` is false)
@@ -184,17 +165,13 @@ class SeededNoise(_NoiseFromBits):
 
     Examples
     --------
-    >>> source = SeededNoise(7)
-    >>> source.draw(2, 1.0, 1e-9) == source.draw(2, 1.0, 1e-9), source.certifiable
+    >>> first, second = (radial_noise(SeededNoise(7).bits(), 2, 1.0, 1e-9) for _ in range(2))
+    >>> first == second, SeededNoise(7).certifiable
     (True, False)
     """
 
     seed: int
-
-    @property
-    def certifiable(self) -> bool:
-        """False: the noise can be repeated."""
-        return False
+    certifiable: ClassVar[bool] = False  # the noise can be repeated
 
     def bits(self) -> Bits:
         """Return the stream of random bits of this seed: the same one at every call."""
@@ -306,9 +283,7 @@ class _Parts(NamedTuple):
         )
 
     def rounded(self, eta: Fraction, bits: int) -> tuple[tuple[int, ...] | None, Fraction]:
-        radial, error = (
-            cut_off(self.lengths, self.normals, self.signs, eta, bits) if self.lengths else ((), Fraction(0))
-        )
+        radial, error = cut_off(self.lengths, self.normals, self.signs, eta, bits)
         own, own_error = cut_off_each(self.sizes, self.own_signs, eta, bits)
         return None if radial is None else (*radial, *own), error + own_error
 
@@ -344,6 +319,8 @@ def cut_off(
     one unit per coordinate for the integer division.
     """
     n = len(lengths)
+    if n == 0:
+        return (), Fraction(0)
     length = sum(number.floor(bits) for number in lengths)
     direction = [sign * number.floor(bits) for sign, number in zip(signs, normals, strict=True)]
     root = math.isqrt(sum(part * part for part in direction))

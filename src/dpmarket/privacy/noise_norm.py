@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ import numpy as np
 from dpmarket import checks
 from dpmarket.arrays import BoolArray, FloatArray
 from dpmarket.errors import InvalidInput
-from dpmarket.privacy.noise import NoiseSource
+from dpmarket.privacy.noise import Bits, radial_noise
 
 _UP = 1.0 + 2.0**-50
 _SMALLEST_CONSTANT, _LARGEST_CONSTANT = 2.0**-20, 2.0**20
@@ -43,10 +43,6 @@ class NoiseNorm:
         E: the largest Euclidean norm of a row of features, above 0, at most 1 (which always holds).
     constant
         The number in the constant column, a power of two; None without an intercept.
-
-    Notes
-    -----
-    Guaranteed: a value; bounds are rounded up.
 
     Examples
     --------
@@ -154,20 +150,15 @@ class NoiseNorm:
         return np.asarray(np.sqrt(squares) + sums)
 
     def draw(
-        self, source: NoiseSource, outputs: int, noise_rate: float, accuracy: float
+        self, stream: Bits, outputs: int, noise_rate: float, accuracy: float
     ) -> tuple[FloatArray, FloatArray]:
         """Draw exact noise for every coefficient, as the sum of two arrays of shape (outputs, n).
 
         Within ``accuracy``, in the Euclidean norm over all of them, of an ideal sample.
         """
         n = self.n_coefficients
-        wanted: dict[str, int] = {} if self.is_euclidean else {"independent": n - self.joint}
-        if outputs > 1:
-            wanted["blocks"] = outputs
-        draw = source.draw(n, noise_rate, accuracy, **wanted)
-        if not draw.accuracy <= accuracy or len(draw.numerators) != outputs * n:
-            raise InvalidInput("expected noise as accurate as asked for, for every coefficient; got other.")
-        parts = draw.high_low()
+        alone = 0 if self.is_euclidean else n - self.joint
+        parts = radial_noise(stream, n, noise_rate, accuracy, alone, outputs).high_low()
         # Drawn are the joint columns first, then the others, the constant's last.
         order = np.argsort(
             np.append(self.mask, [not self.is_euclidean] * (n - self.mask.size)), kind="stable"
@@ -178,21 +169,11 @@ class NoiseNorm:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the value as plain data, ready for JSON."""
-        return {
-            "separate": list(self.separate),
-            "euclidean_bound": self.euclidean_bound,
-            "constant": self.constant,
-        }
+        return {**asdict(self), "separate": list(self.separate)}
 
     @classmethod
     def from_dict(cls, data: Any) -> NoiseNorm:
-        """Return the norm that :meth:`to_dict` described.
-
-        Raises
-        ------
-        InvalidInput
-            For anything else.
-        """
+        """Return the norm that :meth:`to_dict` described; refuse anything else."""
         if not isinstance(data, dict) or set(data) != {"separate", "euclidean_bound", "constant"}:
             raise InvalidInput("expected a noise norm: separate, euclidean_bound and constant.")
         if not isinstance(data["separate"], list):

@@ -25,8 +25,6 @@ penalty.
           + \sqrt n \min(M n\, rank\, R_2,\; third\, A R_2^3 / \Lambda).
 
 Weights must not depend on the records. If they do, nothing here holds.
-
-A new loss is one function or class of :mod:`dpmarket.privacy.loss`; nothing here changes.
 """
 
 from __future__ import annotations
@@ -52,15 +50,7 @@ _SMALLEST_EPSILON = 1e-100
 
 
 class Weights(NamedTuple):
-    """Weights of people in training, which add up to 1 within 1e-12, and the noise rate that goes with them.
-
-    Attributes
-    ----------
-    loss_weights
-        Shape (people,), read-only.
-    noise_rate
-        eta, the rate parameter of the noise.
-    """
+    """Weights of people, which add up to 1 within 1e-12, and the noise rate that goes with them."""
 
     loss_weights: FloatArray
     noise_rate: float
@@ -72,10 +62,8 @@ class Release:
 
     Parameters
     ----------
-    loss
-        A :class:`~dpmarket.privacy.loss.Loss`.
-    norm
-        The norm of the noise and the bounds on rows.
+    loss, norm
+        The loss; and the norm of the noise, with the bounds on rows.
     l2
         The ridge penalty Lambda, > 0.
     rows_per_person
@@ -91,7 +79,6 @@ class Release:
       arithmetic on the given floats, and is above its formula by less than 1e-13, relatively, for charges
       below a billion.
     * ``epsilons(*weights(budgets)) <= budgets`` as computed, and at least ``1 - 1e-9`` times it.
-    * A value; a function of public quantities only.
 
     Examples
     --------
@@ -131,18 +118,13 @@ class Release:
 
     @property
     def _accounting(self) -> charge.Accounting:
-        norm = self.norm
-        return charge.Accounting(self.reach, norm.row_bound, norm.row_bound_2, self.l2, self.bounds)
+        return charge.Accounting(self.reach, self.norm.row_bound, self.norm.row_bound_2, self.l2, self.bounds)
 
     def epsilons(self, loss_weights: ArrayLike, noise_rate: float) -> FloatArray:
         """Return each person's privacy loss (epsilon), rounded up, without the cost of the grid.
 
-        Weights, shape (people,), at least 0, need not add up to 1: what is charged is what is used.
-
-        Raises
-        ------
-        InvalidInput
-            For values that are no such numbers, and for charges above 1e100.
+        Weights, shape (people,), at least 0, need not add up to 1: what is charged is what is used. Charges
+        above 1e100 are refused.
         """
         given = checks.non_negative_vector("loss_weights", loss_weights)
         return read_only(self._accounting.epsilons(given, checks.positive("noise_rate", noise_rate)))
@@ -159,8 +141,6 @@ class Release:
 
         Raises
         ------
-        InvalidInput
-            For values that are no such numbers, and if no epsilon exceeds ``numerical_epsilon``.
         Infeasible
             If no noise, however large, lets weights that add up to 1 keep these epsilons at this ``l2``.
         """
@@ -168,9 +148,9 @@ class Release:
         usable = usable_epsilons(budgets, checks.non_negative("numerical_epsilon", numerical_epsilon))
         found = self._accounting.weights(usable)
         if found is None:
+            least = self.least_l2(exact_sum(usable)) * 1.001
             raise Infeasible(
-                f"no amount of noise keeps these epsilons at l2 = {self.l2!r}. "
-                f"l2 = {self.least_l2(exact_sum(usable)) * 1.001:.4g} works."
+                f"no amount of noise keeps these epsilons at l2 = {self.l2!r}. l2 = {least:.4g} works."
             )
         return Weights(read_only(found[0]), found[1])
 
@@ -183,12 +163,7 @@ class Release:
     ) -> ReleasePlan:
         """Return grid, gradient bound and noise accuracy that cost at most ``numerical_epsilon``.
 
-        ``weight_total`` bounds the sum of the weights.
-
-        Raises
-        ------
-        Infeasible
-            If the plan leaves the range of floats.
+        ``weight_total`` bounds the sum of the weights. A plan beyond the range of floats is infeasible.
         """
         asked = checks.positive("numerical_epsilon", numerical_epsilon)
         eta = checks.positive("noise_rate", noise_rate)
@@ -217,8 +192,7 @@ class Release:
     def to_dict(self) -> dict[str, Any]:
         """Return the description as plain data, ready for JSON: all that an outsider needs to charge again.
 
-        Besides what :meth:`from_dict` reads it has the constants that formula (*) and the grid's cost use, so
-        that a reader need not know the loss or the norm.
+        With the constants of formula (*) and the grid's cost a reader need not know the loss or the norm.
         """
         return {
             "schema": _SCHEMA,
@@ -232,43 +206,25 @@ class Release:
 
     @classmethod
     def from_dict(cls, data: Any) -> Release:
-        """Return the release that :meth:`to_dict` described.
-
-        Raises
-        ------
-        InvalidInput
-            For anything else, and for constants that do not follow from the description.
-        """
+        """Return the release that :meth:`to_dict` described; refuse others, and other constants."""
         keys = {"schema", "loss", "norm", "l2", "rows_per_person", "private", "constants"}
         if not isinstance(data, dict) or set(data) != keys or data["schema"] != _SCHEMA:
             raise InvalidInput(f"expected a release of the schema {_SCHEMA}.")
-        found = cls(
-            loss_from(data["loss"]),
-            NoiseNorm.from_dict(data["norm"]),
-            data["l2"],
-            data["rows_per_person"],
-            data["private"],
-        )
+        described = (loss_from(data["loss"]), NoiseNorm.from_dict(data["norm"]))
+        found = cls(*described, data["l2"], data["rows_per_person"], data["private"])
         if data["constants"] != found._constants():
             raise InvalidInput("expected the constants that follow from the loss and the norm, got others.")
         return found
 
     def _constants(self) -> dict[str, Any]:
-        loss, norm = self.loss, self.norm
+        of_loss = ("outputs", "rank", "curvature_1", "third", "relative_third")
+        of_norm = ("joint", "row_bound", "row_bound_2", "largest_sum", "ones")
         return {
-            "outputs": loss.outputs,
-            "rank": loss.rank,
-            "coefficients": norm.n_coefficients,
-            "joint": norm.joint,
+            **{name: getattr(self.loss, name) for name in of_loss},
+            **{name: getattr(self.norm, name) for name in of_norm},
+            "coefficients": self.norm.n_coefficients,
             "reach": self.reach,
             "bounds": [[list(term) for term in terms] for terms in self.bounds],
-            "curvature_1": loss.curvature_1,
-            "third": loss.third,
-            "relative_third": loss.relative_third,
-            "row_bound": norm.row_bound,
-            "row_bound_2": norm.row_bound_2,
-            "largest_sum": norm.largest_sum,
-            "ones": norm.ones,
         }
 
     def _grid_slope(self, eta: float, total: float) -> float:
@@ -318,8 +274,7 @@ def least_l2(
     r"""Return the penalty from which t = 1 is the maximiser for small weights, given the sum of epsilons.
 
     There :math:`\lambda \ge \sum_k m_k (p_k + v_k - q_k)` and the charges add up to
-    :math:`(2 \lambda + \sum_k m_k q_k) R_2^2 / \Lambda`. With two classes it is :math:`2 R_2^2 / \sum
-    \epsilon`, and no log-determinant term is left at all. 0 where only labels are private.
+    :math:`(2 \lambda + \sum_k m_k q_k) R_2^2 / \Lambda`. 0 where only labels are private.
     """
     if private == "labels":
         return 0.0
@@ -344,22 +299,7 @@ def default_l2(
     .. math:: \Lambda = \max\left(\Lambda_{least},\; 4\, curvature \cdot share \cdot
               \frac{R_2 Z / 4}{1 + R_2 / (50 Z)}\right).
 
-    Parameters
-    ----------
-    loss, norm, total_epsilon, private
-        As for :class:`Release`, and the sum of all epsilons, > 0.
-    share
-        None means 1, 2 for softmax, half of that where columns have noise of their own; regressions use 1/4.
-
-    Returns
-    -------
-    float
-
-    Examples
-    --------
-    >>> from dpmarket.privacy.loss import logistic_loss
-    >>> round(default_l2(logistic_loss(), NoiseNorm.euclidean(20), 100.0), 4)
-    0.0977
+    A ``share`` of None means 1, 2 for softmax, half of that where columns have noise of their own.
     """
     total = checks.positive("total_epsilon", total_epsilon)
     reach = reach_of(loss, private)
@@ -382,22 +322,6 @@ def shrinkage_correction(release: Release, noise_rate: float) -> float:
     :math:`R_2^2 / n` times the loss's curvature in the mean. Shrinking helps against noise, so only the share
     :math:`v = g / (g + Z)` of the penalty is undone, near 1 where the noise, of length Z, is small beside a
     usual gradient g: a fifth of its reach, 0.4 for softmax. It moves no predicted class.
-
-    Parameters
-    ----------
-    release, noise_rate
-        The release, and the rate of its noise, > 0.
-
-    Returns
-    -------
-    float
-
-    Examples
-    --------
-    >>> from dpmarket.privacy.loss import logistic_loss
-    >>> release = Release(logistic_loss(), NoiseNorm.euclidean(20), l2=0.1)
-    >>> round(shrinkage_correction(release, noise_rate=100.0), 3)
-    1.411
     """
     loss, norm = release.loss, release.norm
     usual = 0.4 if isinstance(loss, Softmax) else 0.2 * loss.reach_2
@@ -414,9 +338,8 @@ def paper_privacy_loss(
 ) -> FloatArray:
     """Return the privacy loss as the paper prints it: ``a_i * eta + 2 * log(1 + k / (m * Lambda))``.
 
-    Proposition II.2, literally, for rows of norm at most 1 and one row per person. Never below
-    :meth:`Release.epsilons`, and offered for comparison: everybody is charged for the largest weight that
-    anybody could have, even people of weight 0.
+    Proposition II.2, literally, for rows of norm at most 1 and one row per person; for comparison. It charges
+    everybody for the largest weight that anybody could have.
 
     Parameters
     ----------

@@ -32,10 +32,9 @@ _LEAST = 1e-12  # the spread of a mean at an end of the range, where it is 0
 def mean_interval(
     low_value: float, high_value: float, norm: float, noise_scale: float, risk: float
 ) -> tuple[float, float]:
-    """Return the ends of an interval for the mean of numbers within [0, 1].
+    """Return the ends of an interval for the mean of numbers within [0, 1], outside of it with this risk.
 
-    The release, before any rounding, lies between ``low_value`` and ``high_value``. ``norm`` is that of the
-    weights, ``risk`` the probability with which the population's mean may lie outside.
+    The release, before any rounding, lies between ``low_value`` and ``high_value``.
     """
     low = 1.0 - _upper_end(1.0 - low_value, norm, noise_scale, 0.5 * risk)
     return max(low, 0.0), _upper_end(high_value, norm, noise_scale, 0.5 * risk)

@@ -58,7 +58,7 @@ class PrivateMean(Statistic):
 
     @property
     def error(self) -> StatisticError:
-        """A twelfth of the squared range, twice the squared range: what spread and noise cost."""
+        """What spread and noise cost."""
         squared = (self.high - self.low) ** 2
         return StatisticError(squared / 12.0, 2.0 * squared, squared / 12.0)
 
@@ -123,9 +123,8 @@ class PrivateHistogram(Statistic):
 
     Parameters
     ----------
-    categories
-        At least two, all different: texts or whole numbers, from what was asked, never from these records.
-    edges
+    categories, edges
+        At least two texts or whole numbers, all different, from what was asked, never from these records; and
         None, or increasing edges of bins for numbers, one more than categories: see :meth:`from_edges`.
     confidence, epsilon, rows_per_person, noise_source, outside
         As in :class:`Statistic`. A person's records share the person's weight.
@@ -199,16 +198,13 @@ class PrivateQuantile(Statistic):
     r"""A quantile of a number, chosen among public candidates, with an epsilon for each person.
 
     The score of a candidate is by how much the weighted share of records below it exceeds the level, or that
-    of records up to it falls short. The largest :math:`E_t - (\eta/2)\, score_t` wins, with independent
-    exponentials :math:`E_t` (report noisy max).
+    of records up to it falls short; :func:`~dpmarket.privacy.noise.report_noisy_max` chooses.
 
     Parameters
     ----------
-    level
-        Strictly between 0 and 1; 0.5 is the median.
-    candidates
-        Increasing numbers, public, at least three. A record counts at the first candidate that is not below
-        it; records beyond the last count there.
+    level, candidates
+        Strictly between 0 and 1; and at least three increasing numbers, public. A record counts at the first
+        candidate that is not below it; records beyond the last count there.
     interval_share
         Public share of every epsilon, from 0 and below 1, that pays for an interval, 0 for none: two more
         choices, at a lower and a higher level. Where these levels are not within 0 and 1, the interval ends
@@ -280,8 +276,8 @@ class PrivateQuantile(Statistic):
 def scores(below_or_at: Sequence[int], level: Fraction) -> list[int]:
     """Return each candidate's score, in parts of weight times the level's denominator.
 
-    ``below_or_at`` is the weight of the records up to each candidate; the last is all of it. A person with d
-    parts of weight changes each score by at most d times the level's denominator.
+    ``below_or_at`` is the weight of the records up to each candidate. A person with d parts of weight changes
+    each score by at most d times the level's denominator.
     """
     wanted = level.numerator * below_or_at[-1]
     found = [number * level.denominator for number in below_or_at]
@@ -388,7 +384,6 @@ def statistic_from_dict(question: Mapping[str, Any]) -> Statistic:
     Returns
     -------
     Statistic
-        Not yet released.
 
     Examples
     --------

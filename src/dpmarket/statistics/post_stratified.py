@@ -24,72 +24,36 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpmarket import checks
 from dpmarket.arrays import FloatArray
-from dpmarket.display import html_table, short_repr
 from dpmarket.errors import InvalidInput
 from dpmarket.statistics.release import ReleasedStatistic
 from dpmarket.statistics.sample import RESOLUTION
-
-if TYPE_CHECKING:
-    import polars as pl
 
 _KINDS = ("mean", "share", "histogram")
 _STEPS = np.geomspace(1e-6, 0.995, 400)  # of the largest t
 _UP = 1.0 + 1e-9  # far more than the formulas can be off by rounding
 
 
-@dataclass(frozen=True, repr=False)
-class PostStratified:
+class PostStratified(NamedTuple):
     """A population's values from releases of its groups, with intervals that hold all together.
 
     Attributes
     ----------
-    kind, labels, values, lows, highs
+    labels, values, lows, highs
         As in :class:`~dpmarket.statistics.ReleasedStatistic`, for the population.
-    confidence
-        Probability with which all intervals hold the population's values.
-    shares
-        Of the groups, by name.
-
-    Examples
-    --------
-    >>> PostStratified("share", ("yes",), (0.5,), (0.4,), (0.6,), 0.95, {"city": 0.3, "land": 0.7})
-    PostStratified(yes: 0.5 (0.4 to 0.6))
     """
 
-    kind: str
     labels: tuple[str, ...]
     values: tuple[float, ...]
     lows: tuple[float, ...]
     highs: tuple[float, ...]
-    confidence: float
-    shares: dict[str, float]
-
-    def to_frame(self) -> pl.DataFrame:
-        """Return a row per value: label, value, and the ends of its interval."""
-        import polars as pl  # slow to load
-
-        return pl.DataFrame(
-            {"label": self.labels, "value": self.values, "low": self.lows, "high": self.highs}
-        )
-
-    def __repr__(self) -> str:
-        return short_repr(self, self._rows())
-
-    def _repr_html_(self) -> str:
-        return html_table(f"Post-stratified {self.kind}", self._rows())
-
-    def _rows(self) -> list[tuple[str, str]]:
-        ends = zip(self.labels, self.values, self.lows, self.highs, strict=True)
-        return [(label, f"{value:.4g} ({low:.4g} to {high:.4g})") for label, value, low, high in ends]
 
 
 def post_stratified(
@@ -99,10 +63,9 @@ def post_stratified(
 
     Parameters
     ----------
-    releases
-        Of each group, by name: the same statistic with the same public settings.
-    shares
-        Of each group in the population, by name, adding up to 1; public, not from these records.
+    releases, shares
+        Of each group, by name: the same statistic with the same public settings; and its share of the
+        population, adding up to 1, public, not from these records.
     confidence
         Probability with which all intervals shall hold the population's values.
 
@@ -118,8 +81,9 @@ def post_stratified(
     >>> groups = {"city": [True] * 300 + [False] * 100, "land": [True] * 10 + [False] * 40}
     >>> releases = {name: PrivateShare(epsilon=1.0, noise_source=SeededNoise(1)).fit(answers).release_
     ...             for name, answers in groups.items()}
-    >>> post_stratified(releases, {"city": 0.5, "land": 0.5})
-    PostStratified(yes: 0.5 (0.3891 to 0.611))
+    >>> found = post_stratified(releases, {"city": 0.5, "land": 0.5})
+    >>> round(found.values[0], 4), round(found.lows[0], 4), round(found.highs[0], 4)
+    (0.5, 0.3891, 0.611)
     """
     confidence = checks.strictly_between("confidence", confidence, 0.0, 1.0)
     if not releases or set(releases) != set(shares):
@@ -130,9 +94,7 @@ def post_stratified(
     first, *others = releases.values()
     settings = [{**each.question, "confidence": None} for each in (first, *others)]
     if first.kind not in _KINDS or any(each != settings[0] for each in settings):
-        raise InvalidInput(
-            f"expected one {', '.join(_KINDS[:-1])} or {_KINDS[-1]} with the same settings for all."
-        )
+        raise InvalidInput("expected one mean, share or histogram with the same settings for all.")
     # The released numbers themselves: values were brought into their range, which moves them.
     numbers = np.array(
         [[float(Fraction(n, each.denominator)) for n in each.numerators] for each in releases.values()]
@@ -153,8 +115,7 @@ def post_stratified(
         tuple((low + size * np.clip(each, 0.0, 1.0)).tolist())
         for each in (found, found - margin, found + margin)
     )
-    public = {name: float(shares[name]) for name in releases}
-    return PostStratified(first.kind, first.labels, values, lows, highs, confidence, public)
+    return PostStratified(first.labels, values, lows, highs)
 
 
 def _margin(deviation: float, scales: FloatArray, risk: float) -> float:
@@ -169,9 +130,8 @@ def group_difference(values: object, membership: object) -> float:
     r"""Return D, how much groups differ in what is to be learnt, from a public pilot table.
 
     Weights that give group g the sum :math:`w_g` in place of :math:`\pi_g` move a mean by :math:`\sum_g
-    (w_g - \pi_g) m_g`, with :math:`m_g` the groups' means. The square of that is D times the squared gaps,
-    exactly for two groups and on average over directions for more, with D the variance of the groups' means.
-    What sampling adds to it is subtracted.
+    (w_g - \pi_g) m_g`, with :math:`m_g` the groups' means: its square is D times the squared gaps, with D the
+    variance of the groups' means, less what sampling adds to it.
 
     Parameters
     ----------
@@ -184,8 +144,7 @@ def group_difference(values: object, membership: object) -> float:
     Returns
     -------
     float
-        In units of the objective's sampling error, at least 0: the weight of soft quotas under which a plan
-        trades representativeness against money.
+        In units of the objective's sampling error, at least 0: the weight of soft quotas in a plan.
 
     Examples
     --------
@@ -213,15 +172,13 @@ def rebalanced(epsilons: object, membership: object, shares: Sequence[float]) ->
     """Return what to use of each seller's epsilon so that groups have their shares of the total exactly.
 
     Everybody in a group with too much uses the same part of their epsilon; the group with the least for
-    its share uses all. Nobody spends more than was sold, and payments stay as they are. It is how shares that
-    prices met on average are met exactly, and how a purchase without quotas is re-weighted afterwards.
+    its share uses all. Nobody spends more than was sold, and payments stay as they are.
 
     Parameters
     ----------
-    epsilons
-        What each seller sold, at least 0; with a delta the Gaussian parameters mu.
-    membership
-        Each seller's group as a position in ``shares``.
+    epsilons, membership
+        What each seller sold, at least 0, with a delta the Gaussian parameters mu; and the seller's group as
+        a position in ``shares``.
     shares
         Of the groups. Those of groups that sold nothing go to the others in proportion.
 

@@ -29,27 +29,17 @@ class ReleasedStatistic(BaseModel):
     ----------
     kind, question
         Which statistic, and its public settings as plain data: bounds, categories, confidence.
-    labels, values, lows, highs
+    labels, values, lows, highs, radius
         A name for each value; the values, brought into their public range; and ends of intervals that hold
-        the population's values, all of them together, with the stated confidence, or None.
-    radius
-        Of a vector mean: the population's mean is within this distance with the stated confidence; else None.
+        the population's values, all together with the stated confidence, or None; of a vector mean the
+        radius of a ball around it.
     effective_people
         As many people with equal weights would have the same sampling error.
-    numerators, denominator
-        The release itself: whole numbers, from which the values follow with public settings.
-    total_weight, unit_exponent
-        The sum of the whole weights, and what a weight of one spent: 2 to this power.
+    numerators, denominator, total_weight, unit_exponent
+        The release itself: whole numbers, from which the values follow with public settings. The sum of the
+        whole weights, and what a weight of one spent: 2 to this power.
     certifiable, caution, schema
         Whether the noise was secret; what the numbers do not say; the version of the plain data.
-
-    Examples
-    --------
-    >>> from dpmarket.privacy import SeededNoise
-    >>> from dpmarket.statistics import PrivateShare
-    >>> share = PrivateShare(epsilon=0.5, noise_source=SeededNoise(1)).fit([True] * 60 + [False] * 40)
-    >>> share.release_
-    ReleasedStatistic(kind: share, yes: 0.6445 (0.4904 to 0.791), effective sample size: 100)
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -148,22 +138,14 @@ class ReleasedStatistic(BaseModel):
 class StatisticError:
     """What the spread of records and the noise add to a statistic's mean squared error: the buyer's A and B.
 
-    With weights ``a`` that sum to 1 and a total epsilon ``eta`` the expected squared error is
-    ``sampling * |a|^2 + noise / eta^2`` for usual records.
+    With weights ``a`` that sum to 1 and a total epsilon ``eta`` it is ``sampling * |a|^2 + noise / eta^2``.
 
     Attributes
     ----------
-    sampling, noise
+    sampling, noise, signal
         The variance of usual records (of a number that is uniform on its public range, of the most uncertain
-        answers), and that of the noise at a total epsilon of 1; both summed over values.
-    signal
-        Squared error of guessing the middle of the public range, if every value is as likely.
-
-    Examples
-    --------
-    >>> from dpmarket.statistics import PrivateMean
-    >>> PrivateMean(low=0, high=6).error
-    StatisticError(sampling=3.0, noise=72.0, signal=3.0)
+        answers), and that of the noise at a total epsilon of 1, both summed over values; and the squared
+        error of guessing the middle of the public range.
     """
 
     sampling: float

@@ -34,11 +34,9 @@ class SeveralStatistics:
 
     Attributes
     ----------
-    releases_, spent_by_
-        Under each name the :class:`ReleasedStatistic`, and what it spent on each person, exactly.
-    epsilons_, people_
-        What was spent on each person in all, rounded up and never above the person's epsilon; the people's
-        names, or None.
+    releases_, spent_by_, epsilons_, people_
+        Under each name the :class:`ReleasedStatistic`, and what it spent on each person, exactly; what was
+        spent on each person in all, rounded up and never above the person's epsilon; the names, or None.
 
     Examples
     --------

@@ -26,7 +26,7 @@ from dpmarket import checks
 from dpmarket.arrays import BoolArray, FloatArray, IntArray
 from dpmarket.errors import InvalidInput
 from dpmarket.privacy.account import PrivacyAccount
-from dpmarket.privacy.noise import Bits, NoiseSource, SecureNoise, discrete_laplace
+from dpmarket.privacy.noise import Bits, NoiseSource, checked_source, discrete_laplace
 from dpmarket.statistics.intervals import mean_interval
 from dpmarket.statistics.release import ReleasedStatistic, StatisticError
 from dpmarket.statistics.sample import RESOLUTION, WeightedSample, read_sample, records_at
@@ -131,14 +131,9 @@ class Statistic(ABC):
         ----------
         records
             One per row, as the statistic says. Records of people whose epsilon is 0 are not read.
-        epsilons
-            One per record; or, with ``people``, a mapping from owner to epsilon, or an array per person that
-            ``people`` numbers from 0. None means the constructor's ``epsilon`` for everybody.
-        people
-            Owner of each record, shape (records,). All records of a person together have the person's weight.
-        account
-            Keeps what each person has left over many releases (:class:`~dpmarket.privacy.Account`). It is
-            charged before noise is drawn, and refuses with :class:`~dpmarket.errors.Infeasible`.
+        epsilons, people, account
+            As for the estimators (:meth:`~dpmarket.learning.PrivateLogisticRegression.fit`). All records of a
+            person together have the person's weight.
         """
         prepared = self.prepare(records, epsilons, people)
         sample = prepared.sample
@@ -155,9 +150,7 @@ class Statistic(ABC):
     def prepare(self, records: Any, epsilons: Any, people: Any) -> Prepared:
         """Check and read everything that ``fit`` is given, and refuse whatever can be refused."""
         self.__post_init__()  # settings may have been changed since
-        if self.noise_source is not None and not hasattr(self.noise_source, "bits"):
-            name = type(self.noise_source).__name__
-            raise InvalidInput(f"expected noise_source to be None or to give random bits, got {name}.")
+        checked_source(self.noise_source)
         if hasattr(records, "prepared"):  # records on other machines are read there
             return records.prepared(self, epsilons)  # type: ignore[no-any-return]
         sample = read_sample(records, self.epsilon, epsilons, people, self.rows_per_person)
@@ -175,8 +168,8 @@ class Statistic(ABC):
 
     def release(self, prepared: Prepared) -> ReleasedStatistic:
         """Draw noise and return what may be published."""
-        source, sample = self.noise_source or SecureNoise(), prepared.sample
-        found = self._draw(sample, prepared.numbers, source.bits())  # type: ignore[attr-defined]
+        source, sample = checked_source(self.noise_source), prepared.sample
+        found = self._draw(sample, prepared.numbers, source.bits())
         return ReleasedStatistic(
             kind=self.kind,
             question=self.to_dict(),
