@@ -19,8 +19,9 @@ from dpmarket.learning.linear import (
     PrivateLogisticRegression,
     PrivateQuantileRegressor,
 )
-from dpmarket.privacy import SigmoidLoss
+from dpmarket.privacy import Loss, SigmoidLoss, hinge_loss
 from dpmarket.privacy.descent import Descent
+from dpmarket.privacy.loss import Term
 from dpmarket.privacy.noise import SecureNoise, SeededNoise
 from dpmarket.privacy.noise_norm import NoiseNorm
 from dpmarket.privacy.release import Release
@@ -172,6 +173,43 @@ class CautiousSVC(PrivateLinearSVC):
 
     def _loss(self):
         return SigmoidLoss(1.0, 1.0 / self.width, (1.0 / self.width, -3.0 / self.width), (0, 1), (0, 1))
+
+
+class TwiceTheHinge(Loss):
+    """A loss of no family, with constants and derivatives as the contract asks."""
+
+    def __init__(self):
+        once = hinge_loss()
+        for name in ("outputs", "rank", "relative_third"):
+            setattr(self, name, getattr(once, name))
+        for name in ("reach", "reach_2", "span", "curvature", "curvature_1", "third", "variance"):
+            setattr(self, name, getattr(once, name) and 2.0 * getattr(once, name))
+        self.terms = tuple(Term(one.times, *(2.0 * value for value in one[1:])) for one in once.terms)
+
+    def derivatives(self, outputs, labels):
+        return 2.0 * hinge_loss().derivatives(outputs, labels)
+
+    def curvatures(self, outputs, labels):
+        diagonal, vector = hinge_loss().curvatures(outputs, labels)
+        return 2.0 * diagonal, vector
+
+    def to_dict(self):
+        return {"kind": "twice the hinge"}
+
+
+class OtherSVC(PrivateLinearSVC):
+    def _loss(self):
+        return TwiceTheHinge()
+
+
+def test_a_loss_whose_rounding_is_not_bounded_is_refused_before_anybody_is_charged_and_descends():
+    x, y, epsilons = records()
+    recorder = Recorder()
+    with pytest.raises(InvalidInput, match="TwiceTheHinge"):
+        OtherSVC(classes=(0, 1), noise_source=recorder).fit(x, y, epsilons=epsilons, account=recorder)
+    assert recorder.said == []
+    model = OtherSVC(classes=(0, 1), delta=1e-4, noise_source=SEED).fit(x, y, epsilons=epsilons * 100.0)
+    assert (model.predict(x) == y).mean() > 0.8
 
 
 @pytest.mark.skipif(NODE is None, reason="needs node on the path")

@@ -17,6 +17,7 @@ import sqlalchemy as sa
 
 from dpmarket.campaign import schema
 from dpmarket.campaign.acts import OWNER, id_of
+from dpmarket.campaign.bank_file import FORMATS
 from dpmarket.campaign.consent import add_consent
 from dpmarket.campaign.hooks import enter_hooks
 from dpmarket.campaign.worker import forget, work
@@ -202,6 +203,8 @@ def test_payouts_are_files_for_gift_cards_and_for_bonuses(shop, ended):
     )
     assert list(table[0]) == ["amount", "currency", "reference", "contact"]
     assert {row["contact"]: row["amount"] for row in table} == amounts
+    shown = re.findall(rf"/m/payouts/{payout}/(\w+)\.csv", paymaster.see("/m/money").html)
+    assert shown == list(FORMATS)
     assert shop.members["paymaster"].get(f"/payouts/{payout}")["lines"][0]["reference"] in str(table)
     assert member_of(shop, "buyer").send("GET", f"/m/payouts/{payout}/bonuses.csv").status_code == 404
 

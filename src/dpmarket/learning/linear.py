@@ -135,6 +135,7 @@ class _PrivateLinearModel(IntervalsMixin, PrivateEstimator):
     numerical_epsilon: float = 1e-6
     noise_source: NoiseSource | None = None
     _share: ClassVar[float | None] = None
+    """Of :func:`~dpmarket.privacy.release.default_l2`; None also undoes a part of the penalty's shrinkage."""
 
     def _read_labels(self, y: Any) -> tuple[Loss, FloatArray]:
         """Return the loss and the labels as it takes them."""
