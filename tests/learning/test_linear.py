@@ -33,8 +33,8 @@ EVERY = {
     "two classes": PrivateLogisticRegression(classes=(0, 1)),
     "three classes": PrivateLogisticRegression(classes=(0, 1, 2)),
     "support vectors": PrivateLinearSVC(classes=(0, 1)),
-    "regression": PrivateLinearRegression(center=0.5),
-    "quantile": PrivateQuantileRegressor(0.3),
+    "regression": PrivateLinearRegression(0.5, 1.0),
+    "quantile": PrivateQuantileRegressor(0.3, 0.0, 1.0),
     "shares": PrivateBinomialRegression(),
 }
 every = pytest.mark.parametrize("name", EVERY)
@@ -54,8 +54,8 @@ def records(name="", count=300, n=4, seed=5):
         clone(model).set_params(epsilon=100.0, clip=True, noise_source=SEED)
         for model in (
             PrivateLinearSVC(),
-            PrivateLinearRegression(scale=50.0),
-            PrivateQuantileRegressor(scale=50.0),
+            PrivateLinearRegression(0.0, 50.0),
+            PrivateQuantileRegressor(0.5, 0.0, 50.0),
         )
     ]
 )
@@ -165,7 +165,14 @@ def test_labels_outside_what_a_model_takes_are_refused_without_a_value():
     with pytest.raises(InvalidInput, match="two classes"):
         PrivateLinearSVC(epsilon=1.0).fit(*load_iris(return_X_y=True))
     with pytest.raises(TypeError, match="sample_weight"):
-        PrivateLinearRegression().fit(x, y, epsilons=epsilons, sample_weight=epsilons)
+        PrivateLinearRegression(0.0, 1.0).fit(x, y, epsilons=epsilons, sample_weight=epsilons)
+
+
+@pytest.mark.parametrize("kind", [PrivateLinearRegression, PrivateQuantileRegressor])
+def test_a_regression_has_no_guess_of_its_own_where_labels_lie(kind):
+    """Labels around 320 would be fitted around 0, badly and without a word."""
+    with pytest.raises(TypeError, match="'center' and 'scale'"):
+        kind(**{"quantile": 0.5} if kind is PrivateQuantileRegressor else {}, epsilon=1.0)
 
 
 class CautiousSVC(PrivateLinearSVC):

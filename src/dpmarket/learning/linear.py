@@ -411,8 +411,9 @@ class PrivateLinearRegression(_PrivateRegressor):
     Parameters
     ----------
     center, scale
-        A public guess of the labels' mean and standard deviation, in their units. Labels further than 1,024
-        scales from the center count as that far.
+        A public guess of the labels' mean and standard deviation, in their units: a wrong one fits badly, and
+        no error can say so without looking at private labels. Labels further than 1,024 scales from the
+        center count as that far.
     width
         Where errors start to count linearly, in units of ``scale``, > 0.
     epsilon, delta, l2, fit_intercept, intercept_scaling, clip, noise_norm, private, rows_per_person, \
@@ -430,8 +431,8 @@ numerical_epsilon, noise_source
     True
     """
 
-    center: float = 0.0
-    scale: float = 1.0
+    center: float
+    scale: float
     width: float = 0.3
 
     def _loss(self) -> Loss:
@@ -464,9 +465,9 @@ numerical_epsilon, noise_source
     True
     """
 
-    quantile: float = 0.5
-    center: float = 0.0
-    scale: float = 1.0
+    quantile: float
+    center: float
+    scale: float
     width: float = 0.1
 
     def _loss(self) -> Loss:
