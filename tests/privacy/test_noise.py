@@ -12,10 +12,11 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from scipy.stats import chisquare, gamma, kstest
+from scipy.stats import chisquare, gamma, kstest, uniform
 
 from dpmarket.errors import EntropyUnavailable, InvalidInput, NotConverged
-from dpmarket.privacy import noise
+from dpmarket.learning import PrivateLogisticRegression
+from dpmarket.privacy import Account, noise
 from dpmarket.privacy.noise import (
     Bits,
     NoiseDraw,
@@ -28,6 +29,7 @@ from dpmarket.privacy.noise import (
     rounded_radial,
     scaled_floor,
 )
+from dpmarket.statistics import PrivateShare
 
 FALSE_ALARM = 1e-6
 
@@ -45,6 +47,28 @@ def test_length_is_gamma_distributed_and_another_rate_is_noticed(n):
     assert kstest(lengths, gamma(n, scale=2.0 / 3.0).cdf).pvalue > FALSE_ALARM
     for wrong in (2.0, 4.5):
         assert kstest(lengths, gamma(n, scale=2.0 / wrong).cdf).pvalue < FALSE_ALARM
+
+
+def test_length_direction_and_blocks_are_independent():
+    count = 900
+    draws = [
+        radial_noise(SeededNoise(seed).bits(), 3, 2.5, 1e-9, blocks=2).high_low()[0] for seed in range(count)
+    ]
+    blocks = np.array(draws).reshape(count, 2, 3).swapaxes(0, 1)
+    numbers = []
+    for block in blocks:
+        lengths = np.linalg.norm(block, axis=1)
+        assert kstest(lengths, gamma(3, scale=2.0 / 2.5).cdf).pvalue > FALSE_ALARM
+        # On the sphere in three dimensions every projection is uniform (Archimedes).
+        for part in (lengths > np.median(lengths), lengths <= np.median(lengths)):
+            for axis in ([1, 0, 0], [0, 1, 0], [0, 0, 1], [0.48, -0.6, 0.64]):
+                projected = block[part] @ np.array(axis) / lengths[part]
+                assert kstest(projected, uniform(-1, 2).cdf).pvalue > FALSE_ALARM
+        numbers.append(np.column_stack([lengths, block, np.abs(block)]))
+    # Correlations of ranks of independent numbers are normal with deviation 1 / sqrt(count - 1).
+    ranks = np.hstack(numbers).argsort(axis=0).argsort(axis=0)
+    between = np.corrcoef(ranks.T)[:7, 7:]
+    assert np.abs(between).max() < 5.5 / (count - 1) ** 0.5
 
 
 def test_tail_reaches_beyond_what_floats_with_53_bits_can_give():
@@ -250,3 +274,24 @@ def test_rounded_noise_is_the_estimators_draw_rounded_down():
             draw = radial_noise(SeededNoise(seed).bits(), n, 0.25, 1e-60)
             wanted = tuple(numerator >> draw.bits for numerator in draw.numerators)
             assert rounded_radial(stream_of(seed), n, Fraction(1, 4)) == wanted
+
+
+class MethodSource(SeededNoise):
+    def certifiable(self):
+        return False
+
+
+class SilentSource:
+    def bits(self):
+        return SecureNoise().bits()
+
+
+@pytest.mark.parametrize("source", [MethodSource(1), SilentSource(), SecureNoise, SeededNoise, object(), 7])
+def test_what_does_not_say_whether_its_bits_are_certifiable_is_no_source(source):
+    account = Account(1.0)
+    for fitted in (PrivateLogisticRegression(classes=(0, 1), epsilon=1.0), PrivateShare(epsilon=1.0)):
+        fitted.noise_source = source
+        records = ([[0.1], [0.2], [0.3]], [0, 1, 1]) if hasattr(fitted, "classes") else ([0, 1, 1],)
+        with pytest.raises(InvalidInput, match="noise_source"):
+            fitted.fit(*records, account=account)
+    assert account.left([0]) == 1.0

@@ -190,6 +190,15 @@ def test_epsilons_without_exact_weights_are_refused(wrong):
         PrivateShare(noise_source=NoBits(1)).fit([1, 0], epsilons=wrong)
 
 
+def test_epsilons_in_another_order_than_the_records_are_refused():
+    records = pandas.Series([0.1, 0.9], index=["ann", "bob"])
+    epsilons = pandas.Series([2.0, 1.0], index=["bob", "ann"])
+    both = SeveralStatistics({"a": PrivateMean(0.0, 1.0), "b": PrivateShare()})
+    for fit in (PrivateMean(0.0, 1.0).fit, lambda r, e: both.fit({"a": r, "b": r > 0.5}, e)):
+        with pytest.raises(InvalidInput, match="index"):
+            fit(records, epsilons)
+
+
 @each
 def test_the_effective_sample_size_is_that_of_equal_weights(kind):
     statistic, records = statistics()[kind]

@@ -118,11 +118,19 @@ class NoiseSource(Protocol):
 
 
 def checked_source(source: NoiseSource | None) -> NoiseSource:
-    """Return a source of noise, :class:`SecureNoise` for None, or refuse what gives no random bits."""
-    if source is not None and not callable(getattr(source, "bits", None)):
-        name = type(source).__name__
-        raise InvalidInput(f"expected noise_source to be None or to give random bits, got {name}.")
-    return SecureNoise() if source is None else source
+    """Return a source of noise, :class:`SecureNoise` for None, or refuse what is none.
+
+    Whether it is certifiable must be True or False: a method of that name would count as true.
+    """
+    if source is None:
+        return SecureNoise()
+    says = isinstance(getattr(source, "certifiable", None), bool)
+    if isinstance(source, type) or not says or not callable(getattr(source, "bits", None)):
+        raise InvalidInput(
+            "expected noise_source to be None or to give random bits and say whether they are certifiable, "
+            f"got {type(source).__name__}."
+        )
+    return source
 
 
 @dataclass(frozen=True)
