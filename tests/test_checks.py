@@ -40,11 +40,7 @@ def test_vectors_are_float64_one_dimensional_and_not_empty():
     [
         (checks.vector, [0, np.nan, np.inf], r"1 of 3 that are not \(1 NaN\), the first at position 1"),
         (checks.finite_vector, [0, 1, np.nan, np.inf], r"2 of 4 .*\(1 NaN, 1 infinite\).* position 2"),
-        (
-            checks.non_negative_vector,
-            [-4242.5, 2, -np.inf],
-            r"2 of 3 .*1 infinite, 1 negative.* position 0",
-        ),
+        (checks.non_negative_vector, [-4242.5, 2, -np.inf], r"2 of 3 .*1 infinite, 1 negative.* position 0"),
         (checks.probabilities, [0.5, 3.25], r"1 of 2 .*\(1 too large\).* position 1"),
     ],
 )

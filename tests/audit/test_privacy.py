@@ -22,13 +22,7 @@ from dpmarket.privacy import (
     quantile_loss,
 )
 
-from .broken import (
-    LessNoise,
-    LessNoiseThan,
-    PenaltyForShortRows,
-    one_person_five_percent_over,
-    without_slack,
-)
+from .broken import LessNoise, LessNoiseThan, PenaltyForShortRows, one_person_five_percent_over, without_slack
 from .plain import release_of
 
 LOSSES = {

@@ -65,11 +65,7 @@ def test_costs_fit_writes_a_distribution_that_show_reads(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        ("price\n1\n", "cannot find 'cost'"),
-        ("cost\n" + "-7.125\n" * 30, "30 of 30"),
-    ],
+    ("content", "words"), [("price\n1\n", "cannot find 'cost'"), ("cost\n" + "-7.125\n" * 30, "30 of 30")]
 )
 def test_a_bad_pilot_is_refused_in_one_line_that_shows_no_cost(tmp_path, content, words):
     (tmp_path / "pilot.csv").write_text(content)

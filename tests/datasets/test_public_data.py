@@ -4,13 +4,7 @@ import numpy as np
 import pytest
 
 from dpmarket import InvalidInput, PublicScaler
-from dpmarket.datasets import (
-    PublicData,
-    breast_cancer,
-    logistic,
-    separable,
-    standard_bounds,
-)
+from dpmarket.datasets import PublicData, breast_cancer, logistic, separable, standard_bounds
 
 RNG = np.random.default_rng
 

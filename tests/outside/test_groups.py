@@ -37,9 +37,7 @@ def campaign_in(folder, number, **rules):
 
 
 @pytest.mark.parametrize(
-    "rules",
-    [{}, {"coverage": 0.02}, {"budget": 90, "mechanism": "online"}],
-    ids=["exact", "soft", "online"],
+    "rules", [{}, {"coverage": 0.02}, {"budget": 90, "mechanism": "online"}], ids=["exact", "soft", "online"]
 )
 def test_a_campaign_from_files_buys_its_shares_and_proves_them(tmp_path, rules):
     number = 120 if "budget" in rules else 20

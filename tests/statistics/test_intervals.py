@@ -18,11 +18,7 @@ from dpmarket.statistics import (
     PrivateShare,
     PrivateVectorMean,
 )
-from dpmarket.statistics.intervals import (
-    largest_spread,
-    mean_interval,
-    mean_tail,
-)
+from dpmarket.statistics.intervals import largest_spread, mean_interval, mean_tail
 
 FALSE_ALARM = 1e-6
 RUNS = 300
