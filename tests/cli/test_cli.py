@@ -2,8 +2,6 @@
 
 import json
 import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -18,26 +16,6 @@ def test_the_version_and_a_usage_are_said():
     assert run_installed("--version").stdout == f"dpmarket {__version__}\n"
     nothing = run(code=2)
     assert "Usage" in nothing.stderr + nothing.stdout
-
-
-def test_help_takes_no_numerical_library_along():
-    code = (
-        "import sys\nfrom dpmarket.cli import main\nsys.argv = ['dpmarket', '--help']\n"
-        "try:\n    main()\nexcept SystemExit:\n    pass\n"
-        "assert not {'numpy', 'scipy', 'polars', 'numba', 'sklearn'} & set(sys.modules)\n"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
-
-
-def test_a_certificate_is_checked_without_data_frames_and_compiler():
-    certificate = Path(__file__).parent.parent / "certificates/files/two-classes.json"
-    code = (
-        "import sys\nfrom dpmarket.cli import main\n"
-        f"sys.argv = ['dpmarket', 'verify', {str(certificate)!r}]\n"
-        "try:\n    main()\nexcept SystemExit as left:\n    assert not left.code\n"
-        "assert not {'scipy', 'polars', 'numba', 'sklearn'} & set(sys.modules)\n"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
 
 
 def test_wrong_usage_is_exit_code_2_and_refusals_are_one_line_and_1():
