@@ -39,16 +39,8 @@ def test_the_tail_is_the_integral_over_the_noise(ratio, x):
         beyond = min(1.0, np.exp(-0.5 * max(here - z, 0.0) ** 2 / deviation**2))
         return 0.5 * np.exp(-abs(z)) * beyond
 
-    edges = [
-        -40.0,
-        -5.0,
-        0.0,
-        5.0,
-        40.0,
-        *(here + deviation * np.array([-8.0, -3.0, -1.0, 0.0])),
-        here + 40.0,
-    ]
-    edges = sorted({float(np.clip(edge, -40.0, here + 40.0)) for edge in edges})
+    near = here + deviation * np.array([-8.0, -3.0, -1.0, 0.0])
+    edges = np.unique(np.clip([-40.0, -5.0, 0.0, 5.0, 40.0, *near, here + 40.0], -40.0, here + 40.0))
     exact = sum(quad(integrand, *ends, epsabs=1e-16, limit=500)[0] for ends in pairwise(edges))
     assert mean_tail(here, deviation, scale) == pytest.approx(exact, rel=1e-6, abs=1e-14)
 
