@@ -39,6 +39,20 @@ def test_no_command_is_shown_where_it_is_not_run():
             assert not line.startswith(("    dpmarket ", "    $ ", "    python ")), where
 
 
+def test_what_contributors_copy_and_edit_is_there():
+    """Files, and names said to be of one: `KINDS` of `statistics/kinds.py`."""
+    roots = [ROOT, ROOT / "src/dpmarket", ROOT / "src/dpmarket/certificates"]
+    for page in ("CONTRIBUTING.md", "docs/architecture.md"):
+        text = (ROOT / page).read_text(encoding="utf-8")
+        for path in re.findall(r"`((?!out/|site/)(?:[\w-]+/)+[\w.-]*)`", text):
+            assert any((root / path).exists() for root in roots), f"{page}: {path}"
+        named = re.findall(r"`(\w+)`(?: and `(\w+)`)? (?:of|in) `([\w/-]+\.\w+)`", text)
+        assert len(named) > 3
+        for *names, path in named:
+            content = next((root / path).read_text() for root in roots if (root / path).exists())
+            assert [name for name in names if name not in content] == [], f"{page}: {path}"
+
+
 def test_tables_are_those_that_their_scripts_write_now():
     """A script that was given other columns and not run again would leave a table that its page misreads."""
     tables = sorted((ROOT / "docs" / "tables").glob("*.md"))

@@ -5,10 +5,10 @@ import io
 import json
 import re
 import tokenize
-import tomllib
 from pathlib import Path
 
 import pytest
+from babel.messages.pofile import read_po
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "dpmarket"
@@ -59,13 +59,14 @@ def prose_of_module(path):
 
 
 def prose_of_texts(path):
-    """Return every text of a file of texts."""
-
-    def values(table):
-        for value in table.values():
-            yield from values(value) if isinstance(value, dict) else [str(value)]
-
-    return [(path.name, value) for value in values(tomllib.loads(path.read_text(encoding="utf-8")))]
+    """Return every text of a catalogue, plural forms one by one."""
+    with path.open("rb") as file:
+        messages = [message for message in read_po(file) if message.id]
+    return [
+        (f"{path.name}:{message.context}", form)
+        for message in messages
+        for form in ((message.id,) if isinstance(message.id, str) else message.id)
+    ]
 
 
 def prose_of_template(path):
@@ -82,17 +83,18 @@ KINDS = {
     "notebooks": (prose_of_notebook, ROOT.glob("examples/*.ipynb")),
     "modules": (prose_of_module, SOURCE.rglob("*.py")),
     "scripts": (prose_of_module, [*ROOT.glob("paper/*.py"), *ROOT.glob("benchmarks/*.py")]),
-    "texts": (prose_of_texts, (SOURCE / "web" / "texts").glob("en*.toml")),
+    "texts": (prose_of_texts, (SOURCE / "web" / "texts").glob("*.pot")),
     "templates": (prose_of_template, SOURCE.rglob("*.html*")),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_english_has_none_of_the_listed_habits(kind):
-    read, paths = KINDS[kind]
+    read, paths = KINDS[kind][0], sorted(KINDS[kind][1])
+    assert paths
     found = [
         f"{place}: {habit}: {' '.join(match[0].split())[:80]}"
-        for path in sorted(paths)
+        for path in paths
         for place, text in read(path)
         for habit, pattern in (HABITS | (WHAT if kind in ("pages", "notebooks") else {})).items()
         for match in re.finditer(pattern, text)

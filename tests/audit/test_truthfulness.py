@@ -144,6 +144,7 @@ def test_progress_and_plain_data():
         ({"mechanism": object()}, "respond"), ({"sellers": 0}, "sellers"), ({"markets": 1.5}, "markets"),
         ({"misreports": 3}, "misreports"), ({"rng": 7}, "Generator"), ({"tolerance": -1.0}, "tolerance"),
         ({"minor_unit": np.nan}, "minor_unit"),
+        ({"dist": [1.0, 2.0]}, "dist to be a CostDistribution"),
     ],
 )  # fmt: skip
 def test_arguments_out_of_range_are_refused(changes, words):

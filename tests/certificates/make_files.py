@@ -1,4 +1,7 @@
-"""Write the stored certificates: `python tests/certificates/make_files.py` from the repository's root."""
+"""Write stored certificates: `python tests/certificates/make_files.py NAME ...` from the repository's root.
+
+Without a name all of them.
+"""
 
 import sys
 from pathlib import Path
@@ -10,12 +13,12 @@ from support.forging import FILES
 
 if __name__ == "__main__":
     FILES.mkdir(exist_ok=True)
-    for name in HONEST:
-        made = honest(name)
+    for name in sys.argv[1:] or [*HONEST, "cross-priced"]:
+        if name == "cross-priced":
+            made, costs, rules = cross_priced()
+            (FILES / f"{name}.reports.csv").write_bytes(reports_file(costs))
+            (FILES / f"{name}.rules.json").write_bytes(rules.encode() + b"\n")
+        else:
+            made = honest(name)
         (FILES / f"{name}.json").write_bytes(bytes(made))
         (FILES / f"{name}.openings.json").write_bytes(made.openings())
-    made, costs, rules = cross_priced()
-    (FILES / "cross-priced.json").write_bytes(bytes(made))
-    (FILES / "cross-priced.openings.json").write_bytes(made.openings())
-    (FILES / "cross-priced.reports.csv").write_bytes(reports_file(costs))
-    (FILES / "cross-priced.rules.json").write_bytes(rules.encode() + b"\n")

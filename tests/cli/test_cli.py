@@ -59,13 +59,3 @@ def test_a_reader_that_goes_away_causes_no_traceback():
     done = subprocess.run(["bash", "-c", shell], capture_output=True, text=True)
     assert "Traceback" not in done.stderr
     assert done.stdout
-
-
-def test_the_menu_is_printed():
-    options = ("--costs", "uniform(1, 5)", "--payment-weight", "0.001", "--sellers", "1000", "--points", "5")
-    assert "nothing is bought" in run("menu", *options).stdout
-    data = json.loads(run("menu", *options, "--json").stdout)
-    payments = [choice["payment"] for choice in data["menu"]]
-    assert payments == sorted(payments, reverse=True)
-    assert len(payments) == 5
-    assert "expected_sellers" in run("menu", *options[:4], "--sellers", "0", code=1).stderr

@@ -1,6 +1,8 @@
 """What people meet when a file is not what it should be: one line that says where, and no value."""
 
+import csv
 import json
+import re
 import tomllib
 
 import pytest
@@ -29,6 +31,9 @@ def test_blank_lines_at_the_end_do_no_harm_and_elsewhere_they_do(folder):
     (folder / "hole.csv").write_text("seller,cost\na,1.5\n\nb,2.5\n")
     said = run("quote", "hole.csv", "-o", "other.csv", cwd=folder, code=1).stderr
     assert "an empty cell in 1 row" in said
+    (folder / "hole.csv").write_text("seller,cost\na,x\nb,y\n")
+    said = run("quote", "hole.csv", "-o", "other.csv", cwd=folder, code=1).stderr
+    assert "1 problem.\ncolumn 'cost': no number in 2 rows" in said
 
 
 def test_init_takes_whatever_the_file_takes(tmp_path):
@@ -52,7 +57,7 @@ def test_what_is_no_id_or_no_address_is_said_in_one_line(folder):
     for arguments, words in (
         (("statement", "\udcff"), "in UTF-8"),
         (("withdraw", "\udcff"), "in UTF-8"),
-        (("withdraw", "nobody"), "No quote"),
+        (("withdraw", "007", "nobody"), "No quote for 'nobody'."),
         (("statement", "7", "--database", "postgresql://h:notaport/x"), "address"),
         (("statement", "7", "--database", "://"), "address"),
     ):
@@ -80,6 +85,78 @@ def test_money_is_shown_with_its_currency(folder):
     run("train", "data.csv", "-o", "model.json", cwd=folder)
     assert " CHF" in run("payouts", "-o", "payouts.csv", cwd=folder).stdout
     assert " CHF" in run("statement", "007", cwd=folder).stdout
-    assert " CHF" in run("show", "rules.db", cwd=folder).stdout
+    assert re.search(r"left, '.* CHF", run("show", "rules.db", cwd=folder).stdout)
     assert "adds up" in run("check", cwd=folder).stdout
     assert "nothing was missing" in run("repair", cwd=folder).stdout
+
+
+def test_options_that_the_rules_file_decides_are_refused_beside_it(folder):
+    decided = {
+        "--max-epsilon": "1", "--probability": "0.9", "--weight-cap": "3", "--delta": "1e-6",
+        "--classes": "2", "--shape": "linear", "--max-mean-epsilon": "1", "--costs": "uniform(1, 5)",
+    }  # fmt: skip
+    for option, value in decided.items():
+        said = run("plan", "-m", "rules.toml", option, value, cwd=folder, code=2).stderr
+        assert f"leave out {option}: the rules file decides it." in " ".join(said.split())
+    said = run("plan", "-m", "rules.toml", "--features", 3, "--weight-cap", 2, cwd=folder, code=2).stderr
+    assert "leave out --features, --weight-cap:" in " ".join(said.split())
+
+
+def test_the_menu_is_that_of_rules_toml_in_its_currency(folder):
+    rules = folder / "rules.toml"
+    rules.write_text(
+        rules.read_text().replace("minimum = 2", "expected = 60") + '[money]\ncurrency = "CHF"\n'
+    )
+    assert run("menu", cwd=folder).stdout == run("menu", "-m", "rules.toml", cwd=folder).stdout
+    said = run("menu", "--points", 5, cwd=folder).stdout
+    assert "payment (CHF)" in said
+    assert "nothing is bought" in said
+    choices = json.loads(run("menu", "--points", 5, "--json", cwd=folder).stdout)["menu"]
+    payments = [choice["payment"] for choice in choices]
+    assert payments == sorted(payments, reverse=True)
+    assert len(payments) == 5
+    assert "A plan for 20 CHF" in run("plan", "-m", "rules.toml", "--budget", 20, cwd=folder).stdout
+
+
+def test_digests_and_keys_are_unbroken_so_that_they_can_be_copied(folder):
+    for command in (("commit",), ("signing-key", "k.pem"), ("receipts", "--page", "page.html")):
+        assert re.search(r"^[a-z' ]+: [0-9a-f]{64}$", run(*command, cwd=folder).stdout, re.MULTILINE)
+
+
+def test_an_auditor_checks_the_very_table_that_was_quoted(folder):
+    """Semicolons, decimal commas, capitals in an address, and columns in any order."""
+    for name in ("reports.csv", "data.csv"):
+        path = folder / name
+        path.write_text(path.read_text().replace("true", "Zoe.X@Example.ORG"))
+    with (folder / "reports.csv").open(newline="") as file:
+        rows = [[cost.replace(".", ","), who] for who, cost in csv.reader(file)]
+    with (folder / "reports.csv").open("w", newline="") as file:
+        csv.writer(file, delimiter=";").writerows([["price", "who"], *rows[1:]])
+    rules = (folder / "rules.toml").read_text()
+    rules = rules.replace("[sellers]", '[sellers]\nid_column = "who"\ncost_column = "price"')
+    (folder / "rules.toml").write_text(rules)
+    (folder / "data.csv").write_text((folder / "data.csv").read_text().replace("seller", "who", 1))
+    run("quote", "reports.csv", *QUOTE, cwd=folder)
+    assert "passed" in run("audit", "participation", "quotes.csv", "reports.csv", cwd=folder).stdout
+    run("train", "data.csv", "-o", "model.json", cwd=folder)
+    run("certify", "-o", "certificate.json", "--openings", "openings.json", cwd=folder)
+    shown = ("verify", "certificate.json", "--openings", "openings.json", "--reports")
+    done = run(*shown, "reports.csv", "-m", "rules.toml", cwd=folder)
+    assert "holds     every quote" in done.stdout
+    for price, words in ((None, "holds     every quote"), ("99", "A CHECK FAILED")):
+        with (folder / "costs.csv").open("w", newline="") as file:
+            lines = [[who, price or cost.replace(",", ".")] for cost, who in rows[1:]]
+            csv.writer(file).writerows([["id", "cost"], *lines])
+        assert words in run(*shown, "costs.csv", cwd=folder, code=int(price is not None)).stdout
+
+
+def test_how_a_file_was_read_is_said_once(folder):
+    text = (folder / "data.csv").read_text().replace("a;b", "a:b").replace(",", ";").replace(".", ",")
+    (folder / "data.csv").write_text(text)
+    assert run("check", "data.csv", cwd=folder).stderr.count("was read with") == 1
+
+
+def test_a_word_that_is_no_role_is_answered_with_the_roles(folder):
+    run("init", "--service", "service", cwd=folder)
+    said = run("member", "add", "service", "Ann", "byer", cwd=folder, code=1).stderr
+    assert "Expected roles to be 'buyer', 'operator', 'paymaster' or 'auditor'." in said

@@ -94,9 +94,14 @@ def test_texts_that_numpy_cannot_tell_apart_are_refused():
 @pytest.mark.parametrize("y", [["secret"] * 40, np.array(["1.5", "secret"] * 20)], ids=["list", "array"])
 def test_no_message_about_labels_that_are_no_numbers_quotes_one(y):
     x = np.zeros((40, 1))
-    for kind in (PrivateLinearRegression, PrivateQuantileRegressor, PrivateBinomialRegression):
+    units = {"center": 0.0, "scale": 1.0, "epsilon": 1.0}
+    for model in (
+        PrivateLinearRegression(**units),
+        PrivateQuantileRegressor(0.5, **units),
+        PrivateBinomialRegression(epsilon=1.0),
+    ):
         with pytest.raises(InvalidInput, match="expected y to hold numbers only") as refusal:
-            kind(epsilon=1.0).fit(x, y)
+            model.fit(x, y)
         assert "secret" not in str(refusal.value)
 
 

@@ -27,8 +27,8 @@ EVERY = {
     "two classes": PrivateLogisticRegression(classes=(0, 1)),
     "three classes": PrivateLogisticRegression(classes=(0, 1, 2)),
     "support vectors": PrivateLinearSVC(classes=(0, 1)),
-    "regression": PrivateLinearRegression(center=0.5),
-    "quantile": PrivateQuantileRegressor(0.3),
+    "regression": PrivateLinearRegression(0.5, 1.0),
+    "quantile": PrivateQuantileRegressor(0.3, 0.0, 1.0),
     "shares": PrivateBinomialRegression(),
 }
 every = pytest.mark.parametrize("name", EVERY)

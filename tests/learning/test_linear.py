@@ -19,8 +19,9 @@ from dpmarket.learning.linear import (
     PrivateLogisticRegression,
     PrivateQuantileRegressor,
 )
-from dpmarket.privacy import Account, SigmoidLoss
+from dpmarket.privacy import Account, Loss, SigmoidLoss, hinge_loss
 from dpmarket.privacy.descent import Descent
+from dpmarket.privacy.loss import Term
 from dpmarket.privacy.noise import SeededNoise
 from dpmarket.privacy.noise_norm import NoiseNorm
 from dpmarket.privacy.release import Release
@@ -32,8 +33,8 @@ EVERY = {
     "two classes": PrivateLogisticRegression(classes=(0, 1)),
     "three classes": PrivateLogisticRegression(classes=(0, 1, 2)),
     "support vectors": PrivateLinearSVC(classes=(0, 1)),
-    "regression": PrivateLinearRegression(center=0.5),
-    "quantile": PrivateQuantileRegressor(0.3),
+    "regression": PrivateLinearRegression(0.5, 1.0),
+    "quantile": PrivateQuantileRegressor(0.3, 0.0, 1.0),
     "shares": PrivateBinomialRegression(),
 }
 every = pytest.mark.parametrize("name", EVERY)
@@ -53,8 +54,8 @@ def records(name="", count=300, n=4, seed=5):
         clone(model).set_params(epsilon=100.0, clip=True, noise_source=SEED)
         for model in (
             PrivateLinearSVC(),
-            PrivateLinearRegression(scale=50.0),
-            PrivateQuantileRegressor(scale=50.0),
+            PrivateLinearRegression(0.0, 50.0),
+            PrivateQuantileRegressor(0.5, 0.0, 50.0),
         )
     ]
 )
@@ -154,7 +155,14 @@ def test_labels_outside_what_a_model_takes_are_refused_without_a_value():
     with pytest.raises(InvalidInput, match="two classes"):
         PrivateLinearSVC(epsilon=1.0).fit(*load_iris(return_X_y=True))
     with pytest.raises(TypeError, match="sample_weight"):
-        PrivateLinearRegression().fit(x, y, epsilons=epsilons, sample_weight=epsilons)
+        PrivateLinearRegression(0.0, 1.0).fit(x, y, epsilons=epsilons, sample_weight=epsilons)
+
+
+@pytest.mark.parametrize("kind", [PrivateLinearRegression, PrivateQuantileRegressor])
+def test_a_regression_has_no_guess_of_its_own_where_labels_lie(kind):
+    """Labels around 320 would be fitted around 0, badly and without a word."""
+    with pytest.raises(TypeError, match="'center' and 'scale'"):
+        kind(**{"quantile": 0.5} if kind is PrivateQuantileRegressor else {}, epsilon=1.0)
 
 
 class CautiousSVC(PrivateLinearSVC):
@@ -162,6 +170,43 @@ class CautiousSVC(PrivateLinearSVC):
 
     def _loss(self):
         return SigmoidLoss(1.0, 1.0 / self.width, (1.0 / self.width, -3.0 / self.width), (0, 1), (0, 1))
+
+
+class TwiceTheHinge(Loss):
+    """A loss of no family, with constants and derivatives as the contract asks."""
+
+    def __init__(self):
+        once = hinge_loss()
+        for name in ("outputs", "rank", "relative_third"):
+            setattr(self, name, getattr(once, name))
+        for name in ("reach", "reach_2", "span", "curvature", "curvature_1", "third", "variance"):
+            setattr(self, name, getattr(once, name) and 2.0 * getattr(once, name))
+        self.terms = tuple(Term(one.times, *(2.0 * value for value in one[1:])) for one in once.terms)
+
+    def derivatives(self, outputs, labels):
+        return 2.0 * hinge_loss().derivatives(outputs, labels)
+
+    def curvatures(self, outputs, labels):
+        diagonal, vector = hinge_loss().curvatures(outputs, labels)
+        return 2.0 * diagonal, vector
+
+    def to_dict(self):
+        return {"kind": "twice the hinge"}
+
+
+class OtherSVC(PrivateLinearSVC):
+    def _loss(self):
+        return TwiceTheHinge()
+
+
+def test_a_loss_whose_rounding_is_not_bounded_is_refused_before_anybody_is_charged_and_descends():
+    x, y, epsilons = records()
+    account = Account(9.0)
+    with pytest.raises(InvalidInput, match="TwiceTheHinge"):
+        OtherSVC(classes=(0, 1), noise_source=NoNoise()).fit(x, y, epsilons=epsilons, account=account)
+    assert not account.spent(range(300)).any()
+    model = OtherSVC(classes=(0, 1), delta=1e-4, noise_source=SEED).fit(x, y, epsilons=epsilons * 100.0)
+    assert (model.predict(x) == y).mean() > 0.8
 
 
 @pytest.mark.parametrize("delta", [None, 1e-3])

@@ -68,7 +68,10 @@ def test_an_account_in_a_cross_validation_charges_the_people_of_each_fold():
     x, y = np.random.default_rng(0).uniform(-0.5, 0.5, (200, 2)), np.arange(200) % 2
     account = Account(9.0)
     same = {"X": x, "y": y, "cv": 4, "error_score": "raise"}
-    for model in (PrivateLogisticRegression((0, 1), epsilon=1.0), PrivateLinearRegression(epsilon=1.0)):
+    for model in (
+        PrivateLogisticRegression((0, 1), epsilon=1.0),
+        PrivateLinearRegression(0.0, 1.0, epsilon=1.0),
+    ):
         with pytest.raises(InvalidInput, match="expected people with an account"):
             cross_validate(model, **same, params={"account": account})
         assert not account.spent(range(200)).any()
@@ -107,6 +110,10 @@ def test_a_private_pipeline_has_the_encoders_norm_or_is_refused():
     made = make_private_pipeline(encoder, model)
     assert made.fit(table, [0, 1] * 100)[-1].release_.norm.separate == encoder.noise_norm().separate
     assert model.noise_norm is None
+    named = clone(encoder).set_params(sparse_output=False).set_output(transform="pandas")
+    fitted = make_private_pipeline(named, model).fit(table, [0, 1] * 100)[-1]
+    assert fitted.summary().names == ("job=baker", "job=smith", "age", "intercept")
+    assert np.array_equal(fitted.coef_, made[-1].coef_)
     with pytest.raises(InvalidInput, match="one PublicEncoder, in place of ColumnTransformer"):
         make_private_pipeline(ColumnTransformer([("all", encoder, ["job", "age"])]), model)
     with pytest.raises(InvalidInput, match="without a noise_norm"):

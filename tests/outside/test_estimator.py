@@ -13,7 +13,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import dpmarket as dpm
-from dpmarket.datasets import breast_cancer
 from dpmarket.privacy import Account, SeededNoise
 
 Model = dpm.PrivateLogisticRegression
@@ -288,25 +287,3 @@ def test_without_entropy_nothing_is_released(monkeypatch):
     with pytest.raises(dpm.EntropyUnavailable):
         model.fit(*records())
     assert not hasattr(model, "coef_")
-
-
-# --- the point of it ---
-
-
-def test_a_model_of_breast_cancer_data_is_accurate_at_moderate_epsilons():
-    """Measured accuracies are .94 at epsilon 1 and .97 at 10; seeds are fixed: no failure by luck."""
-    data = breast_cancer()
-    x = dpm.PublicScaler(data.low, data.high).fit_transform(data.features)
-    rng = np.random.default_rng(0)
-    order = rng.permutation(len(x))
-    train, test = order[:400], order[400:]
-    found = {}
-    for epsilon in (0.01, 1.0, 10.0):
-        fits = (
-            seeded(k, epsilon=epsilon, classes=data.classes).fit(x[train], data.labels[train])
-            for k in range(5)
-        )
-        found[epsilon] = np.mean([fit.score(x[test], data.labels[test]) for fit in fits])
-    assert found[1.0] > 0.89
-    assert found[10.0] > 0.94
-    assert found[0.01] < found[1.0]

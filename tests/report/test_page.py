@@ -21,7 +21,9 @@ from dpmarket.mechanisms.exact import OfflineMechanism
 from dpmarket.mechanisms.groups import Group
 from dpmarket.mechanisms.objective import Objective, PaperObjective
 from dpmarket.mechanisms.outcome import whole_units
+from dpmarket.mechanisms.price_schedule import PriceSchedule
 from dpmarket.report import Score, render_page
+from dpmarket.report.charts import charts_of
 from dpmarket.report.summary import Material, noted, summarise
 from support.html_pages import Report
 
@@ -203,7 +205,7 @@ def test_a_failed_audit_is_said_loudly(without_charts):
     assert "first at positions" not in text
 
 
-def test_few_withdrawals_leave_no_trace_of_what_they_were_promised(without_charts):
+def test_few_withdrawals_leave_no_trace_of_what_they_were_promised():
     """With one withdrawn, the difference of two totals would be one seller's promise, hence their cost."""
     costs = Uniform(1, 5).sample(300, np.random.default_rng(8))
     objective = PaperObjective(1.0, 20.0, 1e-2)
@@ -226,6 +228,19 @@ def test_few_withdrawals_leave_no_trace_of_what_they_were_promised(without_chart
     nothing = outcome.epsilons == 0.0  # hides nobody
     assert 10 <= nothing.sum() < 280
     assert summarise(material(costs, objective, withdrawn=withdrawn | nothing)).rule.is_planned
+    beforehand = "Beforehand it was to be expected that nobody is bought from above"
+    assert beforehand in Report(text).prose
+    assert "The rule is the one that was to be expected" in charts_of(few)["sellers"]
+    whole = material(costs, objective)
+    parts = replace(whole, rules=whole.rules | {"mechanism": "cross-priced"})
+    for made, said in ((whole, "Nobody is bought from above"), (parts, "each part's own differ, nobody is")):
+        page = Report(render_page(summarise(made))).prose
+        assert said in page
+        assert beforehand not in page
+        assert ("brought the model: above" in page) == (made is whole)
+    fixed = whole.rules | {"schedules": [PriceSchedule([1.0, 4.0], [1.0, 0.0]).to_dict()]}
+    one_gone = replace(material(costs, objective, withdrawn=withdrawn), rules=fixed)
+    assert not summarise(one_gone).rule.is_planned  # a schedule tells of nobody
     withdrawn[np.flatnonzero(~nothing)[:10]] = True
     assert not summarise(material(costs, objective, withdrawn=withdrawn)).rule.is_planned
 

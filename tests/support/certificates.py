@@ -107,6 +107,10 @@ def several(outcome):
     return SeveralStatistics(parts).fit({"age": np.arange(M) / 3, "own": Y == 1}, epsilons=outcome.epsilons)
 
 
+UNITS = {"center": 0.0, "scale": 1.0}
+MEDIAN = {"kind": PrivateQuantileRegressor, "quantile": 0.5, **UNITS}
+
+
 def with_intervals(outcome, **settings):
     model = dpm.PrivateLogisticRegression((0, 1), fit_intercept=False, **settings)
     return model.fit(X[:, :1], Y, epsilons=outcome.epsilons, intervals=0.5)
@@ -134,10 +138,10 @@ HONEST = {
     "labels": ("offline", lambda o: model(o, private="labels")),
     "intervals": ("offline", lambda o: with_intervals(o)),
     "delta-intervals": ("delta", lambda o: with_intervals(o, delta=DELTA)),
-    "regression": ("offline", lambda o: model(o, y=X[:, 0], kind=dpm.PrivateLinearRegression)),
+    "regression": ("offline", lambda o: model(o, y=X[:, 0], kind=dpm.PrivateLinearRegression, **UNITS)),
     "shares": ("offline", lambda o: model(o, y=np.abs(X[:, 0]), kind=PrivateBinomialRegression)),
     "hinge": ("online", lambda o: model(o, kind=PrivateLinearSVC, classes=(0, 1))),
-    "quantiles": ("online", lambda o: model(o, y=X[:, 0], kind=PrivateQuantileRegressor)),
+    "quantiles": ("online", lambda o: model(o, y=X[:, 0], **MEDIAN)),
     "softmax": ("offline", lambda o: model(o, y=THREE, classes=("a", "b", "c"), l2=0.3)),
     "softmax-categories": ("online", lambda o: encoded(o, y=THREE, classes=("a", "b", "c"))),
     "delta": ("delta", lambda o: model(o, delta=DELTA)),

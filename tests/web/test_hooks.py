@@ -16,6 +16,7 @@ import sqlalchemy as sa
 
 from dpmarket.campaign import schema
 from dpmarket.campaign.acts import OWNER, id_of
+from dpmarket.campaign.bank_file import FORMATS
 from dpmarket.campaign.consent import add_consent
 from dpmarket.campaign.hooks import enter_hooks
 from dpmarket.campaign.worker import forget, work
@@ -128,7 +129,7 @@ def test_a_webhook_goes_to_no_private_address_not_in_clear_and_not_where_nothing
     assert listener.taken == []
     assert operator.get("/webhooks")[-1]["error"] == "Private"
     for url in ("file:///etc/passwd", "gopher://x/", "https://a b/", "//x"):
-        with pytest.raises(Refused, match="not what was asked"):
+        with pytest.raises(Refused, match=r"not what was asked for\. \(.*url"):
             operator.post("/add_webhook", {"url": url})
     operator.post("/end_webhook", {"webhook": hook["id"]})
     other = operator.post("/add_webhook", {"url": listener.url})
@@ -187,6 +188,8 @@ def test_payouts_are_files_for_gift_cards_and_for_bonuses(shop, ended):
     )
     assert list(table[0]) == ["amount", "currency", "reference", "contact"]
     assert {row["contact"]: row["amount"] for row in table} == amounts
+    shown = re.findall(rf"/m/payouts/{payout}/(\w+)\.csv", paymaster.see("/m/money").html)
+    assert shown == list(FORMATS)
     assert shop.members["paymaster"].get(f"/payouts/{payout}")["lines"][0]["reference"] in str(table)
     assert member_of(shop, "buyer").send("GET", f"/m/payouts/{payout}/bonuses.csv").status_code == 404
 

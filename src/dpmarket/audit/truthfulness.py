@@ -172,6 +172,8 @@ def audit_truthfulness(
     checks.whole("sellers", sellers, 1)
     if not isinstance(rng, np.random.Generator):
         raise InvalidInput("expected rng to be a numpy Generator.")
+    if not callable(getattr(dist, "sample", None)):
+        raise InvalidInput(f"expected dist to be a CostDistribution, got a {type(dist).__name__}.")
     profiles = [np.asarray(dist.sample(sellers, rng)) for _ in range(markets)]
     respond = _respond(mechanism)
     table = getattr(mechanism, "epsilon_cost", None) if epsilon_cost is None else epsilon_cost

@@ -26,6 +26,7 @@ import binascii
 import hashlib
 import hmac
 import inspect
+import re
 import secrets
 import typing
 from collections.abc import Callable, Mapping
@@ -149,8 +150,11 @@ class Act:
             checked = self.body.model_validate(given)
         except pydantic.ValidationError as problem:
             first = problem.errors(include_input=False, include_context=False, include_url=False)[0]
-            where = ".".join(str(part) for part in first["loc"])
-            raise MarketRefusal("invalid", f"{self.name}: {where}: {first['msg']}.") from None
+            where = ".".join(part for part in first["loc"] if isinstance(part, str))
+            words = re.sub("^[A-Z][a-z]+ should ", f"Expected {where} to ", first["msg"])
+            if words == first["msg"]:
+                words = f"{self.name}: {where}: {words}"
+            raise MarketRefusal("invalid", f"{words}.") from None
         return {name: getattr(checked, name) for name in names}
 
 

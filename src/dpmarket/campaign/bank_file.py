@@ -246,7 +246,8 @@ def bonuses(payments: Sequence[Payment], currency: str, minor_units: int) -> byt
 
 
 FORMATS = {"gift_cards": gift_cards, "bonuses": bonuses}
-"""By name: a function of payments, their currency and its minor units."""
+"""By name: a function of payments, their currency and its minor units, whose docstring the API shows. Pages
+name a format by the text ``paying.format.NAME`` of ``web/texts``."""
 
 
 def amount_text(amount: int, minor_units: int) -> str:

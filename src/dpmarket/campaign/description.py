@@ -132,10 +132,10 @@ def _campaign(c: sa.Connection, found: Campaign) -> tuple[list[tuple[str, str]],
         rows.append((f"sellers of {found.name!r}", counts))
     amounts: dict[str, Any] = {"funded": money.funded, "held": int(held or 0), "owed": money.owed}
     amounts |= {"on_its_way": money.sent, "paid_out": money.confirmed}  # an owner sees all of them
-    words = ("funded", "held for sellers", "owed to sellers", "in payouts, not confirmed", "paid out")
+    amounts["available"] = sum(free_by_pool(c, found.id).values())
+    words = ("funded", "held for sellers", "owed to sellers", "in payouts, not confirmed", "paid out", "left")
     for text, amount in zip(words, amounts.values(), strict=True):
         rows.append((f"{text}, {found.name!r}", money_text(amount, found.minor_units, found.currency)))
     shown = ("name", "channel", "mechanism", "state", "reason", "minor_units", "currency")
     data = {name: getattr(found, name) for name in shown} | {"sellers": sums.counts}
-    available = sum(free_by_pool(c, found.id).values())
-    return rows, data | {"balance_minor_units": {**amounts, "available": available}}
+    return rows, data | {"balance_minor_units": amounts}

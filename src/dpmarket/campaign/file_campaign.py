@@ -25,7 +25,7 @@ from dpmarket.campaign.money import count, of
 from dpmarket.campaign.partitions import CHANNEL, people_in, people_of, refuse_channel, rest_of
 from dpmarket.campaign.place import Place, Source, campaign_named, place_of, refuse_changed
 from dpmarket.campaign.release import release_for
-from dpmarket.campaign.rules.columns import Records
+from dpmarket.campaign.rules.columns import Records, columns_by_type, fields_of
 from dpmarket.campaign.rules.released import ModelFile, Released, released_from_bytes
 from dpmarket.campaign.rules.rules_file import Rules
 from dpmarket.campaign.training import Read, Release, Sellers, document_of, sellers_by, train
@@ -48,10 +48,11 @@ def withdraw_sellers(rules: Source | Place, ids: Sequence[str]) -> int:
     They are not paid, and nobody else's epsilon or payment changes.
     """
     with place_of(rules).campaign() as (market, found):
-        digests = set(people.person_digests(market.key, map(_text, ids)))
-        unknown = digests - _people(market, found).keys()
+        digests, known = people.person_digests(market.key, map(_text, ids)), _people(market, found)
+        unknown = [name for name, digest in zip(ids, digests, strict=True) if digest not in known]
         if unknown:
-            raise MarketRefusal("unknown", f"No quote for {len(unknown)} of these ids. Nobody was withdrawn.")
+            named = ", ".join(map(repr, unknown[:3])) + (", ..." if len(unknown) > 3 else "")
+            raise MarketRefusal("unknown", f"No quote for {named}. Nobody was withdrawn.")
         return int(market.run(sellers.withdraw_people, OWNER, found.id, list(ids)))
 
 
@@ -271,7 +272,8 @@ def _checked(place: Place, file: Source) -> str:
         done = quote_file(place, file, None, confirmed=True)
         return f"reports of {done.sellers:,} sellers; {done.bought_from:,} of them would be bought from"
     column, key = place.rules.sellers.id_column, bytes(32)
-    ids, _ = normal_ids(read_table(file, [column], [column]), column)
+    texts, numbers = columns_by_type(fields_of(place.rules))  # as read_records does
+    ids, _ = normal_ids(read_table(file, [column, *texts, *numbers], [column, *texts], numbers), column)
     selling = list(dict.fromkeys(one for one in digests_of(key, ids) if one))
     quoted = set(selling)
     if place.is_there:

@@ -15,13 +15,15 @@ import polars as pl
 
 from dpmarket.arrays import BoolArray, FloatArray
 from dpmarket.campaign.people import normal_id
-from dpmarket.campaign.rules.rules_file import Rules, to_distribution
+from dpmarket.campaign.rules.rules_file import Rules, read_rules, to_distribution
 from dpmarket.errors import FileProblem, InvalidInput, MarketRefusal
 from dpmarket.files import (
     ColumnProblem,
+    column_names,
     find,
     is_standard_stream,
     numbers_of,
+    read_bytes,
     read_json,
     read_table,
     read_toml,
@@ -129,6 +131,22 @@ def read_reports(rules: Rules, rules_path: Path, source: Source) -> ReportsFile:
     banned = table.get_column("id").is_in(list(excluded_ids(rules, rules_path)))
     out = table.filter(banned).get_column("written").to_list()
     return ReportsFile(table.filter(~banned), out, below, above)
+
+
+def reports_for_verifier(source: Source, rules_path: Path | None = None) -> bytes:
+    """Return reports as the verifier takes them: commas, points, and ids in the one form.
+
+    The rules file says what is in which column; without one the ids come first, and then the costs.
+    """
+    if rules_path is not None:
+        table = read_reports(read_rules(rules_path), rules_path, source).table
+        return table.select("id", "cost").write_csv().encode()
+    data = read_bytes(source)  # once: it may be a stream
+    id_column, cost_column, *_ = (*column_names(data), "cost", "cost")
+    written = read_table(data, [id_column, cost_column], [id_column], [cost_column])
+    (ids, wrong), (costs, problems) = normal_ids(written, id_column), numbers_of(written, cost_column)
+    refuse(written, source, [*problems, *wrong, *repeated_ids(ids, id_column)])
+    return pl.DataFrame({"id": ids, "cost": costs}).write_csv().encode()
 
 
 def _outside(rules: Rules, table: pl.DataFrame) -> tuple[int, int]:

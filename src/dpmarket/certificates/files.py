@@ -60,12 +60,13 @@ def read_certificate(source: Path, openings: Path) -> Certificate:
 def check_certificate(
     certificate: Path, *, receipt: Path | None = None, cost: float | None = None, digest: str | None = None,
     signature: Path | None = None, public_key: str | None = None, openings: Path | None = None,
-    reports: Path | None = None, commitment: Path | None = None,
+    reports: bytes | None = None, commitment: Path | None = None,
 ) -> Verification:  # fmt: skip
     """Check all that :func:`~dpmarket.certificates.verifier.certificate.verify` can with the files given.
 
     The public key, in hexadecimal digits, must be known from elsewhere: a signature file names a key, but
-    anybody can make one. Things that need one another and are not given together are refused.
+    anybody can make one. Things that need one another and are not given together are refused. Reports are
+    the content of a CSV file of id and cost.
     """
     if cost is not None and receipt is None:
         raise InvalidInput("expected a receipt with a cost: it says which payment to compare with.")
@@ -81,8 +82,10 @@ def check_certificate(
     # Everything is read once: a file that changes, or a stream, must not be seen in two states.
     small = {"receipt": receipt, "commitment": commitment, "signature": signature}
     files = {name: read_bytes(path, _LARGEST) for name, path in small.items() if path is not None}
-    large = {"openings": openings, "reports": reports}
-    files |= {name: read_bytes(path) for name, path in large.items() if path is not None}
+    if openings is not None:
+        files["openings"] = read_bytes(openings)
+    if reports is not None:
+        files["reports"] = reports
     if public_key is not None:
         files |= {"signature": read_signature(files["signature"])[0], "public_key": bytes.fromhex(public_key)}
     return verify(read_bytes(certificate) if whole else certificate, cost=cost, digest=digest, **files)

@@ -28,7 +28,7 @@ COMMANDS: Mapping[Callable[..., None], str] = {
     market.repair: "repair",
     market.backup: "backup copy.db",
     market.restore: "restore copy.db",
-    plan.menu: 'menu --costs "uniform(1, 5)" --payment-weight 0.001 --sellers 1000',
+    plan.menu: "menu --points 5",
     certificates.commit: "commit -o commitment.json",
     certificates.certify: "certify -o certificate.json --openings openings.json",
     certificates.receipts: "receipts certificate.json openings.json -o receipts",

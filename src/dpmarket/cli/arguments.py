@@ -132,7 +132,8 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
             function(**given)
             return
         value = kind(**{one.name: given.pop(one.name) for one in shared})
-        with told_of_reading(lambda sentence: value.voice().remark(sentence)):
+        # A file that is read twice is spoken of once.
+        with told_of_reading(functools.cache(lambda sentence: value.voice().remark(sentence))):
             function(value, **given)
 
     call.__doc__ = text

@@ -110,18 +110,13 @@ def privacy(
 
 
 @command
-def participation(
-    given: Spoken, quotes: Path, costs: Path, *, id_column: str = "seller", cost_column: str = "cost",
-    rules: RulesOption = RULES,
-) -> None:  # fmt: skip
+def participation(given: Spoken, quotes: Path, costs: Path, *, rules: RulesOption = RULES) -> None:
     """Check that every seller is paid at least the cost of what they sell; exit code 1 otherwise.
 
-    The rules file says how epsilon costs a seller, costs.shape. No cost is shown.
+    The rules file names the columns, and says how epsilon costs a seller, costs.shape. No cost is shown.
 
     :param quotes: The quotes that 'dpmarket quote' wrote.
-    :param costs: CSV or Parquet file with seller ids and true costs.
-    :param id_column: The column with the sellers' ids.
-    :param cost_column: The column with the costs.
+    :param costs: Table with seller ids and true costs.
     """
     from dpmarket.audit import audit_participation
     from dpmarket.campaign.file_reports import normal_ids
@@ -129,6 +124,8 @@ def participation(
     from dpmarket.campaign.rules.rules_file import read_rules
     from dpmarket.errors import FileProblem
 
+    found = read_rules(rules)
+    id_column, cost_column = found.sellers.id_column, found.sellers.cost_column
     table = files.read_table(costs, [id_column, cost_column], [id_column], [cost_column])
     names = normal_ids(table, id_column)[0].to_list()
     own = dict(zip(names, files.number_column(table, cost_column, costs), strict=True))
@@ -141,7 +138,6 @@ def participation(
             f"expected one cost for every seller in {costs}, found {missing} sellers without one and "
             f"{table.height - len(own)} repeated."
         )
-    found = read_rules(rules)
     unit = 1.0 / found.money.minor_units
     audit = audit_participation(
         files.number_column(quoted, "epsilon", quotes),

@@ -275,7 +275,7 @@ def _tell_training(voice: Voice, done: Training, output: str) -> None:
         )
     for name, count in done.clipped.items():
         voice.remark(
-            f"For the data holder: {count} values of {name!r} lay outside its bounds and were clipped."
+            f"For the data holder: values of {name!r} outside its bounds, which were clipped: {count:,}."
         )
     found = done.released
     what = "statistics" if isinstance(found, StatisticsFile) else "model"

@@ -130,6 +130,7 @@ def verify(
     given: Spoken, certificate: CertificateFile, *, receipt: Path | None = None, ask_cost: bool = False,
     digest: str | None = None, signature: Path | None = None, public_key: str | None = None,
     openings: Path | None = None, commitment: Path | None = None, reports: Path | None = None,
+    rules: Annotated[Path | None, typer.Option("--rules", "-m")] = None,
 ) -> None:  # fmt: skip
     """Check a certificate without trusting who made it; exit code 1 if any check fails.
 
@@ -142,10 +143,14 @@ def verify(
     :param public_key: The signer's public key, 64 hexadecimal digits, as known from elsewhere.
     :param openings: The buyer's openings: checks every line.
     :param commitment: The rules as they were published before the reports: checks that nothing was changed.
-    :param reports: With --openings: the frozen reports, a CSV file of id and cost.
+    :param reports: With --openings: the frozen reports, the table that was quoted.
+    :param rules: With --reports: the rules file that names their columns; left out: first the ids, then the
+        costs.
     """
     from dpmarket.certificates.files import check_certificate
 
+    if rules is not None and reports is None:
+        raise typer.BadParameter("--rules needs --reports: it names their columns.")
     cost = None
     if ask_cost:
         cost = typer.prompt(
@@ -154,6 +159,11 @@ def verify(
     voice = given.voice()
     with voice.progress() as progress:
         progress("Checking", 0.0)
+        frozen = None
+        if reports is not None:
+            from dpmarket.campaign.file_reports import reports_for_verifier
+
+            frozen = reports_for_verifier(reports, rules)
         result = check_certificate(
             certificate,
             receipt=receipt,
@@ -162,7 +172,7 @@ def verify(
             signature=signature,
             public_key=public_key,
             openings=openings,
-            reports=reports,
+            reports=frozen,
             commitment=commitment,
         )
     lines = [f"{check.verdict:9} {check.name}: {check.detail}" for check in result.checks]

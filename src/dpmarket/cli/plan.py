@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dpmarket.cli.arguments import (
+    RULES,
     MaxMeanEpsilonOption,
     OptionalCosts,
+    RulesOption,
     Shape,
     Spoken,
     WeightCapOption,
@@ -25,9 +27,12 @@ if TYPE_CHECKING:
     from dpmarket.mechanisms.plan import Plan
 
 
+_BESIDE_RULES = ("rules", "budget", "sellers", "public", "campaigns", "plot", "as_json", "quiet")
+
+
 @command
 def plan(
-    given: Spoken, *,
+    given: Spoken, context: typer.Context, *,
     costs: OptionalCosts = None, sellers: int | None = None, features: int | None = None, classes: int = 2,
     rules: Annotated[Path | None, typer.Option("--rules", "-m")] = None, budget: float | None = None,
     target: float | None = None, probability: float | None = None, shape: Shape = "linear",
@@ -43,7 +48,7 @@ def plan(
     :param sellers: How many sellers will report.
     :param features: Columns of a record, without its label: decides how much noise matters.
     :param classes: How many labels there are.
-    :param rules: Plan what this rules file asks for; beside it only --budget and --sellers count.
+    :param rules: Plan what this rules file asks for; beside it --budget, --sellers and --public.
     :param budget: Money for all sellers together.
     :param target: Expected error to reach, instead of a budget; see the table.
     :param probability: With which payments stay within the budget; left out: they meet it on average.
@@ -59,16 +64,19 @@ def plan(
     from dpmarket.mechanisms.plan import budget_for_error
     from dpmarket.mechanisms.plan import plan as compute
 
+    if (public is not None and rules is None) or (plot is not None and public is None):
+        raise typer.BadParameter("--public needs --rules, and --plot needs --public.")
     if rules is not None:
-        if costs is not None or features is not None or target is not None:
-            raise typer.BadParameter("leave out --costs, --features and --target: the rules file says it.")
+        sources = {name: context.get_parameter_source(name) for name in context.params}
+        ignored = [name for name, source in sources.items() if source and source.name == "COMMANDLINE"]
+        ignored = [f"--{name.replace('_', '-')}" for name in ignored if name not in _BESIDE_RULES]
+        if ignored:
+            raise typer.BadParameter(f"leave out {', '.join(ignored)}: the rules file decides it.")
         if public is not None:
             _forecast(given.voice(), rules, public, sellers, budget, campaigns, plot)
         else:
             _plan_rules(given.voice(), rules, sellers, budget)
         return
-    if public is not None or plot is not None:
-        raise typer.BadParameter("--public needs --rules, and --plot needs --public.")
     if costs is None or sellers is None or features is None:
         raise typer.BadParameter("give -m rules.toml, or --costs, --sellers and --features.")
     if (budget is None) == (target is None):
@@ -126,7 +134,7 @@ def _plan_rules(voice: Voice, rules: Path, sellers: int | None, budget: float | 
     with voice.progress() as progress:
         progress("Planning", 0.0)
         found, warning = plan_for(planned, sellers, budget), noise_warning(check_rules(data))
-    _tell(voice, found, {"warning": warning})
+    _tell(voice, found, {"warning": warning}, currency=planned.money.currency)
     if warning is not None:
         typer.echo(warning, err=True)
 
@@ -188,22 +196,27 @@ def _init_command(settings: Mapping[str, object]) -> str:
     return " ".join(["dpmarket init", *said])
 
 
-def _tell(voice: Voice, plan: Plan, more: Mapping[str, str | None], note: str | None = None) -> None:
+def _tell(
+    voice: Voice, plan: Plan, more: Mapping[str, str | None], note: str | None = None, currency: str = ""
+) -> None:
     from dpmarket.cli.render import number
 
     found = plan.prospect
+    expected, largest, budget = (
+        f"{number(money)} {currency}".strip()
+        for money in (found.expected_payment, found.largest_payment, plan.budget)
+    )
     noise = f"{found.noise_error / found.error:.0%}"
-    largest = f"{number(found.largest_epsilon)} for {number(found.largest_payment)}"
     rows = [
-        ("expected payments", number(found.expected_payment)),
+        ("expected payments", expected),
         ("expected error", f"{number(found.error)}, of this noise {noise}"),
         ("sellers bought from", f"{found.share_bought:.1%}"),
         ("mean epsilon, over all", number(found.mean_epsilon)),
-        ("largest epsilon and payment", largest),
+        ("largest epsilon and payment", f"{number(found.largest_epsilon)} for {largest}"),
         ("payment weight", number(plan.payment_weight)),
         *((f"with {name}", f"{factor - 1.0:+.0%} error") for name, factor in plan.changes),
     ]
-    title = f"A plan for {number(plan.budget)} and {plan.sellers:,} sellers"
+    title = f"A plan for {budget} and {plan.sellers:,} sellers"
     voice.tell(title, rows, {**plan.to_dict(), **more})
     tell_simpler_rules(voice, plan, note)
 
@@ -225,54 +238,29 @@ def tell_simpler_rules(voice: Voice, plan: Plan, note: str | None = None) -> Non
 
 
 @command
-def menu(
-    given: Spoken, *, rules: Annotated[Path | None, typer.Option("--rules", "-m")] = None,
-    costs: OptionalCosts = None, payment_weight: float | None = None, sellers: int | None = None,
-    features: int = 10, max_epsilon: float = 10.0, weight_cap: WeightCapOption = None,
-    max_mean_epsilon: MaxMeanEpsilonOption = None, group: str | None = None, points: int = 10,
-) -> None:  # fmt: skip
+def menu(given: Spoken, *, rules: RulesOption = RULES, group: str | None = None, points: int = 10) -> None:
     """Show the choices of epsilon and payment for sellers who arrive one by one.
 
     Picking one's best choice is reporting one's true cost.
 
-    :param rules: A rules file: its own menu, in place of the options below.
-    :param payment_weight: Expected squared error that a unit of money must save: higher buys less.
-    :param sellers: How many sellers are expected.
-    :param features: Number of coefficients of the model that is trained.
-    :param max_epsilon: Nobody sells more than this epsilon.
     :param group: Whose menu, where the rules have groups.
     :param points: How many choices to show, besides selling nothing.
     """
     from dpmarket.campaign.rules.pricing import online_schedules
     from dpmarket.campaign.rules.rules_file import read_rules
     from dpmarket.cli.render import number
-    from dpmarket.mechanisms.epsilon_cost import EpsilonCost
-    from dpmarket.mechanisms.objective import Objective
-    from dpmarket.mechanisms.price_schedule import population_schedule
 
-    delta = 0.0
-    if rules is not None:
-        if (costs, payment_weight, sellers) != (None, None, None):
-            raise typer.BadParameter("leave out --costs, --payment-weight and --sellers: the file says it.")
-        found = read_rules(rules)
-        schedules, delta = online_schedules(found)[0], found.delta
-        if group is None and found.groups:
-            raise typer.BadParameter(f"name --group: one of {', '.join(found.groups)}.")
-        if group is not None and group not in found.groups:
-            raise typer.BadParameter(f"the rules have no group {group!r}.")
-        schedule = schedules[list(found.groups).index(group) if group is not None else 0]
-    elif costs is None or payment_weight is None or sellers is None:
-        raise typer.BadParameter("name a rules file, or --costs, --payment-weight and --sellers.")
-    else:
-        objective = Objective.for_model(
-            features, payment_weight, weight_cap=weight_cap, max_mean_epsilon=max_mean_epsilon
-        )
-        table = EpsilonCost.identity(max_epsilon)
-        schedule = population_schedule(read_distribution(costs), objective, sellers, epsilon_cost=table)
+    found = read_rules(rules)
+    schedules, currency = online_schedules(found)[0], found.money.currency
+    if group is None and found.groups:
+        raise typer.BadParameter(f"name --group: one of {', '.join(found.groups)}.")
+    if group is not None and group not in found.groups:
+        raise typer.BadParameter(f"the rules have no group {group!r}.")
+    schedule = schedules[list(found.groups).index(group) if group is not None else 0]
     offers = [column.tolist() for column in schedule.menu(points)]
     notes = [f"Above a cost of {schedule.reserve_price:.4g} nothing is bought."]
-    if delta:
-        notes.append(f"Each epsilon comes with a delta of {delta:g}.")
+    if found.delta:
+        notes.append(f"Each epsilon comes with a delta of {found.delta:g}.")
     choices = list(zip(*offers, strict=True))
     rows = [[number(value) for value in row] for row in choices]
     menu = [{"cost": cost, "epsilon": epsilon, "payment": payment} for cost, epsilon, payment in choices]
@@ -281,5 +269,5 @@ def menu(
         rows,
         {"schedule": schedule.to_dict(), "menu": menu},
         "\n".join(notes),
-        ["best for cost", "epsilon", "payment"],
+        ["best for cost", "epsilon", f"payment ({currency})" if currency else "payment"],
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,6 +14,8 @@ from rich.console import Console
 from rich.table import Table
 
 from dpmarket.progress import StageProgress, told_of_compiling
+
+_DIGEST = re.compile("[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
@@ -41,18 +44,22 @@ class Voice:
         """Show a table to people; the first column is text, the others are numbers.
 
         Where the terminal is narrow, names break in tables of several columns, and values in tables of two.
+        Digests and keys are to be copied: they come below the table, each on a line of its own.
         """
         if self.as_json or self.quiet:
             return
+        digests = [row for row in rows if _DIGEST.fullmatch(row[-1])]
         made = Table(box=box.SIMPLE_HEAD, show_header=any(columns))
         for k, name in enumerate(columns):
             breaks = k == 1 if len(columns) == 2 else k == 0
             made.add_column(name, justify="left" if k == 0 else "right", no_wrap=not breaks, overflow="fold")
-        for row in rows:
+        plain = [row for row in rows if row not in digests]
+        for row in plain:
             made.add_row(*row)
         to_stderr = self.output == "-"
         console = Console(stderr=to_stderr, highlight=False, markup=False, emoji=False, soft_wrap=True)
-        for part in (title, made, *([] if note is None else [note])):
+        lines = [f"{name}: {value}" for name, *_, value in digests] + ([] if note is None else [note])
+        for part in (title, *([made] if plain else []), *lines):
             console.print(part)
 
     def list(self, title: str, lines: Sequence[str], data: Any) -> None:

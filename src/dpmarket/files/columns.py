@@ -61,9 +61,8 @@ def refuse(table: pl.DataFrame, source: str | os.PathLike[str], problems: Sequen
     if not problems:
         return
     name = "the standard input" if is_standard_stream(source) else str(source)
-    total = sum(problem.count for problem in problems)
     raise FileProblem(
-        f"cannot use {name}: {total} problem{'s' if total > 1 else ''}.",
+        f"cannot use {name}: {len(problems)} problem{'s' if len(problems) > 1 else ''}.",
         [problem.sentence(table, source) for problem in problems],
     )
 

@@ -25,7 +25,7 @@ from dpmarket.privacy.noise_norm import NoiseNorm
 _SCHEMA = "dpmarket.encoder/1"
 
 
-class PublicEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[misc, call-arg]
+class PublicEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Encode the columns of a table with public declarations, to rows of norm at most 1.
 
     Numbers are limited to their bounds and mapped to [-1, 1]; a category is one column of 0 and 1 for each

@@ -135,6 +135,7 @@ class _PrivateLinearModel(IntervalsMixin, PrivateEstimator):
     numerical_epsilon: float = 1e-6
     noise_source: NoiseSource | None = None
     _share: ClassVar[float | None] = None
+    """Of :func:`~dpmarket.privacy.release.default_l2`; None also undoes a part of the penalty's shrinkage."""
 
     def _read_labels(self, y: Any) -> tuple[Loss, FloatArray]:
         """Return the loss and the labels as it takes them."""
@@ -410,8 +411,9 @@ class PrivateLinearRegression(_PrivateRegressor):
     Parameters
     ----------
     center, scale
-        A public guess of the labels' mean and standard deviation, in their units. Labels further than 1,024
-        scales from the center count as that far.
+        A public guess of the labels' mean and standard deviation, in their units: a wrong one fits badly, and
+        no error can say so without looking at private labels. Labels further than 1,024 scales from the
+        center count as that far.
     width
         Where errors start to count linearly, in units of ``scale``, > 0.
     epsilon, delta, l2, fit_intercept, intercept_scaling, clip, noise_norm, private, rows_per_person, \
@@ -429,8 +431,8 @@ numerical_epsilon, noise_source
     True
     """
 
-    center: float = 0.0
-    scale: float = 1.0
+    center: float
+    scale: float
     width: float = 0.3
 
     def _loss(self) -> Loss:
@@ -463,9 +465,9 @@ numerical_epsilon, noise_source
     True
     """
 
-    quantile: float = 0.5
-    center: float = 0.0
-    scale: float = 1.0
+    quantile: float
+    center: float
+    scale: float
     width: float = 0.1
 
     def _loss(self) -> Loss:

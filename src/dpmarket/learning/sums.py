@@ -24,9 +24,10 @@ from typing import Protocol
 import numpy as np
 
 from dpmarket.arrays import FloatArray, read_only_view
+from dpmarket.errors import InvalidInput
 from dpmarket.learning.rounding import CHUNK, UNIT, gamma, sum_pairs
 from dpmarket.learning.rows import Block, Rows, block_height
-from dpmarket.privacy.loss import Loss, SigmoidLoss
+from dpmarket.privacy.loss import Loss, SigmoidLoss, Softmax
 
 _MANY_ELEMENTS = 200_000
 
@@ -70,6 +71,15 @@ class Errors:
     n_coefficients: int  # of one output, the constant's included
     total: float  # A: the sum of the weights, rounded up
     row_bound: float  # R: no row with its constant has a larger Euclidean norm
+
+    def __post_init__(self) -> None:
+        # The kernel of accurate gradients has these two and takes any other, also a derived one, for one of
+        # them: the model would be of a loss that was not charged for.
+        if type(self.loss) not in (SigmoidLoss, Softmax):
+            raise InvalidInput(
+                f"expected a SigmoidLoss or Softmax, got {type(self.loss).__name__}: rounding is bounded for "
+                "these two families only. Set delta, or add the family to dpmarket.learning.sums."
+            )
 
     @property
     def _constants(self) -> tuple[float, float]:

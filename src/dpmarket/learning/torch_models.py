@@ -225,8 +225,8 @@ class PrivateTorchRegressor(RegressorMixin, _PrivateTorchModel):  # type: ignore
     """
 
     module: Any
-    center: float = 0.0
-    scale: float = 1.0
+    center: float
+    scale: float
 
     def _read_labels(self, y: Any) -> tuple[torch.Tensor, int]:
         center, scale = checks.finite("center", self.center), checks.positive("scale", self.scale)

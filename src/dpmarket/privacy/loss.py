@@ -3,11 +3,14 @@ r"""Losses of linear models, described by what privacy accounting and training n
 Training minimises :math:`\sum_i a_i \ell(W x_i, y_i) + \langle b, W \rangle + \frac{\Lambda}{2} |W|^2` over
 K rows of coefficients. A loss states K and the constants of :class:`Loss`; a noise
 (:mod:`dpmarket.privacy.noise_norm`) states the rest, and :class:`~dpmarket.privacy.release.Release` joins
-them. Two families implement the contract:
+them. The derivative must be bounded and smooth: a corner (hinge, Huber) is rounded off, and a squared hinge
+continues as a line. Two families implement the contract:
 
 * :class:`SigmoidLoss`, K = 1: :math:`\ell' = \mathrm{scale} \cdot (\sigma(\mathrm{slope} \cdot z + shift_i)
   - target_i)`, shift and target affine in the label. :func:`logistic_loss`, :func:`hinge_loss`,
-  :func:`quantile_loss` and :func:`log_cosh_loss` are members; a new member is one function.
+  :func:`quantile_loss` and :func:`log_cosh_loss` are members; a new member is one function. Certificates
+  accept classifiers of scale 1 with the label as target, and regressions whose shift is ``(0, -slope)`` with
+  ``scale`` 1 or ``4 / slope``: s times the loss is the same model as the penalty divided by s.
 * :class:`Softmax`, one row of coefficients for each of K classes.
 
 **Log-determinant terms.** Let t in [0, 1] be the length of :math:`\ell'` as a share of its reach. A record of
@@ -53,6 +56,9 @@ class Term(NamedTuple):
 
 class Loss(ABC):
     r"""What an implementation must state: constants that hold for every record, and two derivatives.
+
+    Without a delta, estimators accept :class:`SigmoidLoss` and :class:`Softmax` only: the rounding errors of
+    their gradients are bounded (:mod:`dpmarket.learning.sums`).
 
     Norms of :math:`\ell'`, a vector with one entry per output, bound it for all labels and outputs. All
     constants are rounded up.

@@ -18,6 +18,7 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from dpmarket.campaign.rules.pricing import CROSS_PRICED
 from dpmarket.mechanisms.forecasts import Forecast
 from dpmarket.report.summary import Rule, Summary
 
@@ -72,7 +73,7 @@ def _rule_chart(summary: Summary, what: str) -> str:
         values,
         [group.mean_cost for group in groups],
         [group.mean_epsilon if what == "epsilon" else group.mean_payment for group in groups],
-        cutoff=rule.cutoff,
+        cutoff=None if rule.is_planned else rule.cutoff,
         unit=_unit(summary, what),
         worth=worth,
         currency=summary.currency,
@@ -80,7 +81,7 @@ def _rule_chart(summary: Summary, what: str) -> str:
     words = (
         f"A line that falls from {values[0]:.4g} at a cost of {rule.costs[0]:.4g} "
         f"to {values[-1]:.4g} at a cost of {rule.costs[-1]:.4g}. "
-        f"The means of {len(groups)} groups of sellers lie along it. {_cutoff_words(rule.cutoff)}"
+        f"The means of {len(groups)} groups of sellers are beside it. {_cutoff_words(summary)}"
         + ("" if worth is None else " A lower line shows what the promise costs the seller.")
     )
     return inline_svg(figure, f"chart-{what}", f"{what.capitalize()} against cost", words)
@@ -124,8 +125,8 @@ def _sellers_chart(summary: Summary) -> str:
     totals = summary.totals
     words = f"Bars over the costs: {totals.bought:,} sellers were bought from, {totals.priced_out:,} not."
     if not summary.strata:
-        draw_cutoff(axes, summary.rule.cutoff)
-        words = f"{words} {_cutoff_words(summary.rule.cutoff)}"
+        draw_cutoff(axes, None if summary.rule.is_planned else summary.rule.cutoff)
+        words = f"{words} {_cutoff_words(summary)}"
     axes.set_axisbelow(True)
     finish(axes, with_unit("cost per unit of epsilon", summary.currency), "sellers per unit of cost")
     return inline_svg(figure, "chart-sellers", "How many sellers have which cost", words)
@@ -138,10 +139,15 @@ def _forecast_chart(forecast: Forecast) -> str:
     return inline_svg(figure, "chart-forecast", f"{forecast.measure} against budget", f"{words}.")
 
 
-def _cutoff_words(cutoff: float | None) -> str:
-    if cutoff is None:
+def _cutoff_words(summary: Summary) -> str:
+    rule = summary.rule
+    if rule.is_planned:
+        return "The rule is the one that was to be expected beforehand."
+    if rule.cutoff is None:
         return "There is no cutoff: everybody is bought from."
-    return f"The cutoff is at a cost of {cutoff:.4g}: nobody above it is bought from."
+    each = summary.mechanism == CROSS_PRICED
+    words = "each part has its own, near it" if each else "nobody above it is bought from"
+    return f"The cutoff is at a cost of {rule.cutoff:.4g}: {words}."
 
 
 # --- drawing ----------------------------------------------------------------------------------------

@@ -230,7 +230,8 @@ def summarise(material: Material) -> Summary:
     outcome, rules, kept = material.outcome, material.rules, ~material.withdrawn
     checks.same_length("reported_costs", material.reported_costs, "outcome.epsilons", outcome.epsilons)
     # Sellers without an epsilon hide nobody: only epsilons are missing from a total.
-    few_withdrew = 0 < int((outcome.epsilons[~kept] > 0.0).sum()) < LEAST
+    is_fixed = "schedules" in rules  # before anybody was quoted: it tells nothing of them
+    few_withdrew = not is_fixed and 0 < int((outcome.epsilons[~kept] > 0.0).sum()) < LEAST
     costs, epsilons, amounts = material.reported_costs[kept], outcome.epsilons[kept], material.amounts[kept]
     totals = _totals(material, epsilons, amounts)
     everybody = kept.size if few_withdrew else material.reported_costs

@@ -442,11 +442,9 @@ for _kind, _media, _about in (
     ("costs", _CSV, "the reports that an offline campaign was cleared by, to an auditor. Confidential."),
 ):
     _add_file("/campaigns/{campaign}", document_of, _kind, _media, _about)
-for _kind, _about in (
-    ("gift_cards", "what is not confirmed of a payout as CSV: amount, currency, reference, contact."),
-    ("bonuses", "what is not confirmed of a payout as lines of a panel's id and an amount."),
-):
-    _add_file("/payouts/{payout}", payout_file, _kind, _CSV, _about)
+for _kind, _write in FORMATS.items():
+    _about = (inspect.getdoc(_write) or "").split("\n")[0].removeprefix("Return payments ")
+    _add_file("/payouts/{payout}", payout_file, _kind, _CSV, f"what is not confirmed of a payout {_about}")
 
 
 @router.get("/members", tags=["members"])

@@ -27,7 +27,8 @@ class Refused(DpmarketError):
     def __init__(
         self, status: int, title: str, problems: Sequence[Mapping[str, str]] = (), retry_after: float = 0.0
     ) -> None:
-        super().__init__(title)
+        told = "; ".join(f"{one['where']}: {one['kind']}" for one in problems)
+        super().__init__(f"{title} ({told})" if told else title)
         self.status, self.problems, self.retry_after = status, tuple(problems), retry_after
 
 
@@ -143,7 +144,8 @@ class Client:
 def _refusal(answer: httpx.Response) -> Refused:
     try:
         told = answer.json()
-        title, problems = str(told["title"]), list(told["problems"])
+        title = str(told["title"])
+        problems = [{name: str(one[name]) for name in ("where", "kind")} for one in told["problems"]]
     except (ValueError, KeyError, TypeError):
         title, problems = "The service said no.", []
     after = answer.headers.get("retry-after", "")

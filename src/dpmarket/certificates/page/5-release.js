@@ -92,7 +92,7 @@ function modelProblems({ features, classes, encoder }, loss, norm, shape = null)
   const bounded = low.length === names.length && high.length === names.length && low.every((one, k) => one < high[k]);
   return namesOf({
     coefficients: norm !== null || shape[0] === (network ? 1 : outputs),
-    loss: loss.kind !== "sigmoid" || isKnown(loss, classes !== null),
+    "scale, shift, target or labels of the loss": loss.kind !== "sigmoid" || isKnown(loss, classes !== null),
     features: counted && bounded,
     classes: classes === null ? outputs === 1 : classes.length === Math.max(outputs, 2),
     encoder: encoder === null || (counted && isDeclared(encoder, names, norm)),

@@ -349,7 +349,8 @@ def _model_problems(model: Part, loss: Part, norm: Part | None, shape: tuple[int
     counted = bool(names) and (network or len(names) in counts)
     tests = {
         "coefficients": norm is not None or shape[0] == (1 if network else outputs),
-        "loss": loss["kind"] != "sigmoid" or _is_known(loss, two_classes=classes is not None),
+        "scale, shift, target or labels of the loss": loss["kind"] != "sigmoid"
+        or _is_known(loss, two_classes=classes is not None),
         "features": counted and bounded,
         "classes": outputs == 1 if classes is None else len(classes) == max(outputs, 2),
         "encoder": model["encoder"] is None or (counted and _is_declared(model["encoder"], names, norm)),
@@ -358,7 +359,10 @@ def _model_problems(model: Part, loss: Part, norm: Part | None, shape: tuple[int
 
 
 def _is_known(loss: Part, *, two_classes: bool) -> bool:
-    """Whether a loss is of labels 0 to 1 (logistic, hinge) or of residuals (quantile, log-cosh)."""
+    """Whether a loss is of labels 0 to 1 (logistic, hinge) or of residuals (quantile, log-cosh).
+
+    A loss times s is the same model as the penalty divided by s, and is stated in that way.
+    """
     scale, slope, (low, high) = loss["scale"], loss["slope"], loss["labels"]
     if two_classes or loss["target"][1] != 0.0:
         return bool(scale == 1.0 and loss["target"] == loss["labels"] == [0.0, 1.0])

@@ -25,7 +25,7 @@ from dpmarket.web.pages.forms import Form, number_in
 from dpmarket.web.pages.purchase import MODEL, NUMBERS
 from dpmarket.web.pages.texts import FALLBACK, languages
 
-KINDS = ("mean", "share", "histogram", "quantile", "vector_mean")
+KINDS = typing.get_args(Question.model_fields["kind"].annotation)
 FEATURE_KINDS = ("number", "date", "choice", "truth")
 """Of features, as the form names them; a kind decides which keys are asked for."""
 GAPS = ("refused", "value", "category")

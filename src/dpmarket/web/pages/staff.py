@@ -35,7 +35,7 @@ def index(visit: Visited) -> Response:
     visit.need("paymaster")
     found = visit.look(views.list_money)
     entries = {one.id: visit.look(list_entries, one.id) for one, _ in found}
-    return visit.page("paying", {"paying": found, "entries": entries})
+    return visit.page("paying", {"paying": found, "entries": entries, "formats": FORMATS})
 
 
 @router.get("/payouts/{payout}.csv")
