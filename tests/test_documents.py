@@ -17,11 +17,7 @@ from support.commands import all_commands, examples_of
 from support.documents import PAGES, ROOT, blocks, pages_to_run, run_page
 
 
-@pytest.mark.parametrize(
-    "path",
-    pages_to_run(),
-    ids=lambda path: str(path.relative_to(ROOT)),
-)
+@pytest.mark.parametrize("path", pages_to_run(), ids=lambda path: str(path.relative_to(ROOT)))
 def test_what_the_page_shows_runs(path, tmp_path, monkeypatch):
     """All code and commands of a page run top to bottom, in an empty folder, with the output shown."""
     monkeypatch.chdir(tmp_path)

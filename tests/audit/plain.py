@@ -34,13 +34,6 @@ class PlainLearner:
         )
         return self
 
-    def predict_proba(self, X):
-        p = expit(X @ self.coef_)
-        return np.column_stack([1.0 - p, p])
-
-    def predict(self, X):
-        return (self.predict_proba(X)[:, 1] > 0.5).astype(int)
-
 
 def minimum(signed, weights, noise, l2):
     """Minimise the noisy objective by damped Newton steps."""

@@ -3,15 +3,7 @@
 import pytest
 
 from campaign.live import Live, balanced
-from dpmarket.campaign import (
-    access,
-    account,
-    checks,
-    payouts,
-    repair,
-    sellers,
-    views,
-)
+from dpmarket.campaign import access, account, checks, payouts, repair, sellers, views
 from dpmarket.campaign.acts import ACTS, OWNER, WORKER, Caller
 from dpmarket.errors import MarketRefusal
 

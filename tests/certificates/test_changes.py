@@ -7,7 +7,6 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from dpmarket.certificates import verify
 from dpmarket.errors import DpmarketError
 from dpmarket.mechanisms.price_schedule import PriceSchedule
 from dpmarket.privacy import NoiseNorm, Release
@@ -15,7 +14,7 @@ from dpmarket.privacy.descent import Descent
 from dpmarket.privacy.loss import loss_from
 from support.certificates import HONEST
 from support.forging import Papers, canonical
-from support.receipt_page import NODE, page_verdicts
+from support.receipt_page import NODE, checks_by_both
 
 NAMES = [*HONEST, "cross-priced"]
 FACTORS = [1.0 + by * sign for by in (1e-15, 1e-9, 1e-3) for sign in (1, -1)]
@@ -109,13 +108,12 @@ def changed_papers(count, seed):
 def compare(count, seed):
     """Compare the readers on so many changes; return how many were accepted."""
     made = [(papers.first, papers, line, receipt) for papers, line, receipt in changed_papers(count, seed)]
-    by_page = page_verdicts([(first, receipt, None) for first, _, _, receipt in made])
+    found = checks_by_both([(first, receipt, None) for first, _, _, receipt in made])
     accepted = 0
-    for (first, papers, line, receipt), page in zip(made, by_page, strict=True):
-        found = verify(first, receipt=receipt)
-        assert [(check.name, check.verdict) for check in found.checks] == page, (first, receipt)
-        accepted += found.passed
-        assert not found.passed or library_accepts(papers, line), (first, receipt)
+    for (first, papers, line, receipt), checks in zip(made, found, strict=True):
+        if "FAILS" not in {check.verdict for check in checks}:
+            accepted += 1
+            assert library_accepts(papers, line), (first, receipt)
     return accepted
 
 

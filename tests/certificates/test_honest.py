@@ -2,7 +2,6 @@
 
 import functools
 import json
-import resource
 from dataclasses import replace
 from fractions import Fraction
 
@@ -208,17 +207,6 @@ def test_every_copy_of_the_page_is_the_same_fetches_nothing_and_holds_nobodys_da
     assert b"http" not in page.replace(b"http-equiv", b"")
     assert b"default-src 'none'" in page
     assert b"@" not in page.replace(b"@media", b"")
-
-
-@pytest.mark.skipif(NODE is None, reason="needs node on the path")
-def test_the_page_checks_a_receipt_within_a_second():
-    """The slowest of all kinds: node's start included, 0.2 s of processor time here."""
-    for name in ("cross-priced", "delta-softmax", "softmax-categories"):
-        papers = Papers.stored(name)
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        page_verdicts([(papers.first, papers.receipt(), 2.0)])
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        assert after.ru_utime - before.ru_utime < 1.0, name
 
 
 def test_less_epsilon_for_the_same_money_is_not_the_quote_at_a_sellers_cost():

@@ -2,8 +2,6 @@
 
 import json
 import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -18,26 +16,6 @@ def test_the_version_and_a_usage_are_said():
     assert run_installed("--version").stdout == f"dpmarket {__version__}\n"
     nothing = run(code=2)
     assert "Usage" in nothing.stderr + nothing.stdout
-
-
-def test_help_takes_no_numerical_library_along():
-    code = (
-        "import sys\nfrom dpmarket.cli import main\nsys.argv = ['dpmarket', '--help']\n"
-        "try:\n    main()\nexcept SystemExit:\n    pass\n"
-        "assert not {'numpy', 'scipy', 'polars', 'numba', 'sklearn'} & set(sys.modules)\n"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
-
-
-def test_a_certificate_is_checked_without_data_frames_and_compiler():
-    certificate = Path(__file__).parent.parent / "certificates/files/two-classes.json"
-    code = (
-        "import sys\nfrom dpmarket.cli import main\n"
-        f"sys.argv = ['dpmarket', 'verify', {str(certificate)!r}]\n"
-        "try:\n    main()\nexcept SystemExit as left:\n    assert not left.code\n"
-        "assert not {'scipy', 'polars', 'numba', 'sklearn'} & set(sys.modules)\n"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
 
 
 def test_wrong_usage_is_exit_code_2_and_refusals_are_one_line_and_1():
@@ -65,11 +43,7 @@ def test_costs_fit_writes_a_distribution_that_show_reads(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        ("price\n1\n", "cannot find 'cost'"),
-        ("cost\n" + "-7.125\n" * 30, "30 of 30"),
-    ],
+    ("content", "words"), [("price\n1\n", "cannot find 'cost'"), ("cost\n" + "-7.125\n" * 30, "30 of 30")]
 )
 def test_a_bad_pilot_is_refused_in_one_line_that_shows_no_cost(tmp_path, content, words):
     (tmp_path / "pilot.csv").write_text(content)

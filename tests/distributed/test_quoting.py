@@ -19,24 +19,17 @@ def reports(n=400):
     return pd.DataFrame({"id": [f"seller {k}" for k in range(n)], "cost": costs})
 
 
-def test_a_schedule_quotes_partitions_as_one_table(client):
+def test_partitions_are_quoted_as_one_table(client):
     table = reports()
     schedule = dpm.population_schedule(dpm.Uniform(1, 5), dpm.Objective.for_model(10), 400)
     quoted, prices = quote(dd.from_pandas(table, npartitions=7), schedule, seller="id")
-    epsilons, payments = schedule.quote(table["cost"])
-    found = quoted.compute()
     assert prices is None
-    assert np.array_equal(found["epsilon"], epsilons)
-    assert np.array_equal(found["payment"], payments)
-
-
-def test_cross_priced_partitions_are_quoted_as_by_the_mechanism_itself(client):
-    table = reports()
-    quoted, prices = quote(dd.from_pandas(table, npartitions=5), MECHANISM, seller="id")
+    crossed, prices = quote(dd.from_pandas(table, npartitions=5), MECHANISM, seller="id")
     outcome, _ = MECHANISM.run(table["id"], table["cost"], salt=prices.salt)
-    found = quoted.compute()
-    assert np.array_equal(found["epsilon"], outcome.epsilons)
-    assert np.array_equal(found["payment"], outcome.payments)
+    wanted = schedule.quote(table["cost"]), (outcome.epsilons, outcome.payments)
+    for found, (epsilons, payments) in zip((quoted.compute(), crossed.compute()), wanted, strict=True):
+        assert np.array_equal(found["epsilon"], epsilons)
+        assert np.array_equal(found["payment"], payments)
 
 
 def test_an_id_that_one_partition_has_as_a_whole_number_and_one_as_a_float_is_refused(client):

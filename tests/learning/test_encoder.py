@@ -104,13 +104,6 @@ def test_values_outside_are_counted_or_refused_and_never_quoted():
     assert "90" not in str(caught.value)
 
 
-def test_gaps_without_a_meaning_are_refused():
-    frame = table().with_columns(job=pl.Series(["baker", None, "smith", None]))
-    encoder = PublicEncoder(COLUMNS).fit(frame)
-    with pytest.raises(InvalidInput, match="no missing value in the column 'job', found 2"):
-        encoder.transform(frame)
-
-
 @pytest.mark.parametrize(
     ("columns", "message"),
     [

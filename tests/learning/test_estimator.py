@@ -26,16 +26,6 @@ def records(count=60, n=3, seed=0):
     return x, np.where(rng.random(count) < 1 / (1 + np.exp(-4 * x[:, 0])), 1, 0)
 
 
-def model(seed=1, **settings):
-    return PrivateLogisticRegression(noise_source=SeededNoise(seed), **{"classes": (0, 1), **settings})
-
-
-# ---------------------------------------------------------------- promises
-
-
-# ---------------------------------------------------------------- people
-
-
 def test_a_persons_weight_is_split_and_its_parts_never_exceed_it():
     from dpmarket.learning.people import read_budgets
 
@@ -70,9 +60,6 @@ def test_owners_that_do_not_fit_are_refused_before_noise_is_drawn(epsilons, peop
     estimator = PrivateLogisticRegression(noise_source=NoNoise(), rows_per_person=2)
     with pytest.raises(InvalidInput, match=message):
         estimator.fit(x, y, epsilons=epsilons, people=people)
-
-
-# ---------------------------------------------------------------- refusals
 
 
 # More of them are in tests/outside/test_estimator.py.
@@ -128,36 +115,6 @@ def test_a_reserve_too_small_to_compute_with_is_refused_before_noise_is_drawn():
     x, y = records(30)
     with pytest.raises(Infeasible, match="numerical_epsilon"):
         PrivateLogisticRegression(epsilon=1.0, numerical_epsilon=1e-24, noise_source=NoNoise()).fit(x, y)
-
-
-# ---------------------------------------------------------------- what a model says
-
-
-def test_a_model_keeps_nothing_but_the_release_and_public_values():
-    x, y = records(30)
-    fitted = model(epsilon=1.0).fit(x, y)
-    assert {name for name in vars(fitted) if name.endswith("_")} == {
-        "classes_", "coef_", "intercept_", "coef_grid_", "grid_", "epsilons_", "people_", "l2_",
-        "noise_rate_", "release_", "release_plan_", "description_", "intercept_scaling_",
-        "shrinkage_correction_", "certifiable_", "n_features_in_", "loss_weights_", "delta_",
-        "effective_people_",
-    }  # fmt: skip
-
-
-# ---------------------------------------------------------------- input kinds and prediction
-
-
-@pytest.mark.parametrize("delta", [None, 1e-4])
-@pytest.mark.parametrize("classes", [(0, 1), None])
-def test_a_record_without_a_budget_is_not_even_a_reason_to_refuse(classes, delta):
-    rng = np.random.default_rng(0)
-    x, y = rng.uniform(-0.4, 0.4, (60, 2)), np.tile([0, 1], 30)
-    epsilons = np.where(np.arange(60) % 5 == 0, 0.0, 1.0)
-    model = PrivateLogisticRegression(classes=classes, delta=delta, noise_source=SeededNoise(1))
-    first = model.fit(x, y, epsilons=epsilons).coef_
-    spoiled, labels = x.copy(), y.copy()
-    spoiled[::5], labels[::5] = np.nan, 7
-    assert np.array_equal(model.fit(spoiled, labels, epsilons=epsilons).coef_, first)
 
 
 @pytest.mark.parametrize("first", [{"delta": 1e-4}, {}])

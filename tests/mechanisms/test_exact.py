@@ -13,7 +13,7 @@ from dpmarket.mechanisms.epsilon_cost import EpsilonCost
 from dpmarket.mechanisms.exact import OfflineMechanism
 from dpmarket.mechanisms.groups import Group
 from dpmarket.mechanisms.objective import Objective, PaperObjective
-from support.announced import AnnouncedProblem, menu
+from support.announced import menu, solve_announced
 
 UNIFORM = Uniform(1, 5)
 IRREGULAR = Mixture([Uniform(1, 2), Uniform(1, 5), Uniform(3.5, 4)], [0.5, 0.2, 0.3])
@@ -61,9 +61,9 @@ def sample(name, m, seed):
     return costs
 
 
-def announced(market, m, low, high):
-    """The announced problem of a market with one group, its entries between two totals."""
-    objective, table = market.objective, market.epsilon_cost
+def announced(market, psi, low, high):
+    """Solve the announced problem of a market with one group, its entries between two totals."""
+    objective, table, m = market.objective, market.epsilon_cost, psi.size
     cap = 1.0
     if objective.weight_cap is not None and m > 1:
         cap = min(1.0, max(objective.weight_cap / m, 1.5 / (m - 1)))
@@ -72,8 +72,8 @@ def announced(market, m, low, high):
         limit = m * min(table.max_share, objective.max_mean_epsilon or math.inf)
         bounds = [limit] if low <= limit <= high * 1.01 else []
         high = min(high, limit)
-    zeros = np.zeros(m, dtype=int)
-    return AnnouncedProblem(objective, table, np.ones(m), np.full(m, cap), zeros, menu(low, high, *bounds))
+    entries, groups = menu(low, high, *bounds), np.zeros(m, dtype=int)
+    return solve_announced(objective, table, np.ones(m), np.full(m, cap), groups, entries, psi)
 
 
 def around(market, outcome, factor):
@@ -95,9 +95,7 @@ def test_the_purchase_is_the_global_optimum_of_the_announced_problem(name):
         costs = sample(name, m, seed=m)
         outcome = market.run(costs)
         psi = np.asarray(market.groups[0].virtual_cost(costs))
-        value, total, weights = (
-            each[0] for each in announced(market, m, *around(market, outcome, 8.0)).solve(psi)
-        )
+        value, total, weights = announced(market, psi, *around(market, outcome, 8.0))
         assert outcome.total == pytest.approx(total, rel=1e-9)
         np.testing.assert_allclose(outcome.weights, weights, atol=1e-9)
         epsilons = market.epsilon_cost.epsilon(weights * total)
@@ -105,43 +103,6 @@ def test_the_purchase_is_the_global_optimum_of_the_announced_problem(name):
         if isinstance(market.objective, Objective):
             money = market.objective.payment_weight * float(psi @ amounts(market, outcome.epsilons))
             assert outcome.sampling_error + outcome.noise_error + money == pytest.approx(value, rel=1e-9)
-
-
-def reachable(market, costs, i):
-    """The announced problem with every total that any report of a seller leads to."""
-    table = market.groups[0].virtual_cost
-    ends = []
-    for report in (table.knots[0], costs[i], table.reserve_price):
-        outcome = market.run(np.where(np.arange(costs.size) == i, report, costs))
-        ends.append(around(market, outcome, 1.15 if isinstance(market.objective, PaperObjective) else 1.05))
-    return announced(market, costs.size, min(low for low, _ in ends), max(high for _, high in ends))
-
-
-@pytest.mark.parametrize("name", TERMS)
-def test_payments_are_differences_of_optima_of_another_solver(name):
-    market = mechanism(name)
-    costs = sample(name, 8, seed=5)
-    outcome = market.run(costs)
-    i = int(np.argsort(costs)[2])
-    assert outcome.epsilons[i] > 0.0
-    expected = brute_payment(market, costs, i, reachable(market, costs, i))
-    assert outcome.payments[i] == pytest.approx(expected, rel=1e-9)
-
-
-def brute_payment(market, costs, i, problem):
-    """A payment by differences of optima of the announced problem, knot by knot of the virtual cost."""
-    table = market.groups[0].virtual_cost
-    knots = np.concatenate((costs[i : i + 1], table.knots[table.knots > costs[i]]))
-    raised = np.tile(np.asarray(table(costs)), (knots.size, 1))
-    raised[:, i] = np.asarray(table(knots))
-    values, totals, weights = problem.solve(raised)
-    given = amounts(market, market.epsilon_cost.epsilon(weights[:, i] * totals))
-    slopes, widths = np.diff(raised[:, i]) / np.diff(knots), np.diff(knots)
-    rents = [
-        rise / (market.objective.payment_weight * slope) if slope > 0.0 else held * width
-        for rise, slope, held, width in zip(np.diff(values), slopes, given[:-1], widths, strict=True)
-    ]
-    return costs[i] * given[0] + math.fsum(rents)
 
 
 def gains(market, costs, i, reports, membership=None):
@@ -204,14 +165,14 @@ def test_groups_meet_their_quotas_and_pay_by_the_identity_of_their_own_market():
     caps = np.where(membership == 0, max(2 / 6, 1.5 * 0.6 / 2), max(2 / 6, 1.5 * 0.4 / 2))
     quotas = np.where(membership == 0, 0.6, 0.4)
     entries = menu(outcome.total / 4, outcome.total * 4)
-    problem = AnnouncedProblem(objective, table, quotas, caps, membership, entries)
-    value, total, weights = problem.solve(psi)
-    assert outcome.total == pytest.approx(total[0], rel=1e-12)
-    np.testing.assert_allclose(outcome.weights, weights[0], atol=1e-12)
+    problem = objective, table, quotas, caps, membership, entries
+    value, total, weights = solve_announced(*problem, psi)
+    assert outcome.total == pytest.approx(total, rel=1e-12)
+    np.testing.assert_allclose(outcome.weights, weights, atol=1e-12)
     # The rent of seller 3 on a table with one piece is a difference of two optima.
     top = psi.copy()
     top[3] = GROUPS[1].virtual_cost.values[-1]
-    rent = float(problem.solve(top)[0][0] - value[0]) / (objective.payment_weight * 2.0)
+    rent = float(solve_announced(*problem, top)[0] - value) / (objective.payment_weight * 2.0)
     amount = amounts(market, outcome.epsilons[3:4])[0]
     assert outcome.payments[3] == pytest.approx(costs[3] * amount + rent, rel=1e-9)
 
@@ -221,28 +182,6 @@ def test_an_empty_group_leaves_its_quota_to_the_others():
     alone = OfflineMechanism(UNIFORM, Objective(0.2, 40.0, 0.02))
     outcome = market.run([1.2, 2.0, 3.5, 4.5], [0, 0, 0, 1])  # the last is above its group's reserve price
     np.testing.assert_allclose(outcome.payments, [*alone.run([1.2, 2.0, 3.5]).payments, 0.0], rtol=1e-12)
-
-
-def test_five_sellers_near_capacity_with_vanishing_density_are_paid_what_another_solver_says():
-    dist, table = CostDistribution(stats.beta(5, 5, loc=1, scale=4)), EpsilonCost.of_delta(1e-5, 8.0)
-    # The payment weight that a plan finds for a budget of 150.
-    market = OfflineMechanism(dist, Objective.for_descent(5, 6.16e-4, weight_cap=3.0), epsilon_cost=table)
-    costs = dist.sample(5, np.random.default_rng(0))
-    outcome = market.run(costs)
-    assert 100.0 < outcome.total_payment < 200.0
-    for i in np.argsort(costs)[[0, 3]].tolist():
-        expected = brute_payment(market, costs, i, reachable(market, costs, i))
-        assert outcome.payments[i] == pytest.approx(expected, rel=1e-9)
-
-
-def test_a_hundred_sellers_with_a_delta_are_paid_within_seconds_and_within_reason():
-    table = EpsilonCost.of_delta(1e-5, 8.0)
-    market = OfflineMechanism(BETA, Objective.for_descent(5, 1e-3, weight_cap=3.0), epsilon_cost=table)
-    reserve = market.groups[0].virtual_cost.reserve_price
-    costs = np.minimum(BETA.sample(100, np.random.default_rng(1)), reserve)
-    outcome = market.run(costs)
-    assert (outcome.payments >= costs * outcome.epsilons).all()
-    assert (outcome.payments <= reserve * outcome.epsilons + 1e-9).all()
 
 
 def test_large_markets_pay_by_a_curve_what_each_seller_is_paid_alone():

@@ -154,17 +154,6 @@ def test_a_member_whose_membership_ended_is_let_in_no_more_while_others_stay(wor
     assert world.callers["auditor"].get(f"/campaigns/{world.campaign}/sums").is_success
 
 
-def test_a_reissued_link_ends_the_one_before(world):
-    (before,) = world.service.invite(world.service.open(GOOD.rules(60)), "with two links")
-    campaign = before.me()["campaign"]
-    body = {"ids": ["with two links", "somebody else"]}
-    (made,) = world.callers["operator"].post(f"/campaigns/{campaign}/reissue_links", body)
-    assert before.request("GET", "/me").status_code == 401
-    assert world.service.caller(made["token"]).me()["campaign"] == campaign
-    assert world.callers["operator"].post(f"/campaigns/{campaign}/revoke_links", body) == 1
-    assert world.service.caller(made["token"]).request("GET", "/me").status_code == 401
-
-
 def test_a_token_counts_only_whole_and_only_as_a_bearer_token(world):
     http, token = world.service.http, world.service.tokens["auditor"]
     path = f"{API}/campaigns/{world.campaign}/sums"

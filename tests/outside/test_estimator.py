@@ -13,7 +13,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import dpmarket as dpm
-from dpmarket.datasets import breast_cancer
 from dpmarket.privacy import Account, SeededNoise
 
 Model = dpm.PrivateLogisticRegression
@@ -88,13 +87,6 @@ def test_every_kind_of_table_gives_the_model_of_its_array(frame, settings):
     np.testing.assert_allclose(
         from_frame.predict_proba(frame(x)), from_array.predict_proba(x), rtol=1e-12, atol=1e-15
     )
-
-
-def test_frames_whose_rows_are_in_another_order_are_refused():
-    x, y = records(4)
-    x, labels = pandas.DataFrame(x, index=list("abcd")), pandas.Series(y, index=list("abcd"))
-    with pytest.raises(dpm.InvalidInput, match="index"):
-        seeded().fit(x, labels, epsilons=pandas.Series([1.0, 1.0, 2.0, 2.0], index=list("dcba")))
 
 
 def test_labels_may_be_words_and_the_declared_order_decides_the_sign():
@@ -190,17 +182,16 @@ def test_what_is_charged_covers_the_weights_used_by_a_second_formula():
 
 
 @pytest.mark.parametrize(
-    "settings", [{}, {"clip": True}, {"classes": (0, 1, 2)}, {"delta": 1e-5}, {"l2": 0.5}], ids=str
+    "settings",
+    [{}, {"clip": True}, {"classes": (0, 1, 2)}, {"classes": None}, {"delta": 1e-5}, {"l2": 0.5}],
+    ids=str,
 )
-def test_records_with_epsilon_zero_are_unread(settings):
-    classes = len(settings.get("classes", (0, 1)))
+def test_records_with_epsilon_zero_are_unread_and_no_reason_to_refuse(settings):
+    classes = len(settings.get("classes") or (0, 1))
     x, y = records(120, classes=classes)
     promises = np.where(np.arange(120) % 3 == 0, 0.0, 0.7)
     other, moved = x.copy(), y.copy()
-    other[::3] = np.random.default_rng(5).normal(size=other[::3].shape) * (
-        50.0 if settings.get("clip") else 0.1
-    )
-    moved[::3] = (moved[::3] + 1) % classes
+    other[::3], moved[::3] = np.nan, 7
     one = seeded(**settings).fit(x, y, epsilons=promises)
     two = seeded(**settings).fit(other, moved, epsilons=promises)
     assert same(one, two)
@@ -296,25 +287,3 @@ def test_without_entropy_nothing_is_released(monkeypatch):
     with pytest.raises(dpm.EntropyUnavailable):
         model.fit(*records())
     assert not hasattr(model, "coef_")
-
-
-# --- the point of it ---
-
-
-def test_a_model_of_breast_cancer_data_is_accurate_at_moderate_epsilons():
-    """Measured accuracies are .94 at epsilon 1 and .97 at 10; seeds are fixed: no failure by luck."""
-    data = breast_cancer()
-    x = dpm.PublicScaler(data.low, data.high).fit_transform(data.features)
-    rng = np.random.default_rng(0)
-    order = rng.permutation(len(x))
-    train, test = order[:400], order[400:]
-    found = {}
-    for epsilon in (0.01, 1.0, 10.0):
-        fits = (
-            seeded(k, epsilon=epsilon, classes=data.classes).fit(x[train], data.labels[train])
-            for k in range(5)
-        )
-        found[epsilon] = np.mean([fit.score(x[test], data.labels[test]) for fit in fits])
-    assert found[1.0] > 0.89
-    assert found[10.0] > 0.94
-    assert found[0.01] < found[1.0]

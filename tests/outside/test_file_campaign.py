@@ -533,12 +533,3 @@ def test_a_regression_predicts_numbers_within_its_public_bounds(tmp_path, good):
         campaign.run("predict", "model.json", "data.csv", "-o", "predictions.csv", "--force")
         numbers = [float(row["prediction"]) for row in read_table(campaign / "predictions.csv")]
         assert 0.0 <= min(numbers) <= max(numbers) <= 80.0
-
-
-def test_epsilons_too_small_for_a_hessian_are_refused_before_anything_is_spent(tmp_path):
-    good = GOODS["intervals"]
-    campaign = FileCampaign(tmp_path, good.rules(100, max_epsilon=0.01), *tables(*sellers(good, 30)))
-    campaign.quote()
-    refused = campaign.train(code=1)
-    assert "too small for a noisy Hessian" in refused.err
-    assert campaign.run("show", "rules.db", "--json").json["campaigns"][0]["state"] == "offered"

@@ -11,35 +11,21 @@ SHARES = {"town": 0.6, "country": 0.4}
 COSTS = {"town": (1.0, 2.0), "country": (2.5, 5.0)}
 
 
-def rules_of(number, mechanism="offline", quotas=None, **objective):
-    """Return rules with two groups whose costs lie apart."""
+def campaign_in(folder, number, mechanism="offline", **objective):
+    """Return a campaign of two groups whose costs lie apart, and the group of each seller, by turns."""
+    ids, _, people = sellers(GOOD, number)
+    members, rng = [list(SHARES)[k % 2] for k in range(number)], np.random.default_rng(0)
+    reports, data = tables(ids, [float(rng.uniform(*COSTS[group])) for group in members], people)
     groups = {
-        name: {"share": share, "distribution": f"uniform({low}, {high})"}
-        for (name, share), (low, high) in zip(SHARES.items(), COSTS.values(), strict=True)
+        name: {"share": share, "distribution": "uniform({}, {})".format(*COSTS[name])}
+        for name, share in SHARES.items()
     }
-    for name, quota in (quotas or {}).items():
-        groups[name]["quota"] = quota
-    return {**GOOD.rules(max(number, 100), mechanism, **objective), "groups": groups}
-
-
-def people_of(number, seed=0):
-    """Return ids, costs, groups and records of invented sellers, half of them of each group."""
-    rng = np.random.default_rng(seed)
-    ids, _, people = sellers(GOOD, number, seed)
-    groups = [list(SHARES)[k % 2] for k in range(number)]
-    return ids, [float(rng.uniform(*COSTS[group])) for group in groups], groups, people
-
-
-def campaign_in(folder, number, **rules):
-    ids, costs, groups, people = people_of(number)
-    reports, data = tables(ids, costs, people)
-    return FileCampaign(folder, rules_of(number, **rules), {**reports, "group": groups}, data), groups
+    rules = {**GOOD.rules(max(number, 100), mechanism, **objective), "groups": groups}
+    return FileCampaign(folder, rules, {**reports, "group": members}, data), members
 
 
 @pytest.mark.parametrize(
-    "rules",
-    [{}, {"coverage": 0.02}, {"budget": 90, "mechanism": "online"}],
-    ids=["exact", "soft", "online"],
+    "rules", [{}, {"coverage": 0.02}, {"budget": 90, "mechanism": "online"}], ids=["exact", "soft", "online"]
 )
 def test_a_campaign_from_files_buys_its_shares_and_proves_them(tmp_path, rules):
     number = 120 if "budget" in rules else 20

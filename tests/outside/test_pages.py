@@ -128,19 +128,6 @@ def test_a_seller_goes_from_the_invitation_to_a_verified_receipt_by_links_and_fo
     assert f"{line['payment'] / 100:.2f}" in offered
 
 
-def test_opening_an_invitation_changes_nothing_until_its_button_is_pressed(service):
-    campaign = service.open(GOOD.rules(60))
-    (caller,) = service.invite(campaign, "with a mail scanner")
-    reader = Browser(service)
-    for _ in range(3):
-        page = reader.see(f"/i/{caller.token}")
-        assert page.status == 200
-    assert not reader.cookies
-    assert caller.get("/me/events").json()[-1]["kind"] == "invited"
-    assert reader.enter(f"/i/{caller.token}").status == 200
-    assert Browser(service).enter(f"/i/{caller.token}").status == 200  # sellers come back by the same link
-
-
 def test_the_sliders_first_position_shares_nothing_and_its_last_one_earns_most(service):
     browser, page, caller = seller_of(service, service.open(GOOD.rules(60)), "slider")
     declined = browser.press(choosing(browser, page), "line", line="0")

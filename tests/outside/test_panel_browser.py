@@ -2,8 +2,7 @@
 
 import hashlib
 import hmac
-import threading
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -12,6 +11,7 @@ from outside.driver import running_service
 from outside.goods import GOODS
 from outside.test_browser import Person
 from support.browser import opened_browser
+from support.servers import served
 
 pytestmark = pytest.mark.slow
 WAYS = [(390, "light", True), (1280, "dark", False)]
@@ -32,13 +32,8 @@ class Back(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def site():
-    server = HTTPServer(("127.0.0.1", 0), Back)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with served(Back) as address:
+        yield address
 
 
 def rules_for(site):

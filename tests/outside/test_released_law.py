@@ -16,12 +16,7 @@ from scipy import optimize, stats
 
 import dpmarket as dpm
 from dpmarket.privacy import NoiseNorm, Release, SeededNoise, logistic_loss
-from dpmarket.statistics import (
-    PrivateHistogram,
-    PrivateMean,
-    PrivateShare,
-    PrivateVectorMean,
-)
+from dpmarket.statistics import PrivateHistogram, PrivateMean, PrivateShare, PrivateVectorMean
 
 FALSE_ALARM = 1e-6
 

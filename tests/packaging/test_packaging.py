@@ -1,6 +1,5 @@
-"""What is built and installed: complete, typed for those who use it, and nothing besides."""
+"""What is built and installed: complete, with its types, and nothing besides."""
 
-import os
 import runpy
 import subprocess
 import sys
@@ -16,18 +15,6 @@ from dpmarket.version import __version__
 
 ROOT = Path(__file__).parents[2]
 INSTALLS = runpy.run_path(str(Path(__file__).with_name("check_installs.py")))
-USER = """\
-import numpy as np
-import dpmarket as dpm
-
-mechanism = dpm.OfflineMechanism(dpm.Uniform(1, 5), dpm.Objective.for_model(10, 0.01))
-outcome = mechanism.run([1.5, 2.0])
-total: float = outcome.total_payment
-model = dpm.PrivateLogisticRegression(classes=(0, 1)).fit(np.zeros((2, 1)), [0, 1], epsilons=outcome.epsilons)
-passed: bool = dpm.verify(dpm.certify(outcome, model, mechanism.rules())).passed
-reveal_type(dpm.plan)
-"""
-WRONG = "import dpmarket as dpm\ndpm.Uniform('one', 5)\npayment: str = dpm.OfflineMechanism\n"
 
 
 def test_the_version_is_the_same_wherever_it_is_told():
@@ -76,40 +63,3 @@ def test_wheel_and_sdist_hold_all_sources_and_no_junk(built):
     }  # fmt: skip
     junk = ("__pycache__", ".nbi", ".nbc", ".pyc", ".ledger-", ".log")
     assert [name for name in names if any(part in name for part in junk)] == []
-
-
-@pytest.mark.slow
-def test_a_user_of_the_installed_wheel_has_its_types(built, tmp_path):
-    """mypy looks into an environment whose own packages are the wheel's files, away from the sources."""
-    (wheel,) = built.glob("*.whl")
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "env")], check=True)
-    python = tmp_path / "env" / "bin" / "python"
-    site = Path(site_of(python))
-    with zipfile.ZipFile(wheel) as file:
-        file.extractall(site)
-    # What the wheel depends on is taken from here; a .pth in another folder than one's own is not followed.
-    (site / "others.pth").write_text(site_of(sys.executable))
-    (tmp_path / "mypy.ini").write_text("[mypy]\nstrict = True\n")
-
-    def found(code):
-        (tmp_path / "user.py").write_text(code)
-        command = [sys.executable, "-m", "mypy", "--config-file", "mypy.ini", "--cache-dir", "cache"]
-        command += ["--python-executable", str(python), "user.py"]
-        environment = {
-            name: value for name, value in os.environ.items() if name not in ("MYPYPATH", "PYTHONPATH")
-        }
-        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True).stdout
-
-    told = found(USER)
-    assert "error" not in told, told
-    assert "Plan" in told.partition("Revealed type is")[2]
-    wrong = found(WRONG)
-    assert "user.py:2: error" in wrong
-    assert "user.py:3: error" in wrong
-    (site / "dpmarket" / "py.typed").unlink()
-    assert "py.typed" in found(USER)
-
-
-def site_of(python):
-    command = [str(python), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()

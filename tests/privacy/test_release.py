@@ -85,8 +85,7 @@ def found_against_charged(name, norm, rows, settings):
 
 
 @pytest.mark.parametrize(
-    ("name", "norm"),
-    [*((name, "Euclidean") for name in LOSSES), *((name, "sum") for name in FEW)],
+    ("name", "norm"), [*((name, "Euclidean") for name in LOSSES), *((name, "sum") for name in FEW)]
 )
 def test_no_exact_density_ratio_exceeds_the_charge_and_the_best_case_reaches_it(name, norm):
     found = found_against_charged(name, NORMS[norm], 1, SETTINGS[:1])

@@ -25,12 +25,19 @@ from dpmarket.mechanisms.price_schedule import PriceSchedule
 from dpmarket.report import Score, render_page
 from dpmarket.report.charts import charts_of
 from dpmarket.report.summary import Material, noted, summarise
-from support.pages import Page, value_at
+from support.html_pages import Report
+
+
+def value_at(data, path):
+    """Return what stands at a dotted path of plain data."""
+    for key in path.split("."):
+        data = data[int(key) if key.isdigit() else key]
+    return data
 
 
 @pytest.fixture(scope="module")
 def page(demo):
-    return Page(demo.report.read_text(encoding="utf-8"))
+    return Report(demo.report.read_text(encoding="utf-8"))
 
 
 def material(costs, objective=PaperObjective(1.0, 20.0, 1e-4), dist=Uniform(1, 5), units=100, **others):  # noqa: B008
@@ -165,7 +172,7 @@ def test_the_page_reads_well(demo, page):
 
 
 def test_a_page_without_model_test_data_or_certificate_says_so_and_its_title_is_no_markup(without_charts):
-    page = Page(simple_page(title="<script>alert(1)</script> & more"))
+    page = Report(simple_page(title="<script>alert(1)</script> & more"))
     assert "<script>alert(1)</script> & more" in page.text
     assert "Nothing has been released from their records yet" in page.prose
     assert "No certificate was given" in page.prose
@@ -222,12 +229,12 @@ def test_few_withdrawals_leave_no_trace_of_what_they_were_promised():
     assert 10 <= nothing.sum() < 280
     assert summarise(material(costs, objective, withdrawn=withdrawn | nothing)).rule.is_planned
     beforehand = "Beforehand it was to be expected that nobody is bought from above"
-    assert beforehand in Page(text).prose
+    assert beforehand in Report(text).prose
     assert "The rule is the one that was to be expected" in charts_of(few)["sellers"]
     whole = material(costs, objective)
     parts = replace(whole, rules=whole.rules | {"mechanism": "cross-priced"})
     for made, said in ((whole, "Nobody is bought from above"), (parts, "each part's own differ, nobody is")):
-        page = Page(render_page(summarise(made))).prose
+        page = Report(render_page(summarise(made))).prose
         assert said in page
         assert beforehand not in page
         assert ("brought the model: above" in page) == (made is whole)
@@ -254,7 +261,7 @@ def test_unusual_markets_have_a_page_too(formula, objective, without_charts):
     outcome, summary = made.outcome, summarise(made)
     assert sum(group.sellers for group in summary.bought_groups) == (outcome.epsilons > 0).sum()
     assert summary.totals.paid == int(whole_units(outcome.payments, 1000).sum()) / 1000
-    page = Page(render_page(summary))
+    page = Report(render_page(summary))
     assert [value for _, _, value, _ in page.numbers if value in ("nan", "inf")] == []
     if (outcome.epsilons > 0).all():
         assert "Nobody's cost was too high" in page.prose

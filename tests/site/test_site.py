@@ -49,18 +49,8 @@ class Page(HTMLParser):
 def site(tmp_path_factory):
     pytest.importorskip("myst_parser", reason="needs what the documentation is built with: make docs")
     folder = tmp_path_factory.mktemp("site")
-    command = [
-        sys.executable,
-        "-m",
-        "sphinx",
-        "-W",
-        "--keep-going",
-        "-q",
-        "-b",
-        "html",
-        str(DOCS),
-        str(folder),
-    ]
+    options = ["-W", "--keep-going", "-q", "-b", "html"]
+    command = [sys.executable, "-m", "sphinx", *options, str(DOCS), str(folder)]
     run = subprocess.run(command, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr[-3000:]
     return folder

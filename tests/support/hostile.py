@@ -51,34 +51,18 @@ def shared_text(rows=2_000):
     return parquet(columns, compression="zstd")
 
 
-TABLES = (
-    "many rows.parquet",
-    "shared text.parquet",
-    "cut.parquet",
-    "no parquet.parquet",
-    "gzip.csv",
-    "zlib.csv",
-    "a million columns.csv",
-    "one row without end.csv",
-    "a row of many.csv",
-    "long number.csv",
-    "open quote.csv",
-)
-
-
-def tables():
-    """Return files by the names above: what is asked for are the columns seller and cost."""
-    good = b"seller,cost\n" + b"".join(b"s%d,1.5\n" % k for k in range(100))
-    return {
-        "many rows.parquet": many_rows(),
-        "shared text.parquet": shared_text(),
-        "cut.parquet": parquet({"seller": ["a"], "cost": [1.0]})[:-20],
-        "no parquet.parquet": b"PAR1" + b"\x00" * 1000 + struct.pack("<I", 900) + b"PAR1",
-        "gzip.csv": gzip.compress(b"seller,cost\n" + b"a,1.0\n" * 5_000_000, 1),
-        "zlib.csv": zlib.compress(b"seller,cost\n" + b"a,1.0\n" * 1_000_000),
-        "a million columns.csv": b"," * 1_000_000 + b"\n" + b"," * 1_000_000 + b"\n",
-        "one row without end.csv": b"a" * 3_000_000,
-        "a row of many.csv": good + b"," * 500_000 + b"\n",
-        "long number.csv": good + b"x," + b"1" * 100_000 + b"x\n",
-        "open quote.csv": good + b'"' + b"x," * 300_000,
-    }
+GOOD = b"seller,cost\n" + b"".join(b"s%d,1.5\n" % k for k in range(100))
+TABLES = {
+    "many rows.parquet": many_rows,
+    "shared text.parquet": shared_text,
+    "cut.parquet": lambda: parquet({"seller": ["a"], "cost": [1.0]})[:-20],
+    "no parquet.parquet": lambda: b"PAR1" + b"\x00" * 1000 + struct.pack("<I", 900) + b"PAR1",
+    "gzip.csv": lambda: gzip.compress(b"seller,cost\n" + b"a,1.0\n" * 5_000_000, 1),
+    "zlib.csv": lambda: zlib.compress(b"seller,cost\n" + b"a,1.0\n" * 1_000_000),
+    "a million columns.csv": lambda: b"," * 1_000_000 + b"\n" + b"," * 1_000_000 + b"\n",
+    "one row without end.csv": lambda: b"a" * 3_000_000,
+    "a row of many.csv": lambda: GOOD + b"," * 500_000 + b"\n",
+    "long number.csv": lambda: GOOD + b"x," + b"1" * 100_000 + b"x\n",
+    "open quote.csv": lambda: GOOD + b'"' + b"x," * 300_000,
+}
+"""What makes each file: what is asked for are the columns seller and cost."""

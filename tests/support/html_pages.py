@@ -1,84 +1,72 @@
-"""A page of the service as a browser without scripts reads it: headings, visible text, links, forms."""
+"""Pages as programs read them: those of the service, and a report with its numbers and charts."""
 
-from html.parser import HTMLParser
-
-VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
+import lxml.html
 
 
 class Form:
     """A form as it was served: where it leads, the values in it, and fields that somebody fills in."""
 
-    def __init__(self, attributes):
-        self.action, self.method = attributes.get("action"), attributes.get("method", "get")
+    def __init__(self, form):
+        self.action, self.method = form.get("action"), form.get("method", "get")
         self.values, self.fields, self.files = {}, [], []
+        for own in form.iter("input", "select", "textarea"):
+            if own.get("name"):
+                self._add(own.get("name"), own.get("type", "text"), own)
+
+    def _add(self, name, kind, own):
+        if kind == "file":
+            self.files.append(name)
+            return
+        if kind != "hidden" and name not in self.fields:
+            self.fields.append(name)
+        if kind not in ("radio", "checkbox") or "checked" in own.attrib:
+            chosen = own.xpath(".//option[@selected]") if own.tag == "select" else [own]
+            self.values[name] = chosen[-1].get("value", "") if chosen else ""
 
     @property
     def names(self):
         return {*self.values, *self.fields, *self.files}
 
-    def add(self, tag, own):
-        name, kind = own.get("name"), own.get("type", "text")
-        if name is None or tag == "button":
-            return
-        if kind == "file":
-            self.files.append(name)
-        elif kind == "hidden":
-            self.values[name] = own.get("value", "")
-        else:
-            if name not in self.fields:
-                self.fields.append(name)
-            if kind not in ("radio", "checkbox") or "checked" in own:
-                self.values[name] = own.get("value", "")
 
-
-class Page(HTMLParser):
-    """A page as a reader sees it: text, heading, links, forms."""
+class Page:
+    """A page of the service as a reader sees it: text, heading, links, forms; what it would load or run."""
 
     def __init__(self, answer):
-        super().__init__()
         self.answer, self.status = answer, answer.status_code
         self.html, self.path = answer.text, answer.url.path
-        self.text = self.heading = self.language = ""
-        self.links, self.buttons, self.forms, self.loads, self.notices, self.inline = [], [], [], [], [], []
-        self._open, self._select = [], None
-        self.feed(self.html)
-
-    def handle_starttag(self, tag, attributes):
-        own = dict(attributes)
-        self.language = own["lang"] if tag == "html" else self.language
-        self.inline += [name for name in own if name.startswith("on") or name == "style"]
-        self.loads += [own[name] for name in ("src", "srcset", "data", "poster") if name in own]
-        if tag == "link":
-            self.loads.append(own["href"])
-        if tag == "a":
-            self.links.append(own.get("href"))
-            if "button" in own.get("class", "").split():
-                self.buttons.append(own["href"])
-        if tag == "form":
-            self.forms.append(Form(own))
-        if tag in ("input", "select", "textarea", "button") and "form" in self._open:
-            self.forms[-1].add(tag, own)
-        if tag == "select":
-            self._select = own["name"]
-        if tag == "option" and self._select and "selected" in own:
-            self.forms[-1].values[self._select] = own.get("value", "")
-        if own.get("role") == "status":
-            self.notices.append(own.get("class"))
-        if tag not in VOID:
-            self._open.append(tag)
-
-    def handle_endtag(self, tag):
-        while self._open and self._open.pop() != tag:
-            pass
-
-    def handle_data(self, data):
-        if {"script", "style"} & set(self._open):
-            self.inline += [data] * bool(data.strip())
-        elif "title" not in self._open:
-            self.text += data
-            self.heading += data if "h1" in self._open else ""
+        page = lxml.html.document_fromstring(self.html or "<p></p>")
+        self.language = page.get("lang", "")
+        unseen = "ancestor::script or ancestor::style or ancestor::title"
+        self.text = "".join(page.xpath(f"//text()[not({unseen})]"))
+        self.heading = "".join(page.xpath("//h1//text()"))
+        self.links = page.xpath("//a/@href")
+        self.buttons = page.xpath("//a[contains(concat(' ', @class, ' '), ' button ')]/@href")
+        self.forms = [Form(form) for form in page.iter("form")]
+        self.loads = page.xpath("//@src | //@srcset | //@data | //@poster | //link/@href")
+        self.notices = [one.get("class") for one in page.xpath("//*[@role='status']")]
+        self.inline = page.xpath("(//script | //style)//text()[normalize-space()]")
+        self.inline += page.xpath("//@style | //@*[starts-with(name(), 'on')]")
 
     def form(self, having=None, about=""):
         """Return the first form to send; or the first that has a field, or whose address holds an id."""
         found = [form for form in self.forms if form.method == "post" and about in form.action]
         return next(form for form in found if having is None or having in {*form.values, *form.fields})
+
+
+class Report:
+    """All ``<data>`` elements of a report, its charts, and the text of paragraphs without their numbers."""
+
+    def __init__(self, text):
+        page = lxml.html.document_fromstring(text)
+        self.numbers = [
+            (one.get("data-name"), one.get("data-style"), one.get("value"), one.text_content())
+            for one in page.iter("data")
+        ]
+        self.charts = [
+            {**chart.attrib, **{name: chart.xpath(f"string(.//{name})") for name in ("title", "desc")}}
+            for chart in page.iter("svg")
+        ]
+        self.text = "".join(page.xpath("//text()[not(ancestor::svg or ancestor::style)]"))
+        self.prose = "".join(page.xpath("//p//text()[not(ancestor::data)]"))
+        self.ids = page.xpath("//@id")
+        self.addresses = [one for one in page.xpath("//@src | //@href | //@action | //@data") if one]

@@ -6,7 +6,7 @@ import re
 import shutil
 import subprocess
 
-from dpmarket.certificates import receipt_page
+from dpmarket.certificates import receipt_page, verify
 
 NODE = shutil.which("node")
 
@@ -27,6 +27,16 @@ def page_verdicts(cases, page=None):
         [NODE, "-e", program], input=json.dumps(given).encode(), capture_output=True, check=True, timeout=900
     )
     return [[tuple(pair) for pair in one] for one in json.loads(done.stdout)]
+
+
+def checks_by_both(cases):
+    """Return the verifier's checks of each (first line, receipt, cost); the page's, where node is, agree."""
+    found = [verify(first, receipt=receipt, cost=cost).checks for first, receipt, cost in cases]
+    if NODE:
+        own = [[(check.name, check.verdict) for check in checks] for checks in found]
+        for case, checks, page in zip(cases, own, page_verdicts(cases), strict=True):
+            assert page == checks, case[1]
+    return found
 
 
 def page_checks(page, certificate, receipt, cost=None):

@@ -57,12 +57,13 @@ def link_of(shop):
 
 
 def test_a_mail_scanner_that_opens_a_link_does_not_use_it_up(shop):
-    path = link_of(shop)
-    for _ in range(3):
+    (seller,) = shop.invite(shop.open())
+    for path in (*[f"/i/{seller}"] * 2, *[link_of(shop)] * 2):
         seen = shop.request("GET", path)
         assert seen.status_code == 200
         assert "set-cookie" not in seen.headers
         assert f'<form method="post" action="{path}">' in seen.text
+    assert shop.with_token(seller).me()["state"] == "invited"
     answer = shop.request("POST", path)
     assert (answer.status_code, answer.headers["location"]) == (303, "/signed-in")
     cookie = answer.headers["set-cookie"]

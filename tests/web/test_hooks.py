@@ -8,9 +8,8 @@ import hmac
 import io
 import json
 import re
-import threading
 from datetime import timedelta
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler
 
 import pytest
 import sqlalchemy as sa
@@ -26,48 +25,34 @@ from dpmarket.web.client import Refused
 from dpmarket.web.outgoing import is_public
 from dpmarket.web.worker import methods_of
 from support.readers import member_of, seller_of
+from support.servers import served
 from support.shop import SOLD, open_shop
 
 COST = 1.2345678
 
 
-class Listener:
-    """An address that takes webhooks on loopback, or answers with some other status first."""
+class Listener(BaseHTTPRequestHandler):
+    """Takes webhooks on loopback, or answers with some other status first."""
 
-    def __init__(self):
-        self.taken, self.answers = [], []
-        listener = self
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["content-length"]))
+        status = self.answers.pop(0) if self.answers else 204
+        if status == 204:
+            self.taken.append((dict(self.headers), body))
+        self.send_response(status)
+        if status == 302:
+            self.send_header("Location", self.url)
+        self.end_headers()
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self):
-                body = self.rfile.read(int(self.headers["content-length"]))
-                status = listener.answers.pop(0) if listener.answers else 204
-                if status == 204:
-                    listener.taken.append((dict(self.headers), body))
-                self.send_response(status)
-                if status == 302:
-                    self.send_header("Location", listener.url)
-                self.end_headers()
-
-            def log_message(self, *_):
-                pass
-
-        self.server = HTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}/hook?x=1"
-        self.thread = threading.Thread(target=self.server.serve_forever, daemon=True)
-        self.thread.start()
-
-    def end(self):
-        self.server.shutdown()
-        self.server.server_close()
-        self.thread.join()
+    def log_message(self, *_):
+        pass
 
 
 @pytest.fixture
 def listener():
-    made = Listener()
-    yield made
-    made.end()
+    with served(Listener) as address:
+        Listener.url, Listener.taken, Listener.answers = f"{address}/hook?x=1", [], []
+        yield Listener
 
 
 @pytest.fixture

@@ -82,16 +82,6 @@ def test_without_the_extra_one_line_says_which_is_needed():
         assert done.stderr == "dpmarket: this needs the extra 'service': pip install 'dpmarket[service]'.\n"
 
 
-def test_other_commands_load_nothing_of_the_service():
-    code = (
-        "import sys\nimport dpmarket, dpmarket.cli.app, dpmarket.campaign.worker\n"
-        "print([name for name in ('fastapi', 'uvicorn', 'httpx', 'prometheus_client', 'pydantic_settings')"
-        " if name in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
-
-
 def test_the_code_has_no_finding_of_medium_or_high_severity():
     done = subprocess.run(
         [sys.executable, "-m", "bandit", "-q", "-ll", "-r", "src", "-f", "json"],

@@ -1,11 +1,9 @@
 """Sign-in of members: a link by mail, OpenID Connect with a code and PKCE, and a trusted proxy's header."""
 
 import base64
-import contextlib
 import hashlib
 import json
-import threading
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler
 from urllib.parse import parse_qs, parse_qsl, urlsplit
 
 import pytest
@@ -20,6 +18,7 @@ from dpmarket.errors import FileProblem
 from dpmarket.web.folder import read_settings
 from support.html_pages import Page
 from support.readers import Reader
+from support.servers import served
 from support.shop import open_shop
 
 KEY = RSAKey.generate_key(2048, {"kid": "1", "alg": "RS256", "use": "sig"})
@@ -59,22 +58,9 @@ class Provider(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
 
-@contextlib.contextmanager
-def provider():
-    server = HTTPServer(("127.0.0.1", 0), Provider)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
-
-
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory):
-    with provider() as issuer:
+    with served(Provider) as issuer:
         own = {"oidc_issuer": issuer, "oidc_client_id": "market", "oidc_client_secret": "hush"}
         proxy = {"auth_header": "X-Forwarded-User", "trusted_proxies": "127.0.0.1"}
         mails = {"smtp_url": "smtp+plain://127.0.0.1:1", "mail_from": "market@example.org"}
