@@ -309,6 +309,17 @@ def test_too_few_sellers_and_a_purchase_of_noise_are_not_quoted(tmp_path):
     campaign.quote()  # with a yes
 
 
+def test_a_dry_run_enters_nothing_in_a_database_that_is_there(tmp_path):
+    campaign = campaign_in(tmp_path, GOOD.rules(100), *invented(25))
+    campaign.run("commit", "-o", "commitment.json")
+    before = campaign.run("show", "rules.db", "--json").json
+    for _ in range(2):
+        assert campaign.run("quote", "reports.csv", "--dry-run", "--yes", "--json").json["is_new"]
+    campaign.run("check", "reports.csv")
+    assert campaign.run("show", "rules.db", "--json").json == before
+    assert not list(campaign.folder.glob("*quot*"))
+
+
 def test_people_of_the_pilot_and_excluded_people_do_not_sell(tmp_path):
     ids, costs, people = invented(25)
     rules = GOOD.rules(100)
