@@ -380,7 +380,7 @@ def test_a_line_of_many_people_is_the_last_one(tmp_path):
     for tick, number in enumerate((1, 1_000, 300), 1):
         body = {"people": ["a" * 32] * number}
         lines.append(log.make_line(tick, "now", "withdrawn", body, lines[-1].digest if lines else ""))
-        found.append(lambda last: lines[-1:])  # noqa: B023
+        found.append(lambda last: lines[-1:])
         assert found.last() == lines[-1]
     assert found.lines() == lines
 
