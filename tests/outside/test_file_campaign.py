@@ -340,6 +340,18 @@ def test_people_of_the_pilot_and_excluded_people_do_not_sell(tmp_path):
     assert {row["seller"] for row in read_table(campaign / "quotes-not-quoted.csv")} == set(ids[:2])
 
 
+def test_a_delta_allows_no_more_people_over_several_files_than_at_once(tmp_path):
+    rules = GOODS["delta"].rules(100, mechanism="online", budget=1000)
+    rules["objective"]["delta"] = 1e-3
+    ids, costs, people = invented(120)
+    campaign = campaign_in(tmp_path, rules, ids[:60], costs[:60], people[:60])
+    campaign.quote()
+    write_table(campaign / "more.csv", {"seller": ids[60:], "cost": costs[60:]})
+    said = campaign.run("quote", "more.csv", "-o", "more-quotes.csv", "--yes", code=1).err
+    assert "allows at most 100" in said
+    assert not (campaign / "more-quotes.csv").exists()
+
+
 def test_a_first_file_that_is_refused_does_not_fix_the_rules(tmp_path):
     rules = GOODS["delta"].rules(100)
     rules["objective"]["delta"] = 1e-3
