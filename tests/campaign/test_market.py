@@ -284,6 +284,18 @@ def test_a_lifetime_limit_counts_over_live_and_file_campaigns_and_library_models
     balanced(market)
 
 
+def test_people_of_many_files_have_no_accounts_so_that_nothing_names_a_limit_beside_them(market):
+    plan = campaigns.Draft(name="many", channel="partitions", mechanism="offline", rules={}, self_funded=True)
+    campaign = market.run(campaigns.draft, OWNER, plan)
+    market.run(campaigns.open_, OWNER, campaign, campaigns.Opening(ceiling=1.0))
+    with pytest.raises(MarketRefusal, match="no lifetime accounts"):
+        account.MarketAccount(market, limit=3.0)
+    limited = plan.model_copy(update={"name": "limited", "channel": "file"})
+    limited.rules["sellers"] = {"lifetime_epsilon": 3.0}
+    second, opening = market.run(campaigns.draft, OWNER, limited), campaigns.Opening(ceiling=1.0)
+    assert "accounts" in refused("limit", market.run, campaigns.open_, OWNER, second, opening)
+
+
 def test_a_distance_too_small_for_an_epsilon_is_charged_its_delta(market):
     models = account.MarketAccount(market, limit=1.0, delta_limit=2.5e-5)
     for _ in range(2):

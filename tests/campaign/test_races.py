@@ -1,5 +1,6 @@
 """Two acts at the same time: one of them is refused or waits, and the books balance."""
 
+import contextlib
 import functools
 import struct
 import threading
@@ -8,9 +9,13 @@ import pytest
 import sqlalchemy as sa
 
 from campaign.live import DELIVER, Live, balanced, decoded, opened, release
-from dpmarket.campaign import campaigns, line, payouts, quoting, schema, sellers, training
+from dpmarket.campaign import campaigns, file_quotes, line, payouts, quoting, schema, sellers, training
+from dpmarket.campaign.account import MarketAccount
 from dpmarket.campaign.acts import OWNER, WORKER, Caller
+from dpmarket.campaign.place import place_of
 from dpmarket.errors import DpmarketError, MarketRefusal
+from outside import goods
+from outside.driver import write_rules, write_table
 
 
 def together(*functions):
@@ -145,3 +150,36 @@ def test_six_threads_act_on_shared_people(market, second):
                for own in who[live][:3]))  # fmt: skip
     balanced(market)
     assert [one.tick for one in market.log.lines()] == list(range(1, market.log.last().tick + 1))
+
+
+@pytest.mark.parametrize("names", [("one", "one"), ("one", "two")])
+def test_two_files_of_the_same_people_are_quoted(place, tmp_path, monkeypatch, names):
+    """In one campaign both get the same quotes; a limit with room for one of two campaigns holds."""
+    monkeypatch.setenv("DPMARKET_STATE", str(tmp_path / "state"))
+    good, meet, decide_of = goods.GOODS["two classes"], threading.Barrier(2), file_quotes.decide_of
+    ids, costs, _ = goods.sellers(good, 40)
+    for folder, name in zip(("a", "b"), names, strict=True):
+        reports = {"seller": [*ids, f"only {name}"], "cost": [*costs, 1.0]}
+        rules = good.rules(100, mechanism="online", budget=1000)
+        rules["campaign"] |= {"name": name, "database": str(place)}
+        (tmp_path / folder).mkdir()
+        write_rules(tmp_path / folder / "rules.toml", rules)
+        write_table(tmp_path / folder / "reports.csv", reports)
+
+    def decide_together(*given):
+        with contextlib.suppress(threading.BrokenBarrierError):  # SQLite lets one in at a time
+            meet.wait(1.0)
+        return decide_of(*given)
+
+    def quote(folder):
+        files = (tmp_path / folder / name for name in ("rules.toml", "reports.csv", "quotes.csv"))
+        return file_quotes.quote_file(*files, confirmed=True)
+
+    with place_of(tmp_path / "a" / "rules.toml").open(make=True) as market:
+        MarketAccount(market, limit=1.5, delta_limit=0.0)
+        monkeypatch.setattr(file_quotes, "decide_of", decide_together)
+        found = together(lambda: quote("a"), lambda: quote("b"))
+        balanced(market)
+    left_out = sorted(one.left_out.get("lifetime", 0) for one in found)
+    assert left_out[0] == 0
+    assert (left_out[1] > 0) == (names[0] != names[1])

@@ -27,7 +27,7 @@ from campaign.live import (
     reports,
     state_of,
 )
-from dpmarket.campaign import account, campaigns, line, payouts, schema, sellers, training
+from dpmarket.campaign import account, campaigns, line, log, payouts, schema, sellers, training
 from dpmarket.campaign.acts import OWNER
 from dpmarket.campaign.database import is_address, open_market
 from dpmarket.campaign.repair import back_up, put_back, repair, restore
@@ -373,6 +373,16 @@ def test_no_false_refusal_beside_concurrent_withdrawals(copies):
     assert problems == []
     assert checks > 40
     assert len(live.market.log.lines()) == 41
+
+
+def test_a_line_of_many_people_is_the_last_one(tmp_path):
+    found, lines = log.Log(tmp_path / "log"), []
+    for tick, number in enumerate((1, 1_000, 300), 1):
+        body = {"people": ["a" * 32] * number}
+        lines.append(log.make_line(tick, "now", "withdrawn", body, lines[-1].digest if lines else ""))
+        found.append(lambda last: lines[-1:])
+        assert found.last() == lines[-1]
+    assert found.lines() == lines
 
 
 def test_what_was_spent_counts_even_beyond_a_limit(copies):

@@ -8,7 +8,7 @@ import pytest
 from dpmarket import FileProblem
 from dpmarket.campaign.rules.columns import columns_by_type, feature_fields, read_codes
 from dpmarket.campaign.rules.template import declared_by, sample_template
-from dpmarket.files import read_table, refuse
+from dpmarket.files import excel, read_table, refuse
 from dpmarket.progress import told_of_reading
 from support import spreadsheets
 
@@ -54,6 +54,17 @@ def test_what_cannot_be_read_without_guessing_is_refused_with_its_place(tmp_path
     assert re.search(words, said), said
     assert "\n" not in said
     assert not re.search(r"81.25|Zo|K\wln", said)  # nothing of the table
+
+
+def test_cells_are_counted_over_all_sheets_of_a_workbook(tmp_path, monkeypatch):
+    monkeypatch.setattr(excel, "_MOST_CELLS", 1_000)
+
+    def many_sheets(sheet, book):
+        for number in range(20):
+            book.create_sheet(f"s{number}")["CV1"] = "far to the right"
+
+    with pytest.raises(FileProblem, match="more than 1,000 cells"):
+        read(put(tmp_path, "sheets.xlsx", spreadsheets.excel(change=many_sheets)))
 
 
 def test_what_was_recognised_is_said(tmp_path):

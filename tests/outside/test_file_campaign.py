@@ -309,6 +309,17 @@ def test_too_few_sellers_and_a_purchase_of_noise_are_not_quoted(tmp_path):
     campaign.quote()  # with a yes
 
 
+def test_a_dry_run_enters_nothing_in_a_database_that_is_there(tmp_path):
+    campaign = campaign_in(tmp_path, GOOD.rules(100), *invented(25))
+    campaign.run("commit", "-o", "commitment.json")
+    before = campaign.run("show", "rules.db", "--json").json
+    for _ in range(2):
+        assert campaign.run("quote", "reports.csv", "--dry-run", "--yes", "--json").json["is_new"]
+    campaign.run("check", "reports.csv")
+    assert campaign.run("show", "rules.db", "--json").json == before
+    assert not list(campaign.folder.glob("*quot*"))
+
+
 def test_people_of_the_pilot_and_excluded_people_do_not_sell(tmp_path):
     ids, costs, people = invented(25)
     rules = GOOD.rules(100)
@@ -327,6 +338,18 @@ def test_people_of_the_pilot_and_excluded_people_do_not_sell(tmp_path):
     write_rules(campaign / "rules.toml", rules)
     campaign.quote()
     assert {row["seller"] for row in read_table(campaign / "quotes-not-quoted.csv")} == set(ids[:2])
+
+
+def test_a_delta_allows_no_more_people_over_several_files_than_at_once(tmp_path):
+    rules = GOODS["delta"].rules(100, mechanism="online", budget=1000)
+    rules["objective"]["delta"] = 1e-3
+    ids, costs, people = invented(120)
+    campaign = campaign_in(tmp_path, rules, ids[:60], costs[:60], people[:60])
+    campaign.quote()
+    write_table(campaign / "more.csv", {"seller": ids[60:], "cost": costs[60:]})
+    said = campaign.run("quote", "more.csv", "-o", "more-quotes.csv", "--yes", code=1).err
+    assert "allows at most 100" in said
+    assert not (campaign / "more-quotes.csv").exists()
 
 
 def test_a_first_file_that_is_refused_does_not_fix_the_rules(tmp_path):

@@ -5,6 +5,7 @@ import secrets
 import httpx
 import pytest
 
+from dpmarket.campaign.acts import ACTS
 from dpmarket.web.api import path_of_act, served_acts
 from dpmarket.web.app import make_routes
 from dpmarket.web.client import Client, Refused
@@ -20,6 +21,13 @@ def calls(shop, campaign):
     """Give every served act with its address; a body is not needed to be refused."""
     for entry in served_acts().values():
         yield entry, "/api/v1" + path_of_act(entry).replace("{campaign}", campaign)
+
+
+def test_acts_of_workers_and_of_files_are_not_served():
+    served = set(served_acts())
+    assert {name for name, entry in ACTS.items() if entry.roles == ("worker",)}.isdisjoint(served)
+    assert {"import_reports", "enter_quotes_files", "enter_charge"}.isdisjoint(served)
+    assert {"draft", "open", "fund", "invite", "choose", "deliver", "pay_out", "grant"} <= served
 
 
 def test_every_act_answers_callers_without_its_role_as_if_it_were_not_there(shop, campaign):

@@ -48,6 +48,12 @@ def made(**names):
     )
 
 
+@pytest.mark.parametrize("iban", [IBAN[:-1] + "2", IBAN.replace("61", "\u0666\u0661"), "AT61", ""])
+def test_what_no_bank_takes_is_no_iban(iban):
+    with pytest.raises(InvalidInput, match="IBAN"):
+        BankAccount("Ann", iban)
+
+
 def test_the_file_is_valid_by_its_schema_and_keeps_umlauts():
     content = made(one="Zoë Müller-Łukasz", two="Jürgen Groß")
     try_valid_xml(content, SCHEMA)

@@ -7,8 +7,11 @@ import ssl
 from datetime import timedelta
 
 import pytest
+import sqlalchemy as sa
 from aiosmtpd.controller import Controller
 
+from dpmarket.campaign import mail as mails_of
+from dpmarket.campaign import schema
 from dpmarket.campaign.acts import OWNER
 from dpmarket.campaign.jobs import MOST_ATTEMPTS, claim_job, retry
 from dpmarket.campaign.mail import KINDS, Mail, enter_mails
@@ -172,6 +175,35 @@ def test_a_receipt_is_told_of_when_it_is_there(shop, box):
     assert mail["Subject"] == "Your receipt is ready"
     assert shop.with_token(token).receipt()
     assert send(shop) == 0
+
+
+def test_who_answered_too_late_is_not_told_of_a_cancelled_campaign(shop, box):
+    campaign = shop.open()
+    shop.members["operator"].invite(campaign, ["soon@example.org", "late@example.org"])
+    send(shop)
+    links = {mail["To"]: link_in(mail).rsplit("/", 1)[1] for mail in box.take()}
+    shop.with_token(links["soon@example.org"], *SOLD)
+    shop.with_token(links["late@example.org"], *SOLD[:-1])
+    shop.clock.pass_(days=10)
+    work(shop.market, methods_of(shop.settings), ("work",))
+    send(shop)
+    subjects = [(mail["To"], mail["Subject"]) for mail in box.take()]
+    assert ("soon@example.org", "Your receipt is ready") in subjects
+    assert "late@example.org" not in dict(subjects)
+
+
+def test_what_another_worker_has_entered_and_sent_meanwhile_is_not_sent_again(shop, box, monkeypatch):
+    campaign = shop.open()
+    shop.members["operator"].invite(campaign, ["twice@example.org"])
+    assert send(shop) == 1
+    shop.members["buyer"].act("cancel", campaign)
+    assert send(shop) == 1
+    box.take()
+    job = schema.job.c  # whom this worker saw before the other one was done
+    seen = sa.select(job.subject).where(job.kind == "over")
+    monkeypatch.setattr(mails_of, "_addressed", lambda condition, kind: seen.where(job.kind == kind))
+    assert send(shop) == 0
+    assert box.take() == []
 
 
 def test_what_a_server_does_not_take_now_is_tried_later_and_what_it_never_takes_is_not(shop, box):

@@ -23,6 +23,7 @@ from dpmarket.campaign.campaigns import describe
 from dpmarket.campaign.database import UNLIMITED, Market
 from dpmarket.campaign.log import canonical, digest_of
 from dpmarket.campaign.money import enter_staged, hold_all, of, pay_all
+from dpmarket.campaign.partitions import refuse_limits
 from dpmarket.campaign.people import EPSILON_UNITS, person_digests
 from dpmarket.campaign.staging import stage
 from dpmarket.campaign.training import sellers_by
@@ -54,7 +55,7 @@ class MarketAccount:
     ) -> None:
         self._market, self._name = market, name
         if limit is not None or delta_limit is not None:
-            market.transact(lambda tx: people.lower_caps(tx, limit, delta_limit))
+            market.transact(lambda tx: _lower(tx, limit, delta_limit))
 
     def charge(
         self,
@@ -102,6 +103,11 @@ class MarketAccount:
         units = [cap if one is None else one for one in found]
         left = [np.inf if cap == UNLIMITED else max(one, 0) / EPSILON_UNITS for one in units]
         return read_only(np.array(left))
+
+
+def _lower(tx: Tx, limit: float | None, delta_limit: float | None) -> None:
+    people.lower_caps(tx, limit, delta_limit)
+    refuse_limits(tx)
 
 
 @act("operator")

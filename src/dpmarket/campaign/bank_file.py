@@ -42,7 +42,7 @@ def is_iban(text: str) -> bool:
     (True, False)
     """
     plain = text.replace(" ", "").upper()
-    if not re.fullmatch(r"[A-Z]{2}\d{2}[A-Z0-9]{11,30}", plain):
+    if not re.fullmatch(r"[A-Z]{2}[0-9]{2}[A-Z0-9]{11,30}", plain):
         return False
     return int("".join(str(int(letter, 36)) for letter in plain[4:] + plain[:4])) % 97 == 1
 

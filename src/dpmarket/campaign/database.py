@@ -41,6 +41,8 @@ UNLIMITED = 2**62
 _MAGIC = b"SQLite format 3\0"
 _ATTEMPTS = 3
 _AGAIN = ("40P01", "40001")  # PostgreSQL: a deadlock, or a transaction that must be done again
+_QUICKER = ("campaign_of_files", "person_cap")
+"""Rules that an act looks at before it writes: PostgreSQL says them if another one was quicker."""
 
 
 class Market:
@@ -403,6 +405,8 @@ def _database_problems(place: str) -> Iterator[None]:
         raise MarketRefusal("invalid", "Expected text in UTF-8, without the character NUL.") from None
     except IntegrityError as problem:
         diagnosis = getattr(problem.orig, "diag", None)
+        if diagnosis is not None and diagnosis.constraint_name in _QUICKER:
+            raise _MustRepeat from None
         rule = str(problem.orig) if diagnosis is None else f"the rule {diagnosis.constraint_name}"
         raise MarketRefusal("state", f"The database forbids this: {rule}. Nothing was changed.") from None
     except DBAPIError as problem:

@@ -119,6 +119,7 @@ def commit_file(rules: Source | Place) -> tuple[str, str]:
 
     def commit(tx: Tx) -> Campaign:
         found = campaign_named(tx.c, place.rules.campaign.name)
+        found = None if found is None else lock_campaign(tx, found.id)
         if found is None or (_is_unused(tx, found) and changed_rules(found, place.rules)):
             found = _drafted(tx, place.rules, found)
         refuse_changed(found, place.rules)

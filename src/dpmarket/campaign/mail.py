@@ -109,7 +109,10 @@ def enter_mails(market: Market, before: timedelta) -> None:
 
 
 def _enter(tx: Tx, kind: str, condition: Any) -> None:
-    tx.jobs(kind, tx.c.scalars(_addressed(condition, kind)).all(), "mail")
+    own = {"kind": kind, "lane": "mail", "state": "waiting", "due_at": tx.now, "attempts": 0}
+    rows = [{**own, "subject": subject} for subject in tx.c.scalars(_addressed(condition, kind))]
+    if rows:  # another worker may have entered some of them meanwhile, and sent them
+        tx.c.execute(tx.insert(schema.job).on_conflict_do_nothing(), rows)
 
 
 def _due(market: Market, before: timedelta) -> dict[str, Any]:

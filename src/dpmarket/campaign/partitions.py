@@ -165,7 +165,7 @@ def enter_rows(tx: Tx, found: Campaign, digests: Collection[bytes]) -> None:
         tx.c.execute(schema.participation.insert(), values)
 
 
-@act("operator")
+@act("worker")  # nobody's over a network: it names files of this machine
 def enter_quotes_files(
     tx: Tx, caller: Caller, campaign: int, files: FilesAsTheyAre, offer: str, reports: str
 ) -> None:

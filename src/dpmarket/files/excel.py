@@ -55,11 +55,12 @@ def _rows(data: bytes, name: str, *, data_only: bool = True) -> list[list[Any]]:
             f"cannot read {name}: save it as 'CSV UTF-8', or install the extra 'excel': pip install "
             "'dpmarket[excel]'."
         ) from None
-    filled = []
+    filled: list[list[list[Any]]] = []
+    count = 0
     try:
         for sheet in load_workbook(io.BytesIO(data), read_only=True, data_only=data_only).worksheets:
             sheet.reset_dimensions()  # what a file says about them may be wrong
-            count, rows = 0, []
+            rows = []
             for row in sheet.rows:
                 count += len(row)
                 if count > _MOST_CELLS:
