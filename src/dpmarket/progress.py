@@ -1,8 +1,4 @@
-"""How long work tells how far it is: functions that it calls, and that only a user interface gives it.
-
-A function that takes a while takes ``progress``; a caller who wants to see it passes a callback, and only
-``cli`` turns it into a bar.
-"""
+"""How long work says how far it is: by callbacks ``progress``, of which only a user interface makes a bar."""
 
 from __future__ import annotations
 

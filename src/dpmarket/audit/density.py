@@ -205,18 +205,10 @@ def longest(direction: FloatArray, norm: NoiseNorm, along: FloatArray | float = 
 
 
 def worst_of_one_output(
-    release: Release,
-    noise_rate: float,
-    weight: float,
-    others_weight: float,
-    label_grid: Sequence[float],
+    release: Release, noise_rate: float, weight: float, others_weight: float, label_grid: Sequence[float],
     evaluations: int = 250,
-) -> float:
-    """Return the largest ratio found in two dimensions, for a loss of one output.
-
-    A long output leaves room for rows that are almost orthogonal to it and have any score one likes. The
-    person's rows point one way, the replaced rows and everybody else's the other way.
-    """
+) -> float:  # fmt: skip
+    """Return the largest ratio found in two dimensions for one output, with own rows almost across it."""
     loss, r = release.loss, release.rows_per_person
     assert isinstance(loss, SigmoidLoss)
 
@@ -251,11 +243,7 @@ def worst_of_one_output(
 def worst_of_softmax(
     release: Release, noise_rate: float, weight: float, others_weight: float, evaluations: int = 300
 ) -> float:
-    """Return the largest ratio found with two coefficients per class; all labels are class 0.
-
-    The person's row is the second axis, where the wrong classes are equally likely; everybody else's row, and
-    the one that replaces the person's, points the other way, turned so that one wrong class is likely.
-    """
+    """Return the largest ratio found with two coefficients per class, with wrong classes equally likely."""
     classes, r = release.loss.outputs, release.rows_per_person
 
     def ratio(point: FloatArray) -> float:

@@ -118,13 +118,7 @@ class PrivacyFindings(Audit):
 
 
 def audited_people(epsilons: FloatArray, people: object) -> IntArray:
-    """Return positions: those given, checked; or the smallest, the middle and the largest budget above 0.
-
-    Examples
-    --------
-    >>> audited_people(np.array([0.5, 0.0, 2.0, 1.0, 0.7]), None).tolist()
-    [0, 4, 2]
-    """
+    """Return positions: those given, checked; or the smallest, the middle and the largest budget above 0."""
     if people is None:
         positive = np.flatnonzero(epsilons > 0.0)
         if not positive.size:

@@ -94,10 +94,7 @@ class PublicData:
         return replace(self, features=self.features[records], labels=self.labels[records])
 
     def split(self, share: float, rng: np.random.Generator) -> tuple[PublicData, PublicData]:
-        """Return two parts at random, the first with about ``share``, within 0 and 1, of every class.
-
-        A part that would be empty is refused.
-        """
+        """Return two parts at random, the first with about ``share`` of every class; neither may be empty."""
         share = checks.strictly_between("share", share, 0.0, 1.0)
         chosen = np.zeros(len(self), dtype=np.bool_)
         for label in self.classes:

@@ -1,7 +1,4 @@
-"""What every private estimator shares: a fit that is whole or changes nothing, people, and publishing.
-
-A fit is made on a copy that has nothing of an earlier one. The estimator takes it over when it has succeeded.
-"""
+"""What every private estimator shares: a fit that is whole or changes nothing, people, and publishing."""
 
 from __future__ import annotations
 
@@ -76,17 +73,10 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         raise NotImplementedError
 
     def fit(
-        self,
-        X: Any,
-        y: Any,
-        epsilons: ArrayLike | Mapping[Any, float] | None = None,
-        people: ArrayLike | None = None,
-        account: PrivacyAccount | None = None,
-        *,
-        intervals: float | None = None,
-        progress: Progress | None = None,
-        **unknown: Any,
-    ) -> Self:
+        self, X: Any, y: Any, epsilons: ArrayLike | Mapping[Any, float] | None = None,
+        people: ArrayLike | None = None, account: PrivacyAccount | None = None, *,
+        intervals: float | None = None, progress: Progress | None = None, **unknown: Any,
+    ) -> Self:  # fmt: skip
         """Fit and release a model.
 
         Parameters

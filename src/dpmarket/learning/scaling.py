@@ -1,7 +1,4 @@
-"""Turn raw features into rows of norm at most 1, with public bounds only.
-
-What is read from the data to fill in a bound leaks about the data, so that bounds are arguments.
-"""
+"""Turn raw features into rows of norm at most 1, with public bounds only."""
 
 from __future__ import annotations
 

@@ -33,20 +33,13 @@ _ACCOUNTS = 500  # promises whose spending is recomputed
 
 @dataclass(frozen=True)
 class Answers:
-    """The mechanism behind a campaign's rules, as the truthfulness audit asks it.
-
-    ``respond`` returns seller i's amount H and payment for a report, the others' reports as given. A seller
-    with cost c loses c H, so that an audit of linear costs is one of every cost function.
-    """
+    """A campaign's mechanism: ``respond`` returns amount H and payment, so that costs are linear in it."""
 
     respond: Callable[[FloatArray, int, float], tuple[float, float]]
 
 
 def answers_of(rules: Mapping[str, Any], sellers: int, share: float) -> Answers:
-    """Return the mechanism of these rules for so many sellers, a share of all, and that share of the budget.
-
-    Of each group there are as many as its share says.
-    """
+    """Return the mechanism of these rules for a share of all sellers, and that share of the budget."""
     groups = terms_in(rules).groups
     ends = np.cumsum([group.share for group in groups])[:-1]
     members = np.searchsorted(ends, (np.arange(sellers) + 0.5) / sellers)

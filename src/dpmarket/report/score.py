@@ -93,10 +93,7 @@ class NumberScore:
 def score_file(
     model: ModelFile, source: str | os.PathLike[str], groups: str | None = None
 ) -> Score | NumberScore:
-    """Score a model on a file of public records with its features and its label or target.
-
-    ``groups`` is a column with at most 20 values, such as a region: the error is then reported for each.
-    """
+    """Score a model on a file of public records; ``groups`` is a column with at most 20 values."""
     predicts = model.predicts
     wanted = (predicts.column, *([] if groups is None else [groups]))
     table, features, _ = read_features(model, source, wanted)
@@ -132,13 +129,9 @@ def _places(column: pl.Series) -> dict[str, BoolArray]:
 
 
 def score_labels(
-    name: str,
-    labels: Sequence[Any],
-    predicted: IntArray,
-    truth: IntArray,
-    by: str = "",
+    name: str, labels: Sequence[Any], predicted: IntArray, truth: IntArray, by: str = "",
     groups: Mapping[str, BoolArray] | None = None,
-) -> Score:
+) -> Score:  # fmt: skip
     """Count a classifier's mistakes, by the numbers of labels."""
     confusion = np.zeros((len(labels), len(labels)), dtype=np.int64)
     np.add.at(confusion, (truth, predicted), 1)
@@ -163,12 +156,9 @@ def _error_rate(mistaken: BoolArray) -> tuple[int, int, float, float, float]:
 
 
 def score_numbers(
-    name: str,
-    predicted: FloatArray,
-    truth: FloatArray,
-    by: str = "",
+    name: str, predicted: FloatArray, truth: FloatArray, by: str = "",
     groups: Mapping[str, BoolArray] | None = None,
-) -> NumberScore:
+) -> NumberScore:  # fmt: skip
     """Compare a regression's predictions with the truth."""
     errors, spread = np.abs(predicted - truth), float(((truth - truth.mean()) ** 2).sum())
     return NumberScore(

@@ -84,10 +84,7 @@ class Material:
 
 @dataclass(frozen=True)
 class Totals:
-    """Counts and totals over all sellers who stayed; payments in smallest units.
-
-    ``priced_out`` sellers stayed and were offered nothing; ``declined`` and ``withdrawn`` ones left.
-    """
+    """Totals of sellers who stayed, in smallest units; ``priced_out`` of these were offered nothing."""
 
     sellers: int
     bought: int
@@ -139,10 +136,7 @@ class Stratum:
 
 @dataclass(frozen=True)
 class Meaning:
-    """What one epsilon allows: by what factor the odds of a guess grow at most, and what becomes of guesses.
-
-    ``guesses`` says how likely those that were 1%, 10% and 50% likely before are at most after.
-    """
+    """What one epsilon allows: by what factor odds of a guess grow at most, and what becomes of guesses."""
 
     who: str
     epsilon: float
@@ -202,16 +196,7 @@ class Summary:
 
 
 def meaning(who: str, epsilon: float) -> Meaning:
-    """Say what a promise of epsilon allows.
-
-    Whatever an attacker believed about a record before the release, and whatever else they know: the odds of
-    any guess change by a factor of at most exp(epsilon).
-
-    Examples
-    --------
-    >>> round(meaning("somebody", 1.0).guesses[2], 3)
-    0.731
-    """
+    """Say what epsilon allows: the odds of any guess change by a factor of at most exp(epsilon)."""
     epsilon = checks.non_negative("epsilon", epsilon)
     return Meaning(who, epsilon, math.exp(epsilon), tuple(guess_after(before, epsilon) for before in GUESSES))
 
@@ -222,11 +207,7 @@ def guess_after(before: float, epsilon: float) -> float:
 
 
 def summarise(material: Material) -> Summary:
-    """Make the summary of a market: sums, means over at least ten sellers, and public values.
-
-    Fewer than ten sellers who were bought from are refused: their totals would tell what single ones
-    reported.
-    """
+    """Make the summary of a market: sums, means over at least ten sellers, and public values."""
     outcome, rules, kept = material.outcome, material.rules, ~material.withdrawn
     checks.same_length("reported_costs", material.reported_costs, "outcome.epsilons", outcome.epsilons)
     # Sellers without an epsilon hide nobody: only epsilons are missing from a total.

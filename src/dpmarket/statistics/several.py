@@ -65,12 +65,9 @@ class SeveralStatistics:
         return StatisticError(sampling, noise, float(len(found)))
 
     def fit(
-        self,
-        records: Mapping[str, ArrayLike],
-        epsilons: ArrayLike | Mapping[Any, float] | None = None,
-        people: ArrayLike | None = None,
-        account: PrivacyAccount | None = None,
-    ) -> Self:
+        self, records: Mapping[str, ArrayLike], epsilons: ArrayLike | Mapping[Any, float] | None = None,
+        people: ArrayLike | None = None, account: PrivacyAccount | None = None,
+    ) -> Self:  # fmt: skip
         """Release all statistics, or none, as :meth:`Statistic.fit` does; an account is charged once for all.
 
         Records stand under the statistics' names, all of the same people in the same order.
