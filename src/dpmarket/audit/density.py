@@ -22,7 +22,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from dpmarket import checks
-from dpmarket.arrays import FloatArray, read_only
+from dpmarket.arrays import FloatArray
 from dpmarket.audit.claim import Claim
 from dpmarket.audit.findings import PrivacyFindings, audited_people
 from dpmarket.errors import InvalidInput
@@ -151,15 +151,8 @@ def audit_density(claim: Claim, epsilons: object, *, people: object = None) -> P
     chosen = audited_people(budgets, people)
     found = np.array([_largest_ratio(claim, person) for person in chosen.tolist()])
     theirs = budgets[chosen]
-    return PrivacyFindings(
-        method="density",
-        people=read_only(chosen),
-        epsilons=read_only(theirs),
-        found=read_only(found),
-        broken=int((found > theirs + _ROUNDING * (1.0 + theirs)).sum()),
-        false_alarm=0.0,
-        details={"noise_rate": claim.noise_rate},
-    )
+    broken = int((found > theirs + _ROUNDING * (1.0 + theirs)).sum())
+    return PrivacyFindings("density", chosen, theirs, found, broken, 0.0, {"noise_rate": claim.noise_rate})
 
 
 def has_density(claim: Claim) -> bool:

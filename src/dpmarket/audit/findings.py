@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dpmarket import checks
-from dpmarket.arrays import FloatArray, IntArray
+from dpmarket.arrays import FloatArray, IntArray, read_only
 from dpmarket.display import html_table, short_repr
 from dpmarket.errors import InvalidInput
 
@@ -80,6 +80,10 @@ class PrivacyFindings(Audit):
     false_alarm: float
     details: Mapping[str, Any]
     title: ClassVar[str] = "Audit of privacy"
+
+    def __post_init__(self) -> None:
+        for array in (self.people, self.epsilons, self.found):
+            read_only(array)
 
     @property
     def passed(self) -> bool:

@@ -23,7 +23,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from dpmarket import checks
-from dpmarket.arrays import FloatArray, IntArray, read_only
+from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.audit.claim import Claim, audit_spending
 from dpmarket.audit.density import Group, audit_density, has_density, log_ratio
 from dpmarket.audit.findings import Audit, PrivacyFindings, audited_people, verdict
@@ -191,16 +191,10 @@ def audit_privacy(
             _sampled_bound(train, assumed, person, total, alarm / chosen.size, small)
             for person, total in zip(chosen.tolist(), totals, strict=True)
         ]
-    bounds = np.array([bound for bound, _ in evidence])
-    sampled = PrivacyFindings(
-        method="sampled",
-        people=read_only(chosen),
-        epsilons=read_only(budgets[chosen]),
-        found=read_only(bounds),
-        broken=int((bounds > budgets[chosen]).sum()),
-        false_alarm=alarm,
-        details={"fits": sum(totals), "delta": small, "guesses": [guess for _, guess in evidence]},
-    )
+    bounds, theirs = np.array([bound for bound, _ in evidence]), budgets[chosen]
+    details = {"fits": sum(totals), "delta": small, "guesses": [guess for _, guess in evidence]}
+    broken = int((bounds > theirs).sum())
+    sampled = PrivacyFindings("sampled", chosen, theirs, bounds, broken, alarm, details)
     if claim is None:
         return PrivacyAudit(sampled, None, None)
     agree = all(_same_claims(learner, budgets, claim, person, assumed) for person in chosen.tolist())
