@@ -1,8 +1,4 @@
-"""Public records, as values that say so by their type, and public bounds from them.
-
-Tuning a setting or scoring a model on private records is a release that no privacy budget covers. Functions
-that do so take :class:`PublicData` and nothing else.
-"""
+"""Public records, as values that say so by their type, and public bounds from them."""
 
 from __future__ import annotations
 

@@ -74,18 +74,11 @@ class PublicEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
 
     @classmethod
     def from_public(cls, public: Any, *, most_categories: int = 50, **settings: Any) -> Self:
-        """Return an encoder with declarations taken from public records.
+        """Return an encoder with declarations from public records, none of which is trained on privately.
 
-        Parameters
-        ----------
-        public
-            :class:`~dpmarket.datasets.public_data.PublicData`, or a data frame of records that everybody may
-            see, none of which is trained on privately. Numbers get bounds two standard deviations on either
-            side of their mean, which also stands for gaps; texts get the categories that occur, and "other".
-        most_categories
-            How many categories a column keeps, the most common ones; the rest are "other".
-        settings
-            As for the class.
+        ``public`` is :class:`~dpmarket.datasets.public_data.PublicData` or a data frame. Numbers get bounds
+        two standard deviations on either side of their mean, which also stands for gaps; texts get the
+        commonest categories, and "other". ``settings`` are as for the class.
         """
         limit = checks.whole("most_categories", most_categories, minimum=1)
         return cls(declared_from(public, limit), **settings)

@@ -117,15 +117,10 @@ class IntervalsMixin:
     def coef_interval(self, level: float = 0.9, public_rows: Any = None) -> Interval:
         """Return intervals for ``coef_``, each of which holds its target with probability ``level``.
 
-        Parameters
-        ----------
-        level
-            Above 0, at most 0.999.
-        public_rows
-            Public rows of the same kind as the private ones, as ``fit`` takes them, two or more for each
-            coefficient; or a pair of rows and labels, which support vectors need, and which makes intervals
-            of regressions narrower. None means the noisy Hessian if ``fit`` was given ``intervals=``, else a
-            stand-in; the interval is wide and marked approximate then.
+        ``level`` is at most 0.999. ``public_rows`` are of the same kind as the private ones, as ``fit`` takes
+        them, two or more for each coefficient; or a pair of rows and labels, which support vectors need, and
+        which makes intervals of regressions narrower. None means the noisy Hessian if ``fit`` was given
+        ``intervals=``, else a stand-in; the interval is wide and marked approximate then.
         """
         found = self.summary(level, public_rows)
         size, shape = np.size(self.coef_), np.shape(self.coef_)  # type: ignore[attr-defined]

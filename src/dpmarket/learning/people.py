@@ -50,11 +50,8 @@ def read_budgets(
     if people is None:
         if isinstance(epsilons, Mapping):
             raise InvalidInput("expected people, each record's owner, when epsilons is a mapping; got None.")
-        budgets = (
-            _common(epsilon, n_records)
-            if epsilons is None
-            else checks.non_negative_vector("epsilons", epsilons)
-        )
+        given = _common(epsilon, n_records) if epsilons is None else epsilons
+        budgets = checks.non_negative_vector("epsilons", given)
         if len(budgets) != n_records:
             raise InvalidInput(f"expected one epsilon per record, {n_records}, got {len(budgets)}.")
         return budgets, Holding(None, n_records, None)

@@ -1,15 +1,12 @@
-r"""One plan before anybody reports: the payment weight for a budget, and what the money buys.
+"""One plan before anybody reports: the payment weight for a budget, and what the money buys.
 
-A budget may not decide anything once reports are in: a payment weight that depends on reports makes
-misreporting pay. So it is found from the announced distribution, as the weight at which the *expected*
-payments, rounded up to minor units, meet the budget, or at which they stay below it with a stated
-probability.
+A payment weight that depends on reports makes misreporting pay. So it is found from the announced
+distribution, as the weight at which the *expected* payments, rounded up to minor units, meet the budget, or
+at which they stay below it with a stated probability.
 
 The typical market, quantile bins with counts, stands for any number of sellers. With fewer than
 :data:`SMALL_MARKET` one seller's report moves everybody's prices, so the exact mechanism is run on simulated
-markets. Simpler rules that cost the same are judged on the same markets. With groups a plan also has the
-figures without quotas and with a posted price for each: quotas cost sampling error and noise, and gain the
-squared bias of an unrepresentative purchase, D times the squared gaps of the groups' shares.
+markets. Simpler rules that cost the same, and markets without quotas, are judged on the same markets.
 """
 
 from __future__ import annotations
@@ -462,10 +459,7 @@ class Markets:
     def posted(
         self, name: str, objective: AnyObjective, budget: float, prices: FloatArray, *, quotas: bool
     ) -> Prospect | None:
-        """Return what one price per group brings for a budget; None if bounds forbid it or nobody accepts.
-
-        Everybody in a group sells the same: so much that groups meet their quotas, or all the same.
-        """
+        """Return what one price per group brings for a budget; None if bounds forbid it or nobody accepts."""
         offered, n = prices[self.membership], prices.size
         taking = np.array([np.bincount(self.membership, self.counts * (c <= offered), n) for c in self.costs])
         sizes, shares = np.bincount(self.membership, self.counts, n), np.array([g.share for g in self.groups])

@@ -5,10 +5,8 @@ between, and buys nothing above the last knot. A seller with cost c gets
 
 .. math:: t(c) = c\, H(c) + \int_c^{c_K} H(z)\, dz,
 
-so that truth is the best report whatever anybody else does, and taking part never loses money. A schedule is
-also a menu of (epsilon, payment) pairs: the best pair for cost c is the one that reporting c gives.
-
-A schedule knows no budget and no history. Reservations and a hard budget belong to the campaign that quotes.
+so that truth is the best report whatever anybody else does, and taking part never loses money: the best pair
+of the menu of (epsilon, payment) for cost c is the one that reporting c gives.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The report of a campaign, from files or live: one reader of what the market stores.
-
-Online, nobody's cost is stored: people are grouped by the highest cost at which the rule makes their offer.
-"""
+"""The report of a campaign, from files or live, where nobody's cost is stored: it is read off the rule."""
 
 from __future__ import annotations
 

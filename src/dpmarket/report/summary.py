@@ -120,11 +120,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Stratum:
-    """A group with a share of the population, and what it came to.
-
-    ``bought`` and ``share_bought`` (of the weight of all records) are None in all groups where one of them
-    has from one to nine sellers who were bought from.
-    """
+    """A group with a share of the population, and what it came to: None where that would show too few."""
 
     name: str
     share: float

@@ -124,13 +124,9 @@ class Statistic(ABC):
     ) -> Self:  # fmt: skip
         """Release the statistic; everything that can be refused is refused before noise is drawn.
 
-        Parameters
-        ----------
-        records
-            One per row, as the statistic says. Records of people whose epsilon is 0 are not read.
-        epsilons, people, account
-            As for the estimators (:meth:`~dpmarket.learning.PrivateLogisticRegression.fit`). All records of a
-            person together have the person's weight.
+        ``records`` are one per row, as the statistic says; those of people whose epsilon is 0 are not read.
+        All records of a person together have the person's weight. The others are as for the estimators
+        (:meth:`~dpmarket.learning.PrivateLogisticRegression.fit`).
         """
         prepared = self.prepare(records, epsilons, people)
         sample = prepared.sample
