@@ -13,7 +13,7 @@ BoolArray = npt.NDArray[np.bool_]
 
 
 def read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Forbid writing to ``array``, which the caller has just made: it is not copied; return it."""
+    """Forbid writing to an array that the caller has just made (it is not copied), and return it."""
     array.flags.writeable = False
     return array
 

@@ -220,7 +220,7 @@ def rows_of(model: Any, X: Any, norm: NoiseNorm) -> FloatArray:
 def moments_of(
     loss: Loss, w: FloatArray, rows: FloatArray, labels: FloatArray | None, clip: float | None = None
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the mean Hessian and second moment of gradients, clipped, at coefficients (outputs, n)."""
+    """Return mean Hessian and second moment of (clipped) gradients; without labels, of expected ones."""
     scores = rows @ w.T
     values, chances = expected_labels(loss, scores) if labels is None else (labels[:, None], 1.0)
     kinds = values.shape[1]

@@ -165,17 +165,13 @@ def solve_newton(inner: Inner, start: FloatArray, fixed: FloatArray | None = Non
 
 @dataclass(frozen=True, eq=False, repr=False)
 class JointOutcome:
-    """Epsilons, payments and coefficients that were chosen by looking at the records: **not private**.
+    """Epsilons, payments and coefficients that were chosen by looking at the records: **not private**."""
 
-    ``epsilons`` are ``weights * total``: what each seller is paid for, not a loss that anybody has proved.
-    ``coefficients`` are trained with the noise.
-    """
-
-    epsilons: FloatArray
+    epsilons: FloatArray  # weights * total: what is paid for, not a loss that anybody has proved
     payments: FloatArray
     weights: FloatArray
     total: float
-    coefficients: FloatArray
+    coefficients: FloatArray  # trained with the noise
     objective_value: float
 
     def __repr__(self) -> str:

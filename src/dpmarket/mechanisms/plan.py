@@ -49,22 +49,19 @@ _CLOSE = 5e-3  # relative: how closely simulated payments meet a budget, whose o
 
 @dataclass(frozen=True)
 class Prospect:
-    """What to expect of a rule for buying: money with rounding, error in parts, and what sellers sell.
-
-    ``mean_epsilon`` is over all sellers. ``group_shares`` are the groups' sums of weights, ``coverage_error``
-    what their gaps add to the error, ``schedules`` the rule's prices, one per group; from 100 sellers on.
-    """
+    """What to expect of a rule for buying: money with rounding, error in parts, and what sellers sell."""
 
     name: str
     expected_payment: float
     sampling_error: float
     noise_error: float
     share_bought: float
-    mean_epsilon: float
+    mean_epsilon: float  # over all sellers
     largest_epsilon: float
     largest_payment: float
-    coverage_error: float = 0.0
-    group_shares: tuple[float, ...] = (1.0,)
+    coverage_error: float = 0.0  # what gaps of the groups' shares add
+    group_shares: tuple[float, ...] = (1.0,)  # their sums of weights
+    # One per group; from 100 sellers on.
     schedules: tuple[PriceSchedule, ...] = field(default=(), repr=False, compare=False)
 
     def figures(self) -> dict[str, Any]:
@@ -463,7 +460,7 @@ class Markets:
         offered, n = prices[self.membership], prices.size
         taking = np.array([np.bincount(self.membership, self.counts * (c <= offered), n) for c in self.costs])
         sizes, shares = np.bincount(self.membership, self.counts, n), np.array([g.share for g in self.groups])
-        if not quotas:
+        if not quotas:  # everybody sells the same, in whichever group
             taking, sizes = taking.sum(axis=1, keepdims=True), sizes.sum(keepdims=True)
             prices, shares = prices[:1], np.ones(1)
         mean, least, most = taking.mean(axis=0), taking.min(axis=0), taking.max(axis=0)

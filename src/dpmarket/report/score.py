@@ -37,25 +37,19 @@ class GroupScore:
 
 @dataclass(frozen=True)
 class Score:
-    """How often a classifier is wrong on public test data.
-
-    The exact (Clopper-Pearson) interval from ``low`` to ``high`` covers the true error rate with this
-    confidence; ``guessing`` is the error of always saying the commonest label. ``confusion`` says for each of
-    the labels how many of its records the model takes for which label, ``groups`` the error by the column
-    ``by``.
-    """
+    """How often a classifier is wrong on public test data."""
 
     data: str
     records: int
     wrong: int
     error: float
-    low: float
+    low: float  # ends of the exact (Clopper-Pearson) interval for the true error rate
     high: float
     confidence: float
-    guessing: float
+    guessing: float  # the error of always saying the commonest label
     labels: tuple[str, ...]
-    confusion: tuple[tuple[int, ...], ...]
-    by: str = ""
+    confusion: tuple[tuple[int, ...], ...]  # of each label, how many records are taken for which
+    by: str = ""  # the column whose values the groups are
     groups: tuple[GroupScore, ...] = ()
     kind: str = "classes"
 
@@ -67,21 +61,15 @@ class Score:
 
 @dataclass(frozen=True)
 class NumberScore:
-    """How well a regression predicts on public test data.
-
-    ``r_squared`` is the share of the spread that the model explains: 1 is exact, 0 no better than the mean of
-    the test data. ``error`` and ``guessing`` are the mean absolute errors of the model and of always
-    predicting the median, in the target's units; ``groups`` has a name, records and the error for each value
-    of the column ``by``.
-    """
+    """How well a regression predicts on public test data; errors are in the target's units."""
 
     data: str
     records: int
-    r_squared: float
-    error: float
-    guessing: float
-    by: str = ""
-    groups: tuple[tuple[str, int, float], ...] = ()
+    r_squared: float  # share of the spread that is explained: 0 is no better than the mean
+    error: float  # mean absolute
+    guessing: float  # the same, of always predicting the median
+    by: str = ""  # the column whose values the groups are
+    groups: tuple[tuple[str, int, float], ...] = ()  # name, records and error
     kind: str = "number"
 
     @property

@@ -50,33 +50,26 @@ _UNSHOWN = ("verdict", "where", "first at positions")  # rows of audits that poi
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Material:
-    """All that a report is made from; confidential. Arrays have an entry for everybody who was quoted.
-
-    ``rules`` are all that decided, as plain data, ``ceiling`` is the epsilon that nobody could be asked to
-    exceed. ``amounts`` are payments in smallest units, ``members`` positions in the rules' groups, and
-    ``weights`` those in what was released. Costs are reported, or else read off the rule. ``withdrawn``
-    sellers left before training; ``declined`` of them declined their quote or let it expire. ``plan`` is what
-    the budget lets expect of the rules' own mechanism and of simpler rules; None without a budget.
-    """
+    """All that a report is made from; confidential. Arrays have an entry for everybody who was quoted."""
 
     title: str
     outcome: Outcome
-    rules: Mapping[str, Any]
-    ceiling: float
-    reported_costs: FloatArray
-    amounts: IntArray
+    rules: Mapping[str, Any]  # all that decided, as plain data
+    ceiling: float  # the epsilon that nobody could be asked to exceed
+    reported_costs: FloatArray  # or else read off the rule
+    amounts: IntArray  # payments in smallest units
     minor_units: int
-    withdrawn: BoolArray
-    members: IntArray
-    weights: FloatArray
+    withdrawn: BoolArray  # before training
+    members: IntArray  # positions in the rules' groups
+    weights: FloatArray  # in what was released
     currency: str = ""
     budget: float | None = None
     budget_words: str = ""
-    declined: int = 0
+    declined: int = 0  # of those withdrawn: their quote was declined or expired
     is_reported: bool = False
     released: Released | None = None
     score: Score | NumberScore | None = None
-    plan: Plan | None = None
+    plan: Plan | None = None  # of the rules' own mechanism and simpler ones; None without a budget
     forecast: Forecast | None = None
     audits: tuple[AuditNote, ...] = ()
     digest: str | None = None
@@ -101,15 +94,10 @@ class Totals:
 
 @dataclass(frozen=True)
 class Rule:
-    """What was offered at every cost, up to a little beyond where buying ends.
+    """What was offered at every cost, up to a little beyond where buying ends."""
 
-    ``is_planned`` tells that the rule is the one expected beforehand: the rule that came out would give away
-    what the few who withdrew had been promised. ``cutoff`` is a cost, ``virtual_cutoff`` its virtual cost;
-    both None where everybody is bought from.
-    """
-
-    is_planned: bool
-    cutoff: float | None
+    is_planned: bool  # the rule expected beforehand: the one that came out would tell on few who withdrew
+    cutoff: float | None  # a cost; None where everybody is bought from
     virtual_cutoff: float | None
     largest_epsilon: float
     largest_payment: float
@@ -152,22 +140,17 @@ class AuditNote:
 
 @dataclass(frozen=True)
 class Summary:
-    """What a report says, as values; none identifies a seller.
-
-    ``bought_groups`` and ``other_groups`` are sellers bought from, and the others, in groups of at least ten;
-    ``one_by_one`` tells that they were quoted by a curve fixed beforehand. ``expected_error`` and the share
-    of noise in it are None where somebody withdrew, ``beats_guessing`` without a score.
-    """
+    """What a report says, as values; none identifies a seller."""
 
     title: str
     currency: str
     mechanism: str
     totals: Totals
     rule: Rule
-    bought_groups: tuple[Group, ...]
+    bought_groups: tuple[Group, ...]  # of at least ten
     other_groups: tuple[Group, ...]
-    one_by_one: bool
-    expected_error: float | None
+    one_by_one: bool  # quoted by a curve fixed beforehand
+    expected_error: float | None  # None, as its share of noise, where somebody withdrew
     noise_share: float | None
     alternatives: tuple[dict[str, Any], ...]
     budget: float | None
@@ -177,7 +160,7 @@ class Summary:
     has_model: bool
     numbers: Numbers | None
     budget_words: str
-    beats_guessing: bool | None
+    beats_guessing: bool | None  # None without a score
     audits: tuple[AuditNote, ...]
     parameters: tuple[Parameter, ...]
     features: tuple[Feature, ...]
