@@ -13,20 +13,13 @@ BoolArray = npt.NDArray[np.bool_]
 
 
 def read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Forbid writing to ``array`` and return it.
-
-    Only for arrays that the caller has just made: the memory is not copied, so other holders of it
-    lose the right to write as well.
-    """
+    """Forbid writing to an array that the caller has just made (it is not copied), and return it."""
     array.flags.writeable = False
     return array
 
 
 def read_only_view(array: FloatArray) -> FloatArray:
-    """Return a view that cannot be written to.
-
-    Kernels are compiled per kind of argument, and read-only is a kind: with views there is only one.
-    """
+    """Return a view that cannot be written to: kernels are compiled once per kind, and read-only is one."""
     view = array.view()
     view.flags.writeable = False
     return view

@@ -1,9 +1,8 @@
 """Turn what a caller passed in into checked values, or refuse it with one wording.
 
-Used at the public boundary only; inside, the types are trusted. Each check takes the argument's name
-first and returns the value in its checked form. A message says what was expected, what was found, how
-many offend and where the first one is. Scalars (public parameters) are quoted in messages; elements of
-arrays never are, because they may be somebody's reported cost or record.
+Used at the public boundary only; inside, the types are trusted. A message says what was expected, what was
+found, how many offend and where the first one is. Scalars (public parameters) are quoted; elements of arrays
+never are, because they may be somebody's reported cost or record.
 """
 
 from __future__ import annotations

@@ -17,11 +17,7 @@ _register: Any = event.register
 
 
 def compiled(**options: Any) -> Callable[[_Function], _Function]:
-    """Return a decorator that compiles a function when it is first called, and keeps the result on disk.
-
-    Divisions by 0 give infinity or NaN, as numpy's do. Nothing written in C calls these functions: without a
-    way in for C they compile faster. Further ``options`` are those of ``numba.njit``.
-    """
+    """Return a decorator that compiles a function at its first call; divisions by 0 give infinity or NaN."""
     decorator: Callable[[_Function], _Function] = _njit(
         cache=True, error_model="numpy", no_cfunc_wrapper=True, **options
     )

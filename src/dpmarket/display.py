@@ -17,11 +17,7 @@ def short_repr(value: object, rows: Iterable[tuple[str, str]]) -> str:
 
 
 def html_table(title: str, rows: Iterable[tuple[str, str]]) -> str:
-    """Return an HTML table of names and texts, without styles, for a notebook; every text is escaped.
-
-    >>> html_table("Outcome", [("sellers", "<3")])
-    '<table><caption>Outcome</caption><tbody><tr><th>sellers</th><td>&lt;3</td></tr></tbody></table>'
-    """
+    """Return an HTML table of names and texts, without styles, for a notebook; every text is escaped."""
     from markupsafe import escape
 
     body = "".join(f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in rows)
@@ -29,13 +25,7 @@ def html_table(title: str, rows: Iterable[tuple[str, str]]) -> str:
 
 
 def html_grid(title: str, rows: Sequence[Mapping[str, object]]) -> str:
-    """Return an HTML table with a column for each name, for a notebook; every text is escaped.
-
-    Every row has the same names. Numbers are shown with four digits, None as nothing.
-
-    >>> html_grid("Buyers", [{"buyer": "<a>", "error": 0.123456}])
-    '<table><caption>Buyers</caption><thead><tr><th>buyer</th><th>error</th></tr></thead><tbody><tr><td>&lt;a&gt;</td><td>0.1235</td></tr></tbody></table>'
-    """
+    """Return an HTML table with a column for each name, for a notebook; every text is escaped."""
     from markupsafe import escape
 
     names = list(rows[0]) if rows else []

@@ -1,13 +1,10 @@
-"""How long work tells how far it is: functions that it calls, and that only a user interface gives it.
-
-A function that takes a while takes ``progress``; a caller who wants to see it passes a callback, and only
-``cli`` turns it into a bar.
-"""
+"""How long work says how far it is: by callbacks ``progress``, of which only a user interface makes a bar."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 Progress = Callable[[int, int], object]
 """Called with how much of the work is done and how much there is in all, counted in steps of one kind."""
@@ -20,34 +17,29 @@ def silent(what: str, share: float) -> None:
     """Do nothing: the progress of work that nobody watches."""
 
 
-_WATCHING: list[Callable[[], object]] = []
-_READING: list[Callable[[str], object]] = []
+_WATCHING: list[Callable[..., object]] = []
+_READING: list[Callable[..., object]] = []
 
 
 @contextmanager
-def told_of_compiling(callback: Callable[[], object]) -> Iterator[None]:
-    """Have ``callback`` called whenever a function is compiled, which happens once after installing."""
-    _WATCHING.append(callback)
+def _told(listeners: list[Callable[..., object]], callback: Callable[..., object]) -> Iterator[None]:
+    listeners.append(callback)
     try:
         yield
     finally:
-        _WATCHING.remove(callback)
+        listeners.remove(callback)
+
+
+told_of_compiling = partial(_told, _WATCHING)
+"""Has a callback called whenever a function is compiled, which happens once after installing."""
+told_of_reading = partial(_told, _READING)
+"""Has a callback called with a sentence on what is not read from a file as it stands there."""
 
 
 def compiling() -> None:
     """Report that a function is being compiled."""
     for callback in tuple(_WATCHING):
         callback()
-
-
-@contextmanager
-def told_of_reading(callback: Callable[[str], object]) -> Iterator[None]:
-    """Have ``callback`` called with a sentence on what is not read from a file as it stands there."""
-    _READING.append(callback)
-    try:
-        yield
-    finally:
-        _READING.remove(callback)
 
 
 def tell_reading(sentence: str) -> None:

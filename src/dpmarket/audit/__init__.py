@@ -1,8 +1,5 @@
 """Audits of truthfulness, participation and privacy, as an outsider would make them.
 
-:func:`audit_truthfulness` searches for a misreport that gains, :func:`audit_participation` for sellers who
-are paid less than their cost, and :func:`audit_privacy` for privacy budgets that are exceeded: by sampled
-models, by the exact density (:func:`audit_density`) and by recomputed spending (:func:`audit_spending`).
 Every result has ``passed``, ``summary()`` and ``to_dict()``.
 """
 

@@ -127,15 +127,7 @@ def audit_spending(claim: Claim, epsilons: object) -> PrivacyFindings:
         broken = sum(bool(losses[k] > mpmath.mpf(e)) for k, e in zip(places, budgets.tolist(), strict=True))
         found = np.array([_rounded_up(loss) for loss in losses])[places]
         details = {"noise_rate": claim.noise_rate, "delta": claim.delta, "grid_cost": _rounded_up(grid)}
-    return PrivacyFindings(
-        method="spending",
-        people=read_only(np.arange(budgets.size)),
-        epsilons=read_only(budgets.copy()),
-        found=read_only(found),
-        broken=broken,
-        false_alarm=0.0,
-        details=details,
-    )
+    return PrivacyFindings("spending", np.arange(budgets.size), budgets.copy(), found, broken, 0.0, details)
 
 
 def _loss(weight: Any, claim: Claim) -> Any:

@@ -22,7 +22,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from dpmarket import checks
-from dpmarket.arrays import FloatArray, read_only
+from dpmarket.arrays import FloatArray
 from dpmarket.audit.claim import Claim
 from dpmarket.audit.findings import PrivacyFindings, audited_people
 from dpmarket.errors import InvalidInput
@@ -151,15 +151,8 @@ def audit_density(claim: Claim, epsilons: object, *, people: object = None) -> P
     chosen = audited_people(budgets, people)
     found = np.array([_largest_ratio(claim, person) for person in chosen.tolist()])
     theirs = budgets[chosen]
-    return PrivacyFindings(
-        method="density",
-        people=read_only(chosen),
-        epsilons=read_only(theirs),
-        found=read_only(found),
-        broken=int((found > theirs + _ROUNDING * (1.0 + theirs)).sum()),
-        false_alarm=0.0,
-        details={"noise_rate": claim.noise_rate},
-    )
+    broken = int((found > theirs + _ROUNDING * (1.0 + theirs)).sum())
+    return PrivacyFindings("density", chosen, theirs, found, broken, 0.0, {"noise_rate": claim.noise_rate})
 
 
 def has_density(claim: Claim) -> bool:
@@ -205,18 +198,10 @@ def longest(direction: FloatArray, norm: NoiseNorm, along: FloatArray | float = 
 
 
 def worst_of_one_output(
-    release: Release,
-    noise_rate: float,
-    weight: float,
-    others_weight: float,
-    label_grid: Sequence[float],
+    release: Release, noise_rate: float, weight: float, others_weight: float, label_grid: Sequence[float],
     evaluations: int = 250,
-) -> float:
-    """Return the largest ratio found in two dimensions, for a loss of one output.
-
-    A long output leaves room for rows that are almost orthogonal to it and have any score one likes. The
-    person's rows point one way, the replaced rows and everybody else's the other way.
-    """
+) -> float:  # fmt: skip
+    """Return the largest ratio found in two dimensions for one output, with own rows almost across it."""
     loss, r = release.loss, release.rows_per_person
     assert isinstance(loss, SigmoidLoss)
 
@@ -251,11 +236,7 @@ def worst_of_one_output(
 def worst_of_softmax(
     release: Release, noise_rate: float, weight: float, others_weight: float, evaluations: int = 300
 ) -> float:
-    """Return the largest ratio found with two coefficients per class; all labels are class 0.
-
-    The person's row is the second axis, where the wrong classes are equally likely; everybody else's row, and
-    the one that replaces the person's, points the other way, turned so that one wrong class is likely.
-    """
+    """Return the largest ratio found with two coefficients per class, with wrong classes equally likely."""
     classes, r = release.loss.outputs, release.rows_per_person
 
     def ratio(point: FloatArray) -> float:

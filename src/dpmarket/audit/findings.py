@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dpmarket import checks
-from dpmarket.arrays import FloatArray, IntArray
+from dpmarket.arrays import FloatArray, IntArray, read_only
 from dpmarket.display import html_table, short_repr
 from dpmarket.errors import InvalidInput
 
@@ -81,6 +81,10 @@ class PrivacyFindings(Audit):
     details: Mapping[str, Any]
     title: ClassVar[str] = "Audit of privacy"
 
+    def __post_init__(self) -> None:
+        for array in (self.people, self.epsilons, self.found):
+            read_only(array)
+
     @property
     def passed(self) -> bool:
         """Whether no budget was seen exceeded."""
@@ -118,13 +122,7 @@ class PrivacyFindings(Audit):
 
 
 def audited_people(epsilons: FloatArray, people: object) -> IntArray:
-    """Return positions: those given, checked; or the smallest, the middle and the largest budget above 0.
-
-    Examples
-    --------
-    >>> audited_people(np.array([0.5, 0.0, 2.0, 1.0, 0.7]), None).tolist()
-    [0, 4, 2]
-    """
+    """Return positions: those given, checked; or the smallest, the middle and the largest budget above 0."""
     if people is None:
         positive = np.flatnonzero(epsilons > 0.0)
         if not positive.size:

@@ -1,17 +1,15 @@
 r"""Guessing from a model which of two neighbouring data sets it was trained on, and what that shows.
 
-A coin says which data set a model is trained on. With (epsilon, delta) privacy an output is a function of a
-randomised response: with probability delta it may reveal the data set, and otherwise a guess is right with
-probability at most :math:`e^\epsilon / (1 + e^\epsilon)` (Kairouz, Oh and Viswanath 2015). Of all right
-guesses as many may have been revealed as a binomial count exceeds with probability alpha / 2; from the others
-Clopper and Pearson's lower bound :math:`\pi_-` gives :math:`\epsilon \ge \log(\pi_- / (1 - \pi_-))`. It is
-wrong with probability at most alpha, provided that the rule was fixed without looking at these models.
+A coin says which. With (epsilon, delta) privacy an output is a function of a randomised response: with
+probability delta it may reveal the data set, and otherwise a guess is right with probability at most
+:math:`e^\epsilon / (1 + e^\epsilon)` (Kairouz, Oh and Viswanath 2015). Of all right guesses as many may have
+been revealed as a binomial count exceeds with probability alpha / 2; from the others Clopper and Pearson's
+lower bound :math:`\pi_-` gives :math:`\epsilon \ge \log(\pi_- / (1 - \pi_-))`: wrong with probability at most
+alpha, provided that the rule was fixed without looking at these models.
 
-The rule: guess the first data set if a score is above one threshold, the second if it is below another, and
-pass in between. Scores are the likelihood ratio of the release as it should be, which is best for a learner
-that is what it says or merely adds too little noise, and functions fitted to the samples, for any other
-learner. A learner that reveals a record outright, but seldom, does so far out: a last rule looks only there.
-Each rule is tested at its share of the false-alarm rate.
+A rule guesses by two thresholds of a score, and passes in between. Scores are the likelihood ratio of the
+release as it should be, and functions fitted to the samples; a last rule looks only far out, where a learner
+that seldom reveals a record does so. Each rule is tested at its share of the false-alarm rate.
 """
 
 from __future__ import annotations
@@ -60,19 +58,7 @@ class Guess:
 
 
 def epsilon_bound(right: int, guesses: int, alpha: float, delta: float = 0.0, models: int = 0) -> float:
-    """Return the epsilon that so many right guesses show at a delta, at least 0; wrong at most at ``alpha``.
-
-    ``models`` is how many there were, guessed about or not; it matters with a delta only.
-
-    Examples
-    --------
-    >>> bool(0.7 < epsilon_bound(700, 1000, alpha=0.05) < np.log(700 / 300))
-    True
-    >>> epsilon_bound(500, 1000, alpha=0.05), epsilon_bound(0, 0, alpha=0.05)
-    (0.0, 0.0)
-    >>> epsilon_bound(20, 20, 1e-3, delta=0.01, models=1000)  # ten models in 1,000 may reveal all
-    0.0
-    """
+    """Return the epsilon that so many right guesses show, at least 0; wrong with at most ``alpha``."""
     if delta > 0.0:
         alpha /= 2.0
         revealed = int(binom.isf(alpha, max(models, guesses), delta))
@@ -85,11 +71,7 @@ def epsilon_bound(right: int, guesses: int, alpha: float, delta: float = 0.0, mo
 def best_guesses(
     pair: Neighbours, first: FloatArray, second: FloatArray, ratio: Score | None, tests: int, alpha: float
 ) -> list[Guess]:
-    """Return the rules with the largest epsilons to expect from ``tests`` further models at level ``alpha``.
-
-    By the likelihood ratio, if known; by fitted scores; and by those far out. ``first`` and ``second``
-    are outputs under either data set, seen for choosing only.
-    """
+    """Return rules with the largest epsilons to expect from ``tests`` further models at level ``alpha``."""
     fitted = fitted_scores(pair, first, second)
     fitted += [lambda outputs, score=score: -score(outputs) for score in fitted]  # type: ignore[misc]
 
@@ -106,12 +88,9 @@ def best_guesses(
 
 
 def _thresholds(
-    score: Score,
-    first: FloatArray,
-    second: FloatArray,
-    levels: FloatArray,
+    score: Score, first: FloatArray, second: FloatArray, levels: FloatArray,
     expected: Callable[..., FloatArray],
-) -> Guess:
+) -> Guess:  # fmt: skip
     """Return the best two thresholds: quantiles of the scores, from below and from above, or infinite."""
     x, y = np.sort(score(first)), np.sort(score(second))
     pooled = np.sort(np.concatenate([x, y]))

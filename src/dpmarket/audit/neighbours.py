@@ -1,12 +1,9 @@
-r"""Pairs of neighbouring data sets that give one person away.
+"""Pairs of neighbouring data sets that give one person away.
 
-What a model gives away of a person depends on everybody's records: least if the person's record is lost
-among random ones, most if the others' records leave the model nothing else to say. With u the row times its
-label's sign, replacing u by u' moves the noise that is needed by ``a (s u - s' u')``, where s and s' are the
-person's errors: long where both records are wrong about the model and yet opposite to each other. Hence the
-first pair: the others, all alike, pull the coefficients far in one direction; the person contradicts them
-both times, but leans to one side or to the other. The last pairs compare a record with an empty one, which
-changes the curvature.
+With u the row times its label's sign, replacing u by u' moves the noise that is needed by ``a (s u - s'
+u')``, s and s' the person's errors: most where both records are wrong about the model and yet opposite to
+each other. Hence the first pair: the others, all alike, pull the coefficients far; the person contradicts
+them both times, but leans to one side or the other. The last pairs change the curvature.
 """
 
 from __future__ import annotations
@@ -41,11 +38,7 @@ class Neighbours:
 
 
 def neighbours_of(person: int, n_people: int, lean: float = 0.45) -> list[Neighbours]:
-    """Return the pairs that the sampled audit tries, each with ``n_people`` records.
-
-    From three people on both labels occur in every data set, as some learners demand. ``lean`` says how far
-    the person of the first pair leans against the others, in (0, 1): :func:`best_lean`.
-    """
+    """Return the pairs that the sampled audit tries, of ``n_people`` records; see :func:`best_lean`."""
     along, across = np.array([1.0, 0.0]), np.array([0.0, 1.0])
     aside = math.sqrt(1.0 - lean**2) * (1.0 - 1e-12)  # norms of at most 1, exactly
     left, right = np.array([lean, aside]), np.array([lean, -aside])
@@ -73,12 +66,7 @@ def neighbours_of(person: int, n_people: int, lean: float = 0.45) -> list[Neighb
 
 
 def best_lean(loss_weights: FloatArray, l2: float, person: int) -> float:
-    r"""Return how far the person should lean against the others, for a logistic model of these weights.
-
-    The others pull the coefficients to the length W at which :math:`\Lambda W = A s(W)`, A their weight and
-    s the error. A record (-x, y) of norm 1 then has the error :math:`s(-x W)`, and moves the noise across by
-    that times y: the best x makes the product largest.
-    """
+    """Return how far a person should lean against the others, to move the noise of a logistic model most."""
     others = float(np.delete(loss_weights, person).sum())
     pull = brentq(lambda w: l2 * w - others * expit(-w), 0.0, others / l2 + 1e-300)
     lean = np.round(np.linspace(0.05, 0.95, 181), 3)

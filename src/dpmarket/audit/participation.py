@@ -1,8 +1,4 @@
-"""The participation audit: is every seller paid at least the cost of the epsilon that they sell.
-
-Individual rationality, checked payment by payment against c H(epsilon). Payments round up to minor units, up
-to a rounding error of 1e-9 of one; the same is allowed here.
-"""
+"""The participation audit, or individual rationality: payments of at least c H(epsilon), up to rounding."""
 
 from __future__ import annotations
 
@@ -53,13 +49,9 @@ class ParticipationAudit(Audit):
 
 
 def audit_participation(
-    epsilons: object,
-    payments: object,
-    costs: object,
-    *,
-    epsilon_cost: EpsilonCost | None = None,
+    epsilons: object, payments: object, costs: object, *, epsilon_cost: EpsilonCost | None = None,
     minor_unit: float = 0.01,
-) -> ParticipationAudit:
+) -> ParticipationAudit:  # fmt: skip
     """Compare payments with the true cost of what was sold.
 
     Parameters

@@ -1,14 +1,12 @@
 """The privacy audit: every kind of evidence that a learner allows, by one path for every release.
 
-*Sampled models* need nothing but ``fit``: many models are trained on pairs of neighbouring data sets
-(:mod:`dpmarket.audit.neighbours`). A part of them chooses the pair and a rule that guesses the side from the
-model (:mod:`dpmarket.audit.guesses`): three in eight of 16,000, less of more. The others, trained afresh on
-that pair alone, each on the side that a coin says, test the rule. The false-alarm rate is divided among
-people and rules (Bonferroni).
+*Sampled models* need nothing but ``fit``: many are trained on pairs of neighbouring data sets
+(:mod:`dpmarket.audit.neighbours`). A part of them chooses the pair and a rule that guesses the side
+(:mod:`dpmarket.audit.guesses`); the others, trained afresh on the side that a coin says, test the rule. The
+false-alarm rate is divided among people and rules (Bonferroni).
 
-A model that states its release and its weights (:mod:`dpmarket.audit.claim`) is also compared with the exact
-density, where guarantees have no delta, and everybody's spending is recomputed. Both believe the claim, which
-must therefore be the same whatever the records are: claims are compared between neighbouring records.
+The release and the weights that a model claims (:mod:`dpmarket.audit.claim`) are compared with the exact
+density, where guarantees have no delta, and recomputed spending. Claims must not depend on the records.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from dpmarket import checks
-from dpmarket.arrays import FloatArray, IntArray, read_only
+from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.audit.claim import Claim, audit_spending
 from dpmarket.audit.density import Group, audit_density, has_density, log_ratio
 from dpmarket.audit.findings import Audit, PrivacyFindings, audited_people, verdict
@@ -115,15 +113,9 @@ class PrivacyAudit(Audit):
 
 
 def audit_privacy(
-    learner: Learner,
-    epsilons: object,
-    *,
-    people: object = None,
-    fits: int | None = None,
-    delta: float | None = None,
-    false_alarm: float = 1e-3,
-    progress: Progress | None = None,
-) -> PrivacyAudit:
+    learner: Learner, epsilons: object, *, people: object = None, fits: int | None = None,
+    delta: float | None = None, false_alarm: float = 1e-3, progress: Progress | None = None,
+) -> PrivacyAudit:  # fmt: skip
     """Search for privacy budgets that a learner exceeds, by every kind of evidence that it allows.
 
     Parameters
@@ -199,16 +191,10 @@ def audit_privacy(
             _sampled_bound(train, assumed, person, total, alarm / chosen.size, small)
             for person, total in zip(chosen.tolist(), totals, strict=True)
         ]
-    bounds = np.array([bound for bound, _ in evidence])
-    sampled = PrivacyFindings(
-        method="sampled",
-        people=read_only(chosen),
-        epsilons=read_only(budgets[chosen]),
-        found=read_only(bounds),
-        broken=int((bounds > budgets[chosen]).sum()),
-        false_alarm=alarm,
-        details={"fits": sum(totals), "delta": small, "guesses": [guess for _, guess in evidence]},
-    )
+    bounds, theirs = np.array([bound for bound, _ in evidence]), budgets[chosen]
+    details = {"fits": sum(totals), "delta": small, "guesses": [guess for _, guess in evidence]}
+    broken = int((bounds > theirs).sum())
+    sampled = PrivacyFindings("sampled", chosen, theirs, bounds, broken, alarm, details)
     if claim is None:
         return PrivacyAudit(sampled, None, None)
     agree = all(_same_claims(learner, budgets, claim, person, assumed) for person in chosen.tolist())

@@ -1,16 +1,11 @@
 """The truthfulness audit: a search for the most profitable misreport that a mechanism allows.
 
 A mechanism is truthful if no seller, whatever the others report, gains by reporting anything but the true
-cost. The search sees the mechanism through ``respond(costs, i, report) -> (epsilon, payment)`` alone (a price
-schedule through ``quote``). It can refute truthfulness with a misreport that anybody can repeat; that it
-finds none is evidence, not a proof.
-
-It tries what has broken rules before: reports spread over the support, its ends and just beyond them, other
-sellers' costs and the floats beside them (ties), reports close to the truth (a kink), and then reports around
-the best one found and within the largest fall of epsilon (a jump, or the cutoff).
-
-A mechanism may refuse a report. A refusal brings the seller nothing and is counted; a refused truth beside an
-answered misreport fails the audit.
+cost. The search sees it through ``respond(costs, i, report) -> (epsilon, payment)`` alone (a price schedule
+through ``quote``). A misreport that it finds refutes truthfulness; that it finds none is evidence, not a
+proof. It tries the support, its ends and beyond, ties with other sellers' costs, reports close to the truth
+(a kink), around the best one and within the largest fall of epsilon (a jump, or the cutoff). A refused report
+brings nothing; a refused truth beside an answered misreport fails the audit.
 """
 
 from __future__ import annotations

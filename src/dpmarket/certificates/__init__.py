@@ -1,8 +1,4 @@
-"""Let an outsider check one purchase: commitments, a certificate, receipts, signatures, and their verifier.
-
-:func:`certify` makes a certificate from an outcome and a model. :mod:`~dpmarket.certificates.verifier` checks
-it with code of its own; the folder runs when it is copied away, with Python alone.
-"""
+"""Let an outsider check one purchase: commitments, a certificate, receipts, signatures, their verifier."""
 
 import lazy_loader
 

@@ -18,13 +18,7 @@ _MOST_ZEROS = 6
 
 
 def canonical(value: Any) -> bytes:
-    """Return the canonical text of plain data, in UTF-8.
-
-    Examples
-    --------
-    >>> canonical({"b": [1.0, 1e21, 1e-7, True], "a": None})
-    b'{"a":null,"b":[1,1e+21,1e-7,true]}'
-    """
+    """Return the canonical text of plain data, in UTF-8."""
     try:
         return _text(value).encode()
     except UnicodeEncodeError:

@@ -172,11 +172,7 @@ def _refuse_unverifiable(made: Certificate) -> None:
 
 
 def _totals(lines: Sellers, *, has_delta: bool) -> dict[str, Any]:
-    """Return how many sellers there are and what they have in all.
-
-    The epsilon used is exact where the noise gives it away; other sums are rounded up to three digits, since
-    exact ones would tell the last line to a reader who knows all others.
-    """
+    """Return counts and sums, rounded up where an exact sum would tell one line to owners of all others."""
     columns = lines.columns()
     stayed = ~columns["withdrew"]
     sums = [_exact_sum(columns[name][stayed]) for name in ("epsilon", "payment", "used")]

@@ -1,9 +1,8 @@
 """Descriptions as certificates state them: the market's public tables, the release, the announced rules.
 
-Everything is plain data for canonical JSON. A market is described by the same parts whatever its mechanism:
-groups with tables of virtual costs, an objective, the table of epsilon costs, and prices, one list of
-schedules (one per group) for every part of the sellers; no prices where all reports decided together. A
-release is described by its family of noise and the constants that its cost follows from.
+All are plain data. Every market has groups with tables of virtual costs, an objective, the table of epsilon
+costs, and prices: a list of schedules (one per group) for every part of the sellers, none where all reports
+decided together. A release has its family of noise and the constants that its cost follows from.
 """
 
 from __future__ import annotations

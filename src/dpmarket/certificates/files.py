@@ -21,11 +21,7 @@ _LARGEST = 16 << 20  # bytes of a receipt, a signature or published rules: far m
 def write_certificate(
     certificate: Certificate, target: Path, openings: Path, *, overwrite: bool = False
 ) -> None:
-    """Write the certificate and, to a new file that only its owner can read, the confidential openings.
-
-    Openings come first and are never overwritten: no receipt of a certificate can be made without its own.
-    An existing certificate is replaced with ``overwrite`` only.
-    """
+    """Write confidential openings, never over others, to a file of their owner's, then the certificate."""
     for path in (target, openings):
         if os.fspath(path) == "-":
             raise InvalidInput("expected files for certificate and openings, got a stream.")

@@ -1,9 +1,4 @@
-"""The page on which a seller checks a receipt in a browser, with nothing installed.
-
-The page is one file. Its scripts are a second verifier, written for browsers: they share with the program
-nothing but its tables, the parts of a certificate and the sentences of the checks. Every copy of one version
-is the same, byte by byte: sellers who do not trust the buyer compare its SHA-256, or take it from others.
-"""
+"""The page on which a seller checks a receipt in a browser: a second verifier, the same bytes for all."""
 
 from __future__ import annotations
 
@@ -20,10 +15,7 @@ _FOLDER = resources.files("dpmarket.certificates").joinpath("page")
 
 
 def receipt_page() -> bytes:
-    """Return the page, a whole HTML document in UTF-8, the same for everybody with the same version.
-
-    It fetches nothing, and its own policy forbids the browser to.
-    """
+    """Return the page, a whole HTML document in UTF-8 that fetches nothing, the same for one version."""
     scripts = sorted(part.name for part in _FOLDER.iterdir() if part.name.endswith(".js"))  # numbered
     script = "\n" + "\n".join(map(_part, scripts))
     script = script.replace("@TABLES@", json.dumps(TABLES, ensure_ascii=False).replace("<", "\\u003c"))

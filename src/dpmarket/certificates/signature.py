@@ -1,7 +1,4 @@
-"""Ed25519 signatures of certificates, so that a digest need not be handed out by other ways.
-
-Signed are the bytes of the certificate's body, by the ``cryptography`` package (extra ``dpmarket[signing]``).
-"""
+"""Ed25519 signatures of certificates' bodies, by the ``cryptography`` package (``dpmarket[signing]``)."""
 
 from __future__ import annotations
 
@@ -21,10 +18,7 @@ SIGNATURE = "dpmarket.signature/1"
 
 
 def new_signing_key(target: str | os.PathLike[str]) -> str:
-    """Write a new secret key to a file that only its owner can read; return the public key in hexadecimal.
-
-    It is in PEM form, without a password. An existing file is never overwritten.
-    """
+    """Write a new PEM key to a new file that only its owner can read; return the public key, hexadecimal."""
     kind = _kind_of_key()
     from cryptography.hazmat.primitives import serialization
 
@@ -57,10 +51,7 @@ def sign(certificate: Certificate, key_file: str | os.PathLike[str]) -> bytes:
 
 
 def read_signature(data: bytes) -> tuple[bytes, bytes]:
-    """Return signature and public key of a signature file's bytes, as the verifier takes them.
-
-    The key is the one that the file names: whose it is must be known from elsewhere.
-    """
+    """Return a signature file's signature and public key; whose it is must be known from elsewhere."""
     try:
         found = parse_json(data)
         if found["schema"] != SIGNATURE:

@@ -1,9 +1,8 @@
 """A cost distribution from a pilot: the family that predicts held-out reports best.
 
 Every family is fitted to one half of the pilot and scored by the mean log-likelihood of the other half, both
-ways round. Bounded families take the ends of their support from the half that they are fitted to, one mean
-spacing beyond its reports; a little probability, 2/n, is spread evenly up to twice the highest cost, so that
-a report beyond rules no family out. The best is then fitted to all reports.
+ways round, with a little probability, 2/n, spread up to twice the highest cost, so that no report rules a
+family out. Bounded families end one mean spacing beyond the reports. The best is then fitted to all.
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""Public data: the only data that may be tuned or scored on.
-
-:class:`PublicData` marks records as public by its type. :func:`breast_cancer` and others come with
-scikit-learn, :func:`logistic` and :func:`separable` from a random generator. :func:`standard_bounds` turns a
-public pilot into bounds.
-"""
+"""Public data: the only data that may be tuned or scored on."""
 
 import lazy_loader
 

@@ -1,8 +1,4 @@
-"""Public records, as values that say so by their type, and public bounds from them.
-
-Tuning a setting or scoring a model on private records is a release that no privacy budget covers. Functions
-that do so take :class:`PublicData` and nothing else.
-"""
+"""Public records, as values that say so by their type, and public bounds from them."""
 
 from __future__ import annotations
 
@@ -94,10 +90,7 @@ class PublicData:
         return replace(self, features=self.features[records], labels=self.labels[records])
 
     def split(self, share: float, rng: np.random.Generator) -> tuple[PublicData, PublicData]:
-        """Return two parts at random, the first with about ``share``, within 0 and 1, of every class.
-
-        A part that would be empty is refused.
-        """
+        """Return two parts at random, the first with about ``share`` of every class; neither may be empty."""
         share = checks.strictly_between("share", share, 0.0, 1.0)
         chosen = np.zeros(len(self), dtype=np.bool_)
         for label in self.classes:

@@ -1,8 +1,4 @@
-"""Public data sets of scikit-learn.
-
-They have the bounds of :func:`~dpmarket.datasets.standard_bounds` over the whole set, which is public:
-extreme values would otherwise leave most of a feature's range empty.
-"""
+"""Public data sets of scikit-learn, with :func:`~dpmarket.datasets.standard_bounds` over the whole set."""
 
 from __future__ import annotations
 

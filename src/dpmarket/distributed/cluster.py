@@ -53,10 +53,7 @@ class Parts:
         return list(self.client.gather(self.futures))
 
     def repeated(self) -> int:
-        """Return how many of the numbers in sorted parts stand in two places.
-
-        They come here some millions at a time.
-        """
+        """Return how many of the numbers in sorted parts stand in two places, some millions at a time."""
         found, rounds = 0, 1 + sum(self.get(len)) // _AT_ONCE
         for k in range(rounds):
             ends = np.array([(k << 64) // rounds, ((k + 1) << 64) // rounds - 1], dtype=np.uint64)
@@ -67,10 +64,7 @@ class Parts:
 
 @contextmanager
 def connected(where: str) -> Iterator[Client]:
-    """Connect to the scheduler at an address, such as ``tcp://10.0.0.5:8786``, or refuse it.
-
-    For ``"local"`` start two workers of one thread on this machine.
-    """
+    """Connect to the scheduler at an address, or start two workers of one thread for ``"local"``."""
     if where == "local":
         cluster = LocalCluster(
             n_workers=_WORKERS, threads_per_worker=1, dashboard_address="127.0.0.1:0", host="127.0.0.1",
@@ -97,12 +91,9 @@ def partitions_of(ddf: Any) -> Parts:
 
 
 def shared_ids(parts: Parts, ids: Callable[[Any], Any]) -> int:
-    """Return how many of the ids of a part's value stand in two places, by their sorted hashes under a key.
-
-    What collides by chance does not collide under a second key.
-    """
+    """Return how many ids of the parts' values stand in two places, by their sorted hashes under a key."""
     found = 0
-    for _ in range(2):
+    for _ in range(2):  # what collides by chance does not collide under a second key
         found = parts.map(_hashes, ids=ids, key=secrets.randbits(60)).repeated()
         if not found:
             break

@@ -1,9 +1,4 @@
-"""Private linear models, public scaling and encoding.
-
-:mod:`~dpmarket.learning.linear` has classifiers and regressions with a privacy budget for every person;
-:class:`~dpmarket.learning.scaling.PublicScaler` brings features into its range without reading a bound from
-the data. :func:`~dpmarket.learning.minimiser.minimise` is the minimiser underneath, with a proved accuracy.
-"""
+"""Private linear models, public scaling and encoding."""
 
 import lazy_loader
 

@@ -1,8 +1,4 @@
-"""Columns of a table and what is public about them: bounds, categories, dates, and what a gap means.
-
-A column is declared, never learned from the records that it describes. Each kind turns the values of its
-column into numbers between -1 and 1 or into a choice among public levels, and counts what does not fit.
-"""
+"""Columns of a table and what is public about them, by declaration: bounds, categories, dates, gaps."""
 
 from __future__ import annotations
 
@@ -344,11 +340,9 @@ def _jsonable(value: Any) -> Any:
 def row_scale(columns: Mapping[str, Column], radius: float) -> tuple[NoiseNorm, float]:
     r"""Return the norm with the least noise for these columns, and what every row is multiplied by.
 
-    The noise has the mean square :math:`B R^2 / (\sum \epsilon)^2`, with the norm's B and R the length of the
-    longest row in it: for K groups of categories, with at most one active level each, and m numbers of length
-    at most r, :math:`\sqrt{r^2 + K}` in the Euclidean norm, :math:`r + K` in the mixed one and
-    :math:`\sqrt{m}\, r + K` in the sum of absolute values. The Euclidean norm is left only for one that is
-    clearly better. Rows are divided by R and a little more, so that rounding decides nothing.
+    The noise has the mean square :math:`B R^2 / (\sum \epsilon)^2`, R the longest row's length: for m numbers
+    of length r and K groups of categories :math:`\sqrt{r^2 + K}` in the Euclidean norm, else :math:`r + K`,
+    or :math:`\sqrt{m}\, r + K` in the sum of absolute values. Another norm must be clearly better.
     """
     numbers = [number for _, number in features_of(columns)]
     groups = sum(bool(column.levels) for column in columns.values())

@@ -1,12 +1,11 @@
 r"""A Hessian released with noise: what ``fit(..., intervals=share)`` spends a share of every epsilon on.
 
-After the model each person's mean Hessian :math:`h\,xx^T` at the released coefficients, and where labels move
-the curvature or gradients are clipped also the mean squared length of gradients, become a vector of whole
-cells no longer than 2^16: a triangle of the matrix, with the square root of 2 beside the diagonal, so
-that lengths are those of matrices. The weighted sum of these vectors is released with exact radial noise in
-whole numbers. A replaced person moves it by at most :math:`2 w 2^{16}`, which costs w times ``unit`` of pure
-epsilon, with a delta and without. A vector is a function of that person's records and released coefficients
-only, also in its last bit. Hessian and model together cost a person the sum of both charges.
+Each person's mean Hessian :math:`h\,xx^T` at the released coefficients (and the mean squared length of
+gradients, where labels move the curvature or gradients are clipped) becomes whole cells no longer than 2^16:
+a triangle, with the square root of 2 beside the diagonal. The weighted sum of these vectors is released with
+exact radial noise in whole numbers. A replaced person moves it by at most :math:`2 w 2^{16}`, which costs w
+times ``unit`` of pure epsilon, besides the model's charge. A vector is a function of that person's records
+and released coefficients only, also in its last bit.
 """
 
 from __future__ import annotations
@@ -70,10 +69,7 @@ class HessianPlan:
         return math.sqrt(len(self.scales)) / (CELLS * self.total)
 
     def check(self) -> None:
-        """Refuse a noise that hides the Hessian of usual rows: intervals could be too narrow.
-
-        Its largest eigenvalue may be at most eight times the mean one of a usual Hessian.
-        """
+        """Refuse a noise whose largest eigenvalue may exceed eight times the mean one of a usual Hessian."""
         if self.coefficients > _MOST_COEFFICIENTS:
             raise InvalidInput(
                 f"expected at most {_MOST_COEFFICIENTS} coefficients with intervals=, the model has "
@@ -170,10 +166,7 @@ class Split:
 def split_epsilons(
     loss: Loss, norm: NoiseNorm, share: float, epsilons: FloatArray, *, clip: float | None
 ) -> Split:
-    """Divide epsilons: a weight w costs its owner exactly ``w * plan.unit``, the rest is left, rounded down.
-
-    Infeasible if the share, strictly between 0 and 1, is too small for a Hessian.
-    """
+    """Divide epsilons: a weight w costs its owner exactly ``w * plan.unit``; the rest stays, rounded down."""
     share = checks.strictly_between("intervals", share, 0.0, 1.0)
     total = float(epsilons.sum())
     if not 1e-90 < total < 1e90:

@@ -84,20 +84,10 @@ class Pace:
 
 
 def noisy_descent(
-    gradient: Callable[[FloatArray], FloatArray],
-    start: FloatArray,
-    total: int,
-    pace: Pace,
-    descent: Descent,
-    *,
-    stream: Bits,
-    progress: Progress | None = None,
-) -> FloatArray:
-    """Return the mean of the coefficients over the second half of the steps.
-
-    ``gradient`` gives the whole sum of everybody's weighted gradients at coefficients shaped as ``start``;
-    ``total`` is the sum of all weights.
-    """
+    gradient: Callable[[FloatArray], FloatArray], start: FloatArray, total: int, pace: Pace, descent: Descent,
+    *, stream: Bits, progress: Progress | None = None,
+) -> FloatArray:  # fmt: skip
+    """Return the mean coefficients of the second half of the steps; ``total`` is the sum of all weights."""
     unit = pace.clip / (CELLS * float(total))
     w, velocity, mean = start, np.zeros(start.shape), np.zeros(start.shape)
     for turn in range(descent.steps):
@@ -116,11 +106,7 @@ def noisy_descent(
 def descend(
     people: People, loss: Loss, descent: Descent, stream: Bits, progress: Progress | None = None
 ) -> FloatArray:
-    """Return coefficients of shape (outputs, n).
-
-    Clip, step, momentum and ridge are public constants: a gradient is clipped at half of the loss's reach,
-    steps are a quarter of the curvature's inverse, and a small ridge keeps coefficients bounded.
-    """
+    """Return coefficients, shape (outputs, n); clip, step, momentum and ridge are public constants."""
     start = np.zeros((loss.outputs, people.n_coefficients))
     pace = Pace(gradient_clip(loss), _step(loss), _RIDGE * loss.curvature)
     gradient = partial(people.whole_gradient, loss, clip=pace.clip)
@@ -137,11 +123,7 @@ def _step(loss: Loss) -> float:
 
 
 def responses(descent: Descent, loss: Loss, curvatures: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return how an error of the gradient moves the result of a descent on a quadratic.
-
-    For each of the Hessian's eigenvalues it is the effect of an error of 1 in every step, and the root of the
-    sum of squares of the effects of errors in single steps.
-    """
+    """Return, by curvature, how errors of 1 in all steps move the result: equal ones and independent ones."""
     slope = np.maximum(curvatures, 0.0) + _RIDGE * loss.curvature
     # What an error in one step has done to the coefficients j steps later.
     w, velocity = np.zeros(slope.size), np.ones(slope.size)
@@ -176,10 +158,7 @@ def cells_of(
 
 
 def whole_means(entries: Iterable[FloatArray], starts: IntArray, size: int, longest: float) -> FloatArray:
-    """Return people's means of each entry of their records, shortened to ``longest``, in whole cells.
-
-    ``entries`` are ``size`` vectors over records; the shape is (people, size).
-    """
+    """Return people's means of each entry of their records, shortened to ``longest``, in whole cells."""
     means, squares = np.empty((starts.size, size)), np.zeros(starts.size)
     for place, values in enumerate(entries):
         if starts.size < values.size:

@@ -1,9 +1,4 @@
-"""Turn a table as it is (numbers, categories, dates, gaps) into rows for a private model.
-
-By declarations only: nothing is read from the records that are encoded. The encoder also chooses the norm of
-the noise that suits its columns and scales rows to length at most 1 in it; declare it to the estimator with
-``noise_norm=encoder.noise_norm()``.
-"""
+"""Turn a table as it is (numbers, categories, dates, gaps) into rows for a private model, by declaration."""
 
 from __future__ import annotations
 
@@ -69,13 +64,9 @@ class PublicEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """
 
     def __init__(
-        self,
-        columns: Mapping[str, Any],
-        *,
-        outside: Literal["clip", "refuse"] = "clip",
-        sparse_output: bool = True,
-        radius: float = 1.0,
-    ) -> None:
+        self, columns: Mapping[str, Any], *, outside: Literal["clip", "refuse"] = "clip",
+        sparse_output: bool = True, radius: float = 1.0,
+    ) -> None:  # fmt: skip
         self.columns = columns
         self.outside = outside
         self.sparse_output = sparse_output
@@ -83,25 +74,11 @@ class PublicEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     @classmethod
     def from_public(cls, public: Any, *, most_categories: int = 50, **settings: Any) -> Self:
-        """Return an encoder with declarations taken from public records.
+        """Return an encoder with declarations from public records, none of which is trained on privately.
 
-        Parameters
-        ----------
-        public
-            :class:`~dpmarket.datasets.public_data.PublicData`, or a data frame of records that everybody may
-            see, none of which is trained on privately. Numbers get bounds two standard deviations on either
-            side of their mean, which also stands for gaps; texts get the categories that occur, and "other".
-        most_categories
-            How many categories a column keeps, the most common ones; the rest are "other".
-        settings
-            As for the class.
-
-        Examples
-        --------
-        >>> import polars as pl
-        >>> pilot = pl.DataFrame({"age": [20, 40], "job": ["baker", None]})
-        >>> PublicEncoder.from_public(pilot).columns["job"].levels
-        ('baker', 'other', 'missing')
+        ``public`` is :class:`~dpmarket.datasets.public_data.PublicData` or a data frame. Numbers get bounds
+        two standard deviations on either side of their mean, which also stands for gaps; texts get the
+        commonest categories, and "other". ``settings`` are as for the class.
         """
         limit = checks.whole("most_categories", most_categories, minimum=1)
         return cls(declared_from(public, limit), **settings)
@@ -115,10 +92,7 @@ class PublicEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def transform(self, X: Any) -> Any:
-        """Return encoded rows, shape (records, features), each of norm at most 1.
-
-        Gaps for which nothing is declared and values of another kind are refused.
-        """
+        """Return encoded rows, shape (records, features), each of norm at most 1; refuse undeclared gaps."""
         check_is_fitted(self)
         columns = self._declared()
         coded = _all_coded(X, columns)

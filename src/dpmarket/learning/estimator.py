@@ -1,7 +1,4 @@
-"""What every private estimator shares: a fit that is whole or changes nothing, people, and publishing.
-
-A fit is made on a copy that has nothing of an earlier one. The estimator takes it over when it has succeeded.
-"""
+"""What every private estimator shares: a fit that is whole or changes nothing, people, and publishing."""
 
 from __future__ import annotations
 
@@ -76,17 +73,10 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         raise NotImplementedError
 
     def fit(
-        self,
-        X: Any,
-        y: Any,
-        epsilons: ArrayLike | Mapping[Any, float] | None = None,
-        people: ArrayLike | None = None,
-        account: PrivacyAccount | None = None,
-        *,
-        intervals: float | None = None,
-        progress: Progress | None = None,
-        **unknown: Any,
-    ) -> Self:
+        self, X: Any, y: Any, epsilons: ArrayLike | Mapping[Any, float] | None = None,
+        people: ArrayLike | None = None, account: PrivacyAccount | None = None, *,
+        intervals: float | None = None, progress: Progress | None = None, **unknown: Any,
+    ) -> Self:  # fmt: skip
         """Fit and release a model.
 
         Parameters
@@ -108,16 +98,11 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         progress
             Called with the steps made and all of them, where training is a descent.
 
-        Raises
-        ------
-        InvalidInput
-            For budgets, records of people with a budget, a module or a loss that are not what this estimator
-            takes. Before noise is drawn.
-        Infeasible
-            If no noise keeps the budgets at this ``l2``, if the account has too little left for somebody, or
-            if the epsilons are too small for a Hessian.
-        EntropyUnavailable
-            If the operating system gives no random bits.
+        Notes
+        -----
+        Refusals come before noise is drawn. Infeasible are budgets that no noise keeps at this ``l2``, an
+        account with too little left for somebody, and epsilons too small for a Hessian; EntropyUnavailable is
+        raised if the operating system gives no random bits.
         """
         refuse_arguments("fit", unknown)
         fitted = self._unfitted()

@@ -1,9 +1,7 @@
 """Intervals for coefficients and predictions, as methods of every private linear model.
 
-:mod:`dpmarket.learning.spread` has the law of the errors, what is public about it, and the target: intervals
-are about what the same fit would return from the whole population without noise. Nothing here reads a record
-or spends an epsilon. Each single interval holds its target as often as ``level`` says; several do not do so
-together.
+Their law and target: :mod:`dpmarket.learning.spread`. Nothing here reads a record or spends an epsilon. Each
+single interval holds its target as often as ``level`` says; several do not do so together.
 """
 
 from __future__ import annotations
@@ -91,10 +89,7 @@ class CoefficientSummary:
         return html_grid(self._title, rows)
 
     def plot(self, axes: Any = None) -> Any:
-        """Draw estimates with their intervals and, thicker, what the noise alone makes of them.
-
-        ``axes`` are matplotlib's; None makes a figure of its own. Returns the axes.
-        """
+        """Draw estimates with their intervals and, thicker, what noise makes of them; None makes new axes."""
         if axes is None:
             from matplotlib.figure import Figure
 
@@ -113,10 +108,7 @@ class CoefficientSummary:
 
 
 class IntervalsMixin:
-    """How sure a fitted model is: mixed into the estimators of :mod:`dpmarket.learning.linear`.
-
-    A subclass with another link than the identity says so in ``_linked``.
-    """
+    """How sure a fitted linear model is; one with another link than the identity has its own ``_linked``."""
 
     def _linked(self, scores: FloatArray) -> FloatArray:
         """Return what is predicted at these scores; never falling."""
@@ -125,15 +117,10 @@ class IntervalsMixin:
     def coef_interval(self, level: float = 0.9, public_rows: Any = None) -> Interval:
         """Return intervals for ``coef_``, each of which holds its target with probability ``level``.
 
-        Parameters
-        ----------
-        level
-            Above 0, at most 0.999.
-        public_rows
-            Public rows of the same kind as the private ones, as ``fit`` takes them, two or more for each
-            coefficient; or a pair of rows and labels, which support vectors need, and which makes intervals
-            of regressions narrower. None means the noisy Hessian if ``fit`` was given ``intervals=``, else a
-            stand-in; the interval is wide and marked approximate then.
+        ``level`` is at most 0.999. ``public_rows`` are of the same kind as the private ones, as ``fit`` takes
+        them, two or more for each coefficient; or a pair of rows and labels, which support vectors need, and
+        which makes intervals of regressions narrower. None means the noisy Hessian if ``fit`` was given
+        ``intervals=``, else a stand-in; the interval is wide and marked approximate then.
         """
         found = self.summary(level, public_rows)
         size, shape = np.size(self.coef_), np.shape(self.coef_)  # type: ignore[attr-defined]

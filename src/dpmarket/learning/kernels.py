@@ -88,10 +88,7 @@ def _times(ah: float, al: float, bh: float, bl: float) -> tuple[float, float]:
 
 @compiled(forceinline=True)
 def _exponential(high: float, low: float) -> tuple[float, float]:
-    """Return exp(high + low) as a pair, within 2**-87 of the truth, relatively, where that is above 1e-275.
-
-    Smaller ones are within 1e-300. The sum is limited to -700 .. 700.
-    """
+    """Return exp(high + low), within -700 .. 700, as a pair, off by at most 2**-87, relatively, or 1e-300."""
     z = min(max(high, -_FARTHEST), _FARTHEST)
     rest = low if z == high else 0.0
     shifted = z * _LOG2_E + _MAGIC
@@ -203,14 +200,9 @@ def _add_rows(
 
 @compiled(nogil=True)
 def accurate_gradient(
-    x: FloatArray,
-    w: FloatArray,
-    rest_of_w: FloatArray,
-    family: FloatArray | None,
-    labels: FloatArray,
-    weights: FloatArray,
-    scales: FloatArray,
-) -> FloatArray:
+    x: FloatArray, w: FloatArray, rest_of_w: FloatArray, family: FloatArray | None, labels: FloatArray,
+    weights: FloatArray, scales: FloatArray,
+) -> FloatArray:  # fmt: skip
     """Return the gradient at ``w + rest_of_w`` over a block of rows as pairs, shape (2, outputs, n).
 
     Rows are ``(scale * x, 1)``, or without the constant if ``w`` is as wide as a row; no scales means 1. The

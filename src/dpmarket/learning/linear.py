@@ -118,9 +118,6 @@ class _PrivateLinearModel(IntervalsMixin, PrivateEstimator):
       computed, not for an idealisation of them.
     * Records of people whose budget is 0, or at most ``numerical_epsilon``, have no influence at all, not
       even on whether a fit is refused.
-
-    Not guaranteed: what a score on private records reveals (a release of its own), how long ``fit`` takes,
-    and what a refusal reveals to somebody other than the data holder.
     """
 
     epsilon: float | None = None
@@ -291,11 +288,7 @@ class _PrivateLinearModel(IntervalsMixin, PrivateEstimator):
 
 
 def _centred(values: FloatArray) -> FloatArray:
-    """Return coefficients, those of several outputs with sum 0 in each column.
-
-    What all outputs of a softmax have in common changes no probability and is noise only. It is taken out
-    of the released integers, not before: they have the law that was accounted for.
-    """
+    """Return released coefficients without what all outputs of a softmax share: it is noise only."""
     return values if len(values) == 1 else np.asarray(values - values.mean(axis=0))
 
 

@@ -77,11 +77,7 @@ def minimise(
 def check_attainable(
     errors: Errors, l2: float, linear_norm: float, gradient_bound: float, largest: float = np.inf
 ) -> None:
-    """Refuse a gradient bound that pairs of floats may not reach, whatever the records say.
-
-    Only public sizes are used; every minimiser has a norm of at most ``(reach A R + |b|) / l2``, which must
-    lie below ``largest``.
-    """
+    """Refuse, by public sizes alone, a gradient bound or coefficients that pairs of floats may not reach."""
     loss, total, bound = errors.loss, errors.total, errors.row_bound
     size = loss.outputs * errors.n_coefficients
     if not (1.0 + loss.curvature * total * bound**2 / l2) * size <= _LARGEST_CONDITION:
@@ -183,11 +179,7 @@ class _Objective:
 
 
 def _float64_minimum(objective: _Objective, target: float) -> tuple[FloatArray, Solve]:
-    """Return a point near the minimum, as near as float64 allows or needed, and a preconditioner there.
-
-    Evenly spaced records first, where there are many: their minimum is a start, and their Hessian the
-    preconditioner.
-    """
+    """Return a point as near the minimum as float64 allows, by a sample first, and a preconditioner there."""
     own, w = objective.sums.errors, np.zeros(objective.linear[0].size)
     count = max(_SAMPLE, 100 * own.n_coefficients)
     if 4 * count > own.count:
@@ -234,17 +226,10 @@ def _quasi_newton(
 
 
 def _search_line(
-    objective: _Objective,
-    w: FloatArray,
-    gradient: FloatArray,
-    direction: FloatArray,
+    objective: _Objective, w: FloatArray, gradient: FloatArray, direction: FloatArray,
     end_gradient: FloatArray,
-) -> tuple[FloatArray, FloatArray]:
-    """Return a point on the ray where the slope is still downward, but at most half of what it was.
-
-    Up to there a convex function only falls, and far enough for Newton directions to reach the minimum from
-    every start (Zoutendijk's condition). ``end_gradient`` is the gradient one whole step ahead.
-    """
+) -> tuple[FloatArray, FloatArray]:  # fmt: skip
+    """Return a point on the ray with a downward slope of at most half of what it was (Zoutendijk)."""
     first = float(gradient @ direction)
     low, low_slope, low_gradient = 0.0, first, gradient
     high, high_slope, high_gradient = 1.0, float(end_gradient @ direction), end_gradient

@@ -38,13 +38,9 @@ class Holding:
 
 
 def read_budgets(
-    epsilon: float | None,
-    epsilons: Any,
-    people: Any,
-    n_records: int,
-    rows_per_person: int,
+    epsilon: float | None, epsilons: Any, people: Any, n_records: int, rows_per_person: int,
     reserve: float = 0.0,
-) -> tuple[FloatArray, Holding]:
+) -> tuple[FloatArray, Holding]:  # fmt: skip
     """Return the budgets, one per person, and who holds which record.
 
     Without ``people`` every record is another person's. With them, budgets are a mapping from owner to
@@ -54,11 +50,8 @@ def read_budgets(
     if people is None:
         if isinstance(epsilons, Mapping):
             raise InvalidInput("expected people, each record's owner, when epsilons is a mapping; got None.")
-        budgets = (
-            _common(epsilon, n_records)
-            if epsilons is None
-            else checks.non_negative_vector("epsilons", epsilons)
-        )
+        given = _common(epsilon, n_records) if epsilons is None else epsilons
+        budgets = checks.non_negative_vector("epsilons", given)
         if len(budgets) != n_records:
             raise InvalidInput(f"expected one epsilon per record, {n_records}, got {len(budgets)}.")
         return budgets, Holding(None, n_records, None)
@@ -96,10 +89,7 @@ def read_budgets(
 def taking_part(
     X: Any, y: Any, budgets: FloatArray, holding: Holding, reserve: float
 ) -> tuple[Any, Any, IntArray]:
-    """Drop records of people whose budget is at most ``reserve``, before anything of them could be refused.
-
-    Returned are records, labels, and the position of each among all that were given.
-    """
+    """Drop records of people whose budget is at most ``reserve``, before anything of them can be refused."""
     found = budgets > reserve
     present = found if holding.owners is None else found[holding.owners]
     kept = np.flatnonzero(present)
@@ -120,17 +110,7 @@ def number_of_records(X: Any, y: Any) -> int | None:
 
 
 def named_columns(X: Any, epsilons: Any, people: Any) -> tuple[Any, Any, Any]:
-    """Return records without the columns that ``epsilons`` and ``people`` name, and these columns.
-
-    Where both are known per record, budgets become a mapping from owner to epsilon.
-
-    Examples
-    --------
-    >>> import polars as pl
-    >>> table = pl.DataFrame({"age": [30, 31], "eps": [0.5, 0.5], "who": ["ann", "ann"]})
-    >>> named_columns(table, "eps", "who")[0].columns, named_columns(table, "eps", "who")[1]
-    (['age'], {'ann': 0.5})
-    """
+    """Return records without the columns that ``epsilons`` and ``people`` name, and what is in these."""
     names = [name for name in (epsilons, people) if isinstance(name, str)]
     if not names:
         return X, epsilons, people
@@ -149,11 +129,7 @@ def named_columns(X: Any, epsilons: Any, people: Any) -> tuple[Any, Any, Any]:
 
 
 def refuse_other_index(X: Any, epsilons: Any, people: Any, **more: Any) -> None:
-    """Refuse budgets, owners and ``more``, such as labels, that carry another pandas index than the records.
-
-    Arrays go by position, pandas by index: others would get the budgets. Budgets per person have the index 0,
-    1, 2, ...
-    """
+    """Refuse budgets, owners and ``more`` with another pandas index than the records: rows go by position."""
     index = _index_of(epsilons)
     if people is not None and index is not None and not np.array_equal(index, np.arange(len(index))):
         raise InvalidInput(

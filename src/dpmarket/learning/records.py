@@ -1,7 +1,4 @@
-"""Checked records of people who take part: what training asks of them.
-
-Records on many machines (:mod:`dpmarket.distributed.sums`) answer the same questions.
-"""
+"""Checked records of people who take part: what training asks of them, here or on many machines."""
 
 from __future__ import annotations
 

@@ -1,10 +1,8 @@
 """Rows of features in blocks, and their lengths: whether each is at most 1, with rounding counted.
 
-A dense float64 matrix in row order is read where it lies. Anything else (other number types, column order,
-sparse rows, a selection of rows) is copied block by block, never as a whole.
-
-Rows whose length in float64 is within rounding of 1 are shortened by a little more than that, so that "at
-most 1" is a fact about the numbers that are used.
+A dense float64 matrix in row order is read where it lies; anything else is copied block by block. Rows whose
+length in float64 is within rounding of 1 are shortened by a little more than that, so that "at most 1" is a
+fact about the numbers that are used.
 """
 
 from __future__ import annotations
@@ -42,24 +40,13 @@ class Block(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Records with weights. Row i is ``scales[i] * features[i]``, followed by the constant if there is one.
+    """Records with weights. Row i is ``scales[i] * features[i]``, followed by the constant, if any."""
 
-    Attributes
-    ----------
-    features, labels
-        Dense or CSR matrix, shape (records, features); and labels as the loss takes them, shape (records,).
-    weights, scales
-        Loss weights, shape (records,), at least 0: records of weight 0 are never read; and what every row is
-        multiplied by, shape (records,), or empty for 1.
-    constant
-        The number in the constant column, a power of two; None without one.
-    """
-
-    features: Any
-    labels: FloatArray
-    weights: FloatArray
-    scales: FloatArray = field(default_factory=lambda: NO_SCALES)
-    constant: float | None = 1.0
+    features: Any  # dense or CSR, shape (records, features)
+    labels: FloatArray  # as the loss takes them
+    weights: FloatArray  # of the loss, at least 0: records of weight 0 are never read
+    scales: FloatArray = field(default_factory=lambda: NO_SCALES)  # empty for 1
+    constant: float | None = 1.0  # the number in the constant column, a power of two
     _selected: IntArray | None = None
 
     @property

@@ -1,7 +1,4 @@
-"""Turn raw features into rows of norm at most 1, with public bounds only.
-
-What is read from the data to fill in a bound leaks about the data, so that bounds are arguments.
-"""
+"""Turn raw features into rows of norm at most 1, with public bounds only."""
 
 from __future__ import annotations
 
@@ -36,18 +33,13 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # ty
 
     Notes
     -----
-    Guaranteed:
-
-    * Every returned row has Euclidean norm at most 1, as a fact about the returned floats.
-    * A returned row is a function of that row and the bounds alone; nothing is read from the data in ``fit``
-      except the number and the names of the columns.
+    Guaranteed: every returned row has Euclidean norm at most 1, as a fact about the returned floats, and is a
+    function of that row and the bounds alone.
 
     Choose the bounds from the meaning of a feature, from a public source or from a pilot whose data are not
-    part of the fit; never from the data themselves. The noise is fixed by the row bound, so that a feature
-    which uses a tenth of its range carries a tenth of the signal. Bounds two standard deviations on either
-    side of the mean (:func:`~dpmarket.datasets.standard_bounds` of a public pilot) serve better than the
-    smallest and the largest value. With ``radius=1`` and many features most rows are shortened to the same
-    length, which makes the signal larger and leaves the noise as it is.
+    part of the fit. A feature which uses a tenth of its range carries a tenth of the signal: two standard
+    deviations on either side of the mean (:func:`~dpmarket.datasets.standard_bounds`) serve better than the
+    extremes.
 
     Examples
     --------

@@ -1,27 +1,20 @@
 r"""The law of the error of a private linear model, from public quantities only.
 
-A fit releases coefficients that are off by, to first order,
+To first order, released coefficients are off by
 
 .. math:: \hat W - W^* = -K (\xi + b), \qquad K = (H + \Lambda)^{-1},
 
 with the noise b, whose law is exact and public, the sampling error :math:`\xi` of the gradient, whose
-covariance is at most :math:`|a|^2` times the second moment of one person's gradient, and the Hessian H.
+covariance is at most :math:`|a|^2` times the second moment of one person's gradient, and the Hessian H. The
+target :math:`W^*` is what the same fit would return from the whole population without noise: the penalty's
+bias is part of it and not of the interval.
 
-**Target.** :math:`W^*` is what the same fit would return from the whole population without noise: the
-penalised minimiser, times the public shrinkage correction; with a delta, the end of the same descent. The
-penalty's bias is part of the target and not of the interval.
-
-**Where H comes from.** Private rows are not read. H and the second moment are those of public rows of the
-same kind (``public_rows``) at the released coefficients; or of a Hessian released with noise
-(:mod:`dpmarket.learning.curvature`), as means over Hessians that the release leaves plausible; or else of a
-stand-in, rows of equal length in all directions, of whose curvature every direction may have a sixteenth: the
-worst is taken, and the interval is marked approximate. Of weights only :math:`1 / |a|^2` is used, the
-effective number of people, which is public. No epsilon is spent here.
-
-The noise is a normal vector of random size: radial noise on m coefficients has independent normal coordinates
-times :math:`\frac{2}{\eta} \sqrt V` with :math:`V / 2 \sim \Gamma(\frac{m+1}{2})`. So an error along any
-direction has the characteristic function :math:`e^{-s^2 u^2 / 2} \prod_k (1 + t_k^2 u^2)^{-(m_k+1)/2}`, and
-:func:`quantiles` inverts it (Gil-Pelaez).
+H and the second moment are those of public rows at the released coefficients; or means over Hessians that a
+noisy one (:mod:`dpmarket.learning.curvature`) leaves plausible; or the worst of a stand-in's, any direction
+of which may have a sixteenth of the curvature: the interval is marked approximate. Radial noise on m
+coefficients is normal times :math:`\frac{2}{\eta} \sqrt V` with :math:`V / 2 \sim \Gamma(\frac{m+1}{2})`. So
+an error along any direction has the characteristic function :math:`e^{-s^2 u^2 / 2} \prod_k (1 + t_k^2
+u^2)^{-(m_k+1)/2}`, which :func:`quantiles` inverts (Gil-Pelaez).
 """
 
 from __future__ import annotations
@@ -79,11 +72,7 @@ class Spread:
 
 
 def quantiles(sampling: FloatArray, noise: FloatArray, shapes: FloatArray, level: float) -> FloatArray:
-    """Return what errors of these variances exceed, in absolute value, with probability ``1 - level``.
-
-    ``sampling`` are variances of a normal part, shape (count,), ``noise`` those of blocks of noise, shape
-    (count, blocks), with their ``shapes``, infinite if normal.
-    """
+    """Return what errors of these variances exceed, in absolute value, with probability ``1 - level``."""
     level = checks.strictly_between("level", level, 0.0, 1.0)
     if level > _LARGEST_LEVEL:
         raise InvalidInput(f"expected level of at most {_LARGEST_LEVEL}, got {level!r}.")
@@ -117,10 +106,7 @@ def _inversion() -> tuple[FloatArray, FloatArray, FloatArray]:
 
 
 def spread_of(model: Any, public_rows: Any = None) -> Spread:
-    """Return the law of the error of a fitted or published linear model, in units of released coefficients.
-
-    ``public_rows`` are None; rows as ``fit`` takes them; or a pair of rows and labels.
-    """
+    """Return the law of the error of a fitted or published model, in units of released coefficients."""
     check_is_fitted(model)
     norm, loss = norm_and_loss(model)
     w, clip = released(model, norm), None if model.delta is None else gradient_clip(loss)
@@ -146,10 +132,7 @@ def spread_of(model: Any, public_rows: Any = None) -> Spread:
 def _worst_responses(
     model: Any, loss: Loss, curvatures: FloatArray, least: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return how errors of the gradient enter: in every step alike, times the gradient's size; and noise.
-
-    The largest over curvatures from ``least`` times the given ones, with gradients in proportion.
-    """
+    """Return how steady errors (times the gradient's size) and noise enter, at worst from ``least`` on."""
     steadies, singles = [], []
     for share in np.unique(np.geomspace(least, 1.0, 9)):
         if model.delta is None:
@@ -237,11 +220,7 @@ def rows_of(model: Any, X: Any, norm: NoiseNorm) -> FloatArray:
 def moments_of(
     loss: Loss, w: FloatArray, rows: FloatArray, labels: FloatArray | None, clip: float | None = None
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the mean Hessian and second moment of gradients over rows at coefficients (outputs, n).
-
-    Labels are as the loss takes them; None means :func:`expected_labels`. Gradients longer than ``clip`` are
-    shortened to it, and have no curvature.
-    """
+    """Return mean Hessian and second moment of (clipped) gradients; without labels, of expected ones."""
     scores = rows @ w.T
     values, chances = expected_labels(loss, scores) if labels is None else (labels[:, None], 1.0)
     kinds = values.shape[1]
@@ -264,18 +243,14 @@ def moments_of(
 
 
 def expected_labels(loss: Loss, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return labels that records with these scores may have, and their chances, each (records, labels).
-
-    A classifier's probabilities; for a support vector machine a margin of 1 counts as a chance of 88%. Labels
-    of a regression are normal with standard deviation 1, in units of its ``scale``, around a center at which
-    the score is right: that is more than the spread of errors, so that intervals become wider by it.
-    """
+    """Return labels that records with these scores may have, and their chances, each (records, labels)."""
     if not isinstance(loss, SigmoidLoss):
         chances = np.asarray(softmax(scores, axis=1))
         return np.broadcast_to(np.arange(chances.shape[1], dtype=float), chances.shape), chances
-    if loss.labels == (0.0, 1.0):
+    if loss.labels == (0.0, 1.0):  # for a support vector machine a margin of 1 counts as 88%
         sure = np.asarray(expit((1.0 if loss.span is not None else 2.0) * scores[:, 0]))
         return np.tile([0.0, 1.0], (len(scores), 1)), np.column_stack([1.0 - sure, sure])
+    # Standard deviation 1, in scales: more than the spread of errors, so that intervals become wider.
     nodes = ndtri((np.arange(_NODES) + 0.5) / _NODES) - ndtri(loss.target[0])
     return scores + nodes[None, :], np.full((len(scores), _NODES), 1.0 / _NODES)
 

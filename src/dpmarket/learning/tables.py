@@ -18,12 +18,8 @@ from dpmarket.learning.columns import Categories, Column, Dates, Numbers, YesNo
 
 def names_of(table: Any, wanted: Sequence[str]) -> list[str] | None:
     """Return the names of a table's columns, or None for an array: its columns are those wanted, in order."""
-    names: list[str] | None = None
-    if isinstance(table, Mapping):
-        names = [str(name) for name in table]
-    elif hasattr(table, "columns"):
-        names = [str(name) for name in table.columns]
-    if names is None:
+    columns = table if isinstance(table, Mapping) else getattr(table, "columns", None)
+    if columns is None:
         shape = np.shape(table)
         if len(shape) != 2 or shape[1] != len(wanted):
             raise InvalidInput(
@@ -31,6 +27,7 @@ def names_of(table: Any, wanted: Sequence[str]) -> list[str] | None:
                 f"{shape}."
             )
         return None
+    names = [str(name) for name in columns]
     absent = [name for name in wanted if name not in names]
     if absent:
         raise InvalidInput(f"expected the columns {', '.join(map(repr, absent))} in the table; found none.")

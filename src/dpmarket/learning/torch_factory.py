@@ -54,11 +54,7 @@ def torch_factory(function: F) -> F:
 
 
 def made_by(name: str, code: str, features: int, outputs: int) -> dict[str, Any]:
-    """Return what a factory makes for so many features and outputs: parameters of an estimator.
-
-    ``name`` is ``torch:package.module:factory``, ``code`` the SHA-256 of the module's file in hexadecimal
-    digits. Without such a module and factory, or with another digest, it is a FileProblem.
-    """
+    """Return what a factory makes, parameters of an estimator, if its module's file has this SHA-256."""
     found = _NAME.fullmatch(name)
     if found is None:
         raise FileProblem(f"expected torch:package.module:factory, got {name!r}.")

@@ -1,17 +1,15 @@
-r"""Whole gradients of people for any torch module: clipped, exact, and placed where no record decides.
+"""Whole gradients of people for any torch module: clipped, exact, and placed where no record decides.
 
 torch is trusted for one thing: that the gradient of one record is a function of that record and of the
-weights **only**. The module makes that easy: it sees one record at a time (``torch.func.vmap``, under which
-a branch on data and a random layer are refused), in evaluation mode, without batch normalisation. Every
-batch runs through a copy of its own: what a module or a loss stores while it runs is seen by no other batch,
-and is not released. A batched product may still round a row differently in another place or among more rows.
-So every person has a place that follows from the order of people alone, in tensors whose shapes do not depend
-on records: the k-th records of some people are one batch, in which somebody without a k-th record has zeros,
-whose gradient is dropped.
+weights **only**. So the module sees one record at a time (``torch.func.vmap``, under which a branch on data
+and a random layer are refused), in evaluation mode, without batch normalisation, and every batch runs through
+a copy of its own. A batched product may still round a row differently in another place, so every person has a
+place that follows from the order of people alone, in tensors whose shapes do not depend on records: the k-th
+records of some people are one batch, in which somebody without one has zeros, whose gradient is dropped.
 
-Everything after a record's gradient is exact: means and lengths in float64, whole cells, whole sums
-(:mod:`dpmarket.privacy.descent`). A gradient that is not a number counts as 0, and so does that of a record
-for which the module or the loss raises an error: whether a model is released depends on no record.
+Everything after a record's gradient is exact (:mod:`dpmarket.privacy.descent`). A gradient that is not a
+number counts as 0, and so does that of a record for which the module or the loss raises an error: whether a
+model is released depends on no record.
 """
 
 from __future__ import annotations
@@ -166,10 +164,7 @@ class PersonGradients:
 def refuse_unusable(
     network: Network, loss: TorchLoss, shape: tuple[int, ...], label: Any, outputs: int
 ) -> None:
-    """Try a module and its loss on two public records of zeros, and refuse what they cannot do.
-
-    Torch's own words are repeated, which can quote nothing private.
-    """
+    """Refuse a module or a loss that fails on two records of zeros, in torch's words: none is private."""
     zeros, labels = torch.zeros((2, *shape), dtype=network.dtype), torch.as_tensor([label, label])
     try:
         with torch.no_grad():

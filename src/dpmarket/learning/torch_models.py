@@ -1,10 +1,7 @@
 """Any torch model with a privacy budget for every person: a classifier and a regression.
 
-Training is the noisy descent of :mod:`dpmarket.privacy.descent`, all records in every step. Each person's
-mean gradient, times the person's whole weight, is clipped to a norm of the person's own, and one noise covers
-everybody: what somebody is guaranteed does not depend on the budgets of others. Gradients, weights and noise
-are whole numbers, and the noise has the exact law, so that the guarantee holds for the numbers computed.
-torch is trusted for one thing only, see :mod:`dpmarket.learning.torch_gradients`.
+Training is the noisy descent of :mod:`dpmarket.privacy.descent`, all records in every step. torch is trusted
+for one thing only, see :mod:`dpmarket.learning.torch_gradients`.
 """
 
 from __future__ import annotations

@@ -47,13 +47,7 @@ def refuse_arguments(where: str, arguments: Mapping[str, Any]) -> None:
 
 
 def without_values(error: Exception) -> Exception:
-    """Return an exception that says the same, as far as that can be said without a value.
-
-    Examples
-    --------
-    >>> without_values(ValueError("could not convert string to float: 'secret'"))
-    InvalidInput('expected X to hold numbers only, found text.')
-    """
+    """Return an exception that says the same, as far as that can be said without a value."""
     first = str(error).split("\n")[0]
     if first.startswith("The feature names should match"):
         return InvalidInput(str(error))  # goes on with names of columns only
@@ -93,10 +87,7 @@ def _numbers(x: Any) -> Any:
 
 
 def read_classes(declared: Sequence[Any] | None, y: Any) -> np.ndarray[Any, Any]:
-    """Return the classes, of two the negative first: the declared ones, or those found in ``y``, sorted.
-
-    Fewer than two are refused, in a message without a label.
-    """
+    """Return the classes, of two the negative first: the declared ones, or those found in ``y``, sorted."""
     if declared is not None:
         try:
             labels = np.asarray(declared)

@@ -1,16 +1,14 @@
-r"""Cross-pricing: each part of the sellers is priced by the other parts' reports.
+"""Cross-pricing: each part of the sellers is priced by the other parts' reports.
 
 Sellers are split by a salted hash of their ids into k parts. Each part is quoted by the price schedule
 (:mod:`~dpmarket.mechanisms.price_schedule`) that is optimal for the *other* parts' reports, with the payment
 weight re-planned from them so that the part's share of the budget is spent. No report moves its own prices,
-so truth is each seller's best report exactly, without leaving anybody out one by one; and since prices follow
-what people really report, the budget is met even where the announced distribution is wrong.
+so truth is each seller's best report exactly; and the budget is met even where the announced distribution is
+wrong. The guarantee needs one id per person, a salt that is drawn after the list of reports is frozen (or
+follows from it), budgets of parts by counts that include refused reports, and :data:`LEAST_SELLERS` sellers.
 
-The guarantee needs one id per person, a salt that is drawn after the list of reports is frozen (or follows
-from it), budgets of parts by counts that include refused reports, and :data:`LEAST_SELLERS` sellers.
-
-Only histograms of costs on a public grid leave a part, so parts may be spread over many machines. Schedules
-tell about the other parts' costs: they are not private. To price again, histograms are enough.
+Only histograms of costs on a public grid leave a part. Schedules tell about the other parts' costs: they are
+not private.
 """
 
 from __future__ import annotations
@@ -181,10 +179,7 @@ class CrossPricedMechanism:
         return CrossPrices(salt, schedules, weights, tuple(deviations.tolist()), histograms)
 
     def price_part(self, others: FloatArray, sellers: float) -> tuple[float, PricedMarket]:
-        """Return the payment weight and the prices of a part, from the other parts' histograms.
-
-        The others stand for all ``sellers``: a part's share of the budget is its share of the sellers.
-        """
+        """Return payment weight and prices of a part; the others' histograms stand for all sellers."""
         known = float(others.sum())
         if known == 0.0:
             raise Infeasible("expected reports in more than one part: draw another salt.")

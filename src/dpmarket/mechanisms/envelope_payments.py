@@ -7,25 +7,20 @@ therefore exactly
 .. math:: \int_c^{c'} H_i\, dz = \frac{J(\psi') - J(\psi)}{\gamma \kappa},
 
 and on a flat piece H times its width. A payment is :math:`c_i H_i` plus the rents of all pieces from the
-report up to the reserve price.
-
-J differs by O(1/m) between the two ends of a piece, so increases are computed directly and two values of J
-are never subtracted. At a fixed entry of the menu duality gives the increase of the inner value K,
+report up to the reserve price. Two values of J, which differ by O(1/m), are never subtracted: at a fixed
+entry of the menu duality gives the increase of the inner value K,
 
 .. math:: \Delta K = \max_{t \ge 0} W(\psi_i, \rho + t) - W(\psi', \rho + t)
           - 2 u \int_0^t \left(S(\rho + s) - \pi\right) ds,
 
 :math:`\rho` the group's level, S the supply of weight by everybody (with seller i as reported) and W the
-squared hinges of :mod:`~dpmarket.mechanisms.water_filling`. The integral is over the sellers who start or
-finish a chord just above the level, the same few for everybody: :class:`Replacement` tabulates them once. The
-maximum is where the others make up for what seller i gives up; errors of t are of second order.
+squared hinges of :mod:`~dpmarket.mechanisms.water_filling`. The integral is over the few sellers who start or
+finish a chord just above the level: :class:`Replacement` tabulates them once. With soft quotas other groups
+replace the seller as well: tables of supply are *stretched* by d/u and added up, as springs are put in series
+and in parallel. Errors of the maximiser t are of second order.
 
-With soft quotas other groups replace the seller as well. A table of a group's supply is *stretched* by d/u to
-count from the common level, the others' are added up, and the sum is stretched again, as springs are put in
-series and in parallel.
-
-One seller's move can make another entry of the menu best. Entries qualify only if their gap to the best one
-is at most the largest possible increase, that of the lowest seller at the reserve price.
+Another entry of the menu can become best only if its gap is at most the largest possible increase, that of
+the lowest seller at the reserve price.
 """
 
 from __future__ import annotations
@@ -158,10 +153,7 @@ def largest_increase(market: Market) -> float:
 
 
 class Payer:
-    """Pays sellers of stratum ``k`` of a solved market.
-
-    ``near`` are the entries that one seller's move can make best, the best one first.
-    """
+    """Pays sellers of stratum ``k``; ``near`` are entries that one's move can make best, the best first."""
 
     def __init__(self, market: Market, k: int, near: Sequence[Entry]) -> None:
         self.market, self.near = market, near
@@ -327,10 +319,7 @@ class Payer:
 
 
 def payment_curve(exact: Payments, breaks: FloatArray) -> Payments:
-    """Return payments as a piecewise quadratic function of the report, 0 above the last break.
-
-    Pieces are halved until each agrees with the exact payments within 1e-12, or is left to them.
-    """
+    """Return payments as a piecewise quadratic of the report, exact within 1e-12; 0 above the last break."""
     for _ in range(_HALVINGS):
         low, width = breaks[:-1], np.diff(breaks)
         at = low + np.array([0.0, 0.5, 0.31, 1.0])[:, None] * width

@@ -5,9 +5,6 @@ The mechanism buys the purchase that minimises the announced objective, exactly 
 (:mod:`~dpmarket.mechanisms.envelope_payments`). Whatever the others report, and whether or not the announced
 tables describe them, no report gives a seller with cost c more payment less c H than the true one (up to
 rounding, and up to less than one minor unit once payments are rounded up), and truth never loses money.
-
-It uses all reports to price each: from 50 sellers on,
-:class:`~dpmarket.mechanisms.cross_pricing.CrossPricedMechanism` meets a budget and needs no such thing.
 """
 
 from __future__ import annotations

@@ -172,10 +172,7 @@ def forecast(
     plans: Iterable[Plan], distribution: CostDistribution, trials: Any, campaigns: int,
     rng: np.random.Generator,
 ) -> Forecast:  # fmt: skip
-    """Simulate campaigns of these plans, of any budgets and numbers of sellers, on public rows.
-
-    ``trials`` are rows some of which sell while others score, with the methods of :class:`PublicArrays`.
-    """
+    """Simulate campaigns of plans on public rows: ``trials``, with the methods of :class:`PublicArrays`."""
     rows = len(trials)
     if rows < LEAST_ROWS:
         raise InvalidInput(f"expected a public table of at least {LEAST_ROWS} rows, got {rows}.")

@@ -1,20 +1,16 @@
 r"""Groups of sellers with quotas, hard or soft, and the weight cap that keeps small markets feasible.
 
-A buyer who wants a representative result fixes public strata g with population shares :math:`\pi_g`, each
-with its own table of virtual costs. The *coverage* says how binding the shares are for :math:`w_g`, the sum
-of the weights of a stratum's sellers:
-
-- hard: :math:`w_g = \pi_g`;
-- soft, a number D of at least 0: :math:`D \sum_g (w_g - \pi_g)^2` is added to the objective, the squared bias
-  of an unrepresentative purchase if D is :func:`~dpmarket.statistics.group_difference` of a public pilot.
-
-Membership must be verified, and is not protected by any guarantee.
+A buyer fixes public strata g with population shares :math:`\pi_g`, each with its own table of virtual costs.
+The *coverage* says how binding they are for :math:`w_g`, the sum of the weights of a stratum's sellers. Hard:
+:math:`w_g = \pi_g`. Soft, a number D of at least 0: :math:`D \sum_g (w_g - \pi_g)^2` is added to the
+objective, the squared bias of an unrepresentative purchase if D is
+:func:`~dpmarket.statistics.group_difference` of a public pilot. Membership must be verified, and is not
+protected by any guarantee.
 
 Shares and caps depend on how many sellers each group has, never on a cost below the reserve price, so quotas
-keep mechanisms truthful. Groups from which nobody sells are dropped, and the other shares grow in proportion.
-The cap on a weight is k/m, but at least :data:`FEASIBLE_MULTIPLE` times :math:`\pi_g/(m_g - 1)`: at the
-smallest feasible cap every seller would be indispensable and would be paid the reserve price. With soft
-quotas all sellers count as one group, for no group has to reach its share.
+keep mechanisms truthful; shares of groups from which nobody sells go to the others. The cap on a weight is
+k/m, but at least :data:`FEASIBLE_MULTIPLE` times :math:`\pi_g/(m_g - 1)`: at the smallest feasible cap every
+seller would be indispensable and would be paid the reserve price. Soft quotas count all as one group.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 r"""The joint mechanism (the paper's Algorithm 4): weights, total and coefficients chosen from the records.
 
 **Not private.** Weights that are chosen by looking at the records are themselves a release, and payments are
-functions of everybody's records. It is here because the paper's experiments use it, and as a yardstick for
-what looking at the data could gain. No certificate is made of its outcome.
-
-It minimises, over coefficients w, weights a and the total :math:`\eta`,
+functions of everybody's records. It is here for the paper's experiments, and as a yardstick for what looking
+at the data could gain. It minimises, over coefficients w, weights a and the total :math:`\eta`,
 
 .. math:: \langle a, \ell(w) \rangle + \frac{2 b \cdot w}{\eta} + \frac{\Lambda}{2}|w|^2 + \mu |a|^2
           + \frac{\sigma}{\eta} + \gamma \eta \langle a, \psi \rangle, \qquad
@@ -17,10 +15,9 @@ capped simplex; what is left is a function of w with a Lipschitz gradient whose 
           d_i = a_i s_i (1 - s_i) - [i \in F] \frac{s_i^2}{2\mu}, \quad g = \sum_{i \in F} s_i u_i,
 
 F the sellers strictly between 0 and the cap and :math:`s_i = 1/(1 + e^{w \cdot u_i})`. Totals come from the
-public menu of :mod:`~dpmarket.mechanisms.objective`. The minimum J is concave in each virtual cost with slope
-:math:`\gamma \epsilon_i`, as in the exact mechanism, and pays the same way. Truth is the best report where
-each solution is the global minimum; that is certain where the problem is strictly convex
-(:attr:`JointMechanism.convexity` above 1).
+public menu. The minimum J is concave in each virtual cost with slope :math:`\gamma \epsilon_i`, as in the
+exact mechanism, and pays the same way. Truth is the best report where each solution is the global minimum;
+that is certain where the problem is strictly convex (:attr:`JointMechanism.convexity` above 1).
 
 As printed, with the noise b drawn and w free, the objective falls like :math:`-2|b|^2/(\Lambda \eta^2)` for
 small :math:`\eta`. So the choice is made without the noise, and coefficients are trained with it.
@@ -168,17 +165,13 @@ def solve_newton(inner: Inner, start: FloatArray, fixed: FloatArray | None = Non
 
 @dataclass(frozen=True, eq=False, repr=False)
 class JointOutcome:
-    """Epsilons, payments and coefficients that were chosen by looking at the records: **not private**.
+    """Epsilons, payments and coefficients that were chosen by looking at the records: **not private**."""
 
-    ``epsilons`` are ``weights * total``: what each seller is paid for, not a loss that anybody has proved.
-    ``coefficients`` are trained with the noise.
-    """
-
-    epsilons: FloatArray
+    epsilons: FloatArray  # weights * total: what is paid for, not a loss that anybody has proved
     payments: FloatArray
     weights: FloatArray
     total: float
-    coefficients: FloatArray
+    coefficients: FloatArray  # trained with the noise
     objective_value: float
 
     def __repr__(self) -> str:
@@ -338,10 +331,7 @@ class _Choice:
         return self.tried[k].value + self.market.sigma / float(self.entries[k])
 
     def _menu(self) -> tuple[FloatArray, int, int]:
-        """Return the public entries, and the ends of those that can be best.
-
-        A stationary total satisfies ``eta^2 = sigma/(gamma <a, psi>)``.
-        """
+        """Return the public entries, and the ends of those around ``eta^2 = sigma/(gamma <a, psi>)``."""
         bound = self.psi.size * self.market.most
         with np.errstate(divide="ignore"):
             stationary = np.sqrt(self.market.sigma / (self.market.gamma * np.sort(self.psi)[[-1, 0]]))
@@ -363,10 +353,7 @@ class _Choice:
             self.tried[k] = min(found, key=lambda solution: solution.value)
 
     def _halve(self) -> None:
-        """Try entries between those tried until none between can be better.
-
-        The minimum at a total is sigma/eta plus a concave function, which lies above its chord between two.
-        """
+        """Try entries until none can be better: minima less sigma/eta are concave, and lie above chords."""
         sigma = self.market.sigma
         while True:
             marks, split = sorted(self.tried), list[tuple[int, int]]()

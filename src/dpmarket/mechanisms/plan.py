@@ -1,15 +1,12 @@
-r"""One plan before anybody reports: the payment weight for a budget, and what the money buys.
+"""One plan before anybody reports: the payment weight for a budget, and what the money buys.
 
-A budget may not decide anything once reports are in: a payment weight that depends on reports makes
-misreporting pay. So it is found from the announced distribution, as the weight at which the *expected*
-payments, rounded up to minor units, meet the budget, or at which they stay below it with a stated
-probability.
+A payment weight that depends on reports makes misreporting pay. So it is found from the announced
+distribution, as the weight at which the *expected* payments, rounded up to minor units, meet the budget, or
+at which they stay below it with a stated probability.
 
 The typical market, quantile bins with counts, stands for any number of sellers. With fewer than
 :data:`SMALL_MARKET` one seller's report moves everybody's prices, so the exact mechanism is run on simulated
-markets. Simpler rules that cost the same are judged on the same markets. With groups a plan also has the
-figures without quotas and with a posted price for each: quotas cost sampling error and noise, and gain the
-squared bias of an unrepresentative purchase, D times the squared gaps of the groups' shares.
+markets. Simpler rules that cost the same, and markets without quotas, are judged on the same markets.
 """
 
 from __future__ import annotations
@@ -52,22 +49,19 @@ _CLOSE = 5e-3  # relative: how closely simulated payments meet a budget, whose o
 
 @dataclass(frozen=True)
 class Prospect:
-    """What to expect of a rule for buying: money with rounding, error in parts, and what sellers sell.
-
-    ``mean_epsilon`` is over all sellers. ``group_shares`` are the groups' sums of weights, ``coverage_error``
-    what their gaps add to the error, ``schedules`` the rule's prices, one per group; from 100 sellers on.
-    """
+    """What to expect of a rule for buying: money with rounding, error in parts, and what sellers sell."""
 
     name: str
     expected_payment: float
     sampling_error: float
     noise_error: float
     share_bought: float
-    mean_epsilon: float
+    mean_epsilon: float  # over all sellers
     largest_epsilon: float
     largest_payment: float
-    coverage_error: float = 0.0
-    group_shares: tuple[float, ...] = (1.0,)
+    coverage_error: float = 0.0  # what gaps of the groups' shares add
+    group_shares: tuple[float, ...] = (1.0,)  # their sums of weights
+    # One per group; from 100 sellers on.
     schedules: tuple[PriceSchedule, ...] = field(default=(), repr=False, compare=False)
 
     def figures(self) -> dict[str, Any]:
@@ -462,14 +456,11 @@ class Markets:
     def posted(
         self, name: str, objective: AnyObjective, budget: float, prices: FloatArray, *, quotas: bool
     ) -> Prospect | None:
-        """Return what one price per group brings for a budget; None if bounds forbid it or nobody accepts.
-
-        Everybody in a group sells the same: so much that groups meet their quotas, or all the same.
-        """
+        """Return what one price per group brings for a budget; None if bounds forbid it or nobody accepts."""
         offered, n = prices[self.membership], prices.size
         taking = np.array([np.bincount(self.membership, self.counts * (c <= offered), n) for c in self.costs])
         sizes, shares = np.bincount(self.membership, self.counts, n), np.array([g.share for g in self.groups])
-        if not quotas:
+        if not quotas:  # everybody sells the same, in whichever group
             taking, sizes = taking.sum(axis=1, keepdims=True), sizes.sum(keepdims=True)
             prices, shares = prices[:1], np.ones(1)
         mean, least, most = taking.mean(axis=0), taking.min(axis=0), taking.max(axis=0)

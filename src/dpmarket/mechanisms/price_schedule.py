@@ -5,10 +5,8 @@ between, and buys nothing above the last knot. A seller with cost c gets
 
 .. math:: t(c) = c\, H(c) + \int_c^{c_K} H(z)\, dz,
 
-so that truth is the best report whatever anybody else does, and taking part never loses money. A schedule is
-also a menu of (epsilon, payment) pairs: the best pair for cost c is the one that reporting c gives.
-
-A schedule knows no budget and no history. Reservations and a hard budget belong to the campaign that quotes.
+so that truth is the best report whatever anybody else does, and taking part never loses money: the best pair
+of the menu of (epsilon, payment) for cost c is the one that reporting c gives.
 """
 
 from __future__ import annotations
@@ -166,18 +164,13 @@ class CostBins:
 
 @dataclass(frozen=True, eq=False)
 class PricedMarket:
-    """A typical market with its optimal schedules, one per group; those that buy nothing have epsilon 0.
-
-    Payments (in all, and of their squares, before rounding) and sellers who are bought from are expected
-    numbers. ``share_deviations`` are the standard deviations of the groups' sums of weights among sellers who
-    come with independent costs, so many of each group: how closely schedules meet quotas.
-    """
+    """A typical market with its optimal schedules, one per group; those that buy nothing have epsilon 0."""
 
     schedules: tuple[PriceSchedule, ...]
-    payment: float
-    squared_payments: float
-    bought: float
-    share_deviations: tuple[float, ...]
+    payment: float  # expected, of all, before rounding
+    squared_payments: float  # expected sum of squares
+    bought: float  # expected number of sellers
+    share_deviations: tuple[float, ...]  # of the groups' sums of weights, if costs are independent
 
 
 def price_market(

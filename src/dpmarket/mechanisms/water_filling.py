@@ -168,10 +168,7 @@ class Holding:
 def supply(
     stratum: Stratum, ramps: Ramps, levels: FloatArray, move: Move | None = None
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the sum of weights and its derivative at one level per entry.
-
-    Sellers beyond a chord hold exactly its width; only those on it are summed.
-    """
+    """Return the sum of weights and its derivative at one level per entry."""
     reach, started, passed = _reached(stratum, ramps, levels)
     slope = stratum.counts[started] - stratum.counts[passed]
     total = slope * reach - (stratum.sums[started] - stratum.sums[passed])
@@ -381,10 +378,7 @@ class Market:
         self, entries: FloatArray, start: Sequence[FloatArray] | None = None,
         mover: tuple[int, Move] | None = None,
     ) -> tuple[list[FloatArray], FloatArray]:  # fmt: skip
-        """Return the levels of entries, one array per stratum (soft: and the common one), and K.
-
-        ``start`` are levels to start from; ``mover`` is a seller of a stratum with another virtual cost.
-        """
+        """Return levels of entries, one array per stratum (soft: and the common one), and K, for a mover."""
         ramps = [self.ramps(stratum, entries) for stratum in self.strata]
         moves = [mover[1] if mover is not None and mover[0] == k else None for k in range(len(ramps))]
         if self.is_soft:

@@ -129,21 +129,9 @@ class Account:
     ) -> None:
         """Charge everybody, or nobody.
 
-        Parameters
-        ----------
-        people
-            The people charged, each once.
-        epsilons, mus
-            What each is charged, shape (people,), at least 0; None charges nothing of that kind.
-        delta
-            Charged to everybody who is charged an epsilon above 0, for a release of which no more is known.
-
-        Raises
-        ------
-        InvalidInput
-            If a person is named twice or has no limit, or an amount is no number of at least 0.
-        Infeasible
-            If anybody would exceed the limit. The message says how many, not who.
+        ``epsilons`` and ``mus``, shape (people,), at least 0, are what each is charged; ``delta`` is charged
+        to everybody with an epsilon above 0, for a release of which no more is known. A person without a
+        limit or named twice is InvalidInput; too little left is Infeasible, which says for how many, not who.
         """
         names = list(people)
         amounts = [

@@ -96,10 +96,7 @@ class Accounting:
         return out
 
     def weights(self, epsilons: FloatArray) -> tuple[FloatArray, float] | None:
-        """Return the weights that spend these epsilons, some above 0, and the noise rate; None if none do.
-
-        Epsilons are 0 or at least 1e-100.
-        """
+        """Return weights that spend epsilons of 0 or from 1e-100 on, and the noise rate; None: none do."""
         total, target = float(epsilons.sum()), self.target
         lam = total / (2.0 * target)  # what the noise alone costs: the root or above
         present: slice | BoolArray = slice(None) if float(epsilons.min()) > 0.0 else epsilons > 0.0
@@ -370,10 +367,7 @@ def _of_few(
 def _of_many(
     epsilons: FloatArray, target: float, bounds: Sequence[Terms], lam: float
 ) -> tuple[FloatArray, float] | None:
-    """Return c and lambda: z is found at floats that differ in leading bits, and is linear between them.
-
-    c is as good as z squared. Where that is not enough, everybody's c gets Newton steps of its own.
-    """
+    """Return c and lambda: z is found at floats that differ in leading bits, and is linear between them."""
     ends, bits = np.array([epsilons.min(), epsilons.max()]), epsilons.view(np.int64)
     octaves = math.log2(ends[1] / ends[0]) + 1.0
     dropped = 52 - max(0, math.floor(math.log2(_KNOTS / octaves)))

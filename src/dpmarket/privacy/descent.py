@@ -14,9 +14,6 @@ function of earlier ones and of the records, are together (epsilon, delta)-priva
 
 (:mod:`dpmarket.privacy.gaussian`). There is no bound on rows, no determinant, no grid cost and no limit on a
 person's number of records, which are averaged before clipping.
-
-An (epsilon, delta) guarantee is not one "that holds with probability 1 - delta": delta bounds what any set of
-outputs gains in probability beyond the factor exp(epsilon).
 """
 
 from __future__ import annotations
@@ -89,20 +86,10 @@ class Descent:
     ) -> tuple[Descent, IntArray]:
         r"""Return a descent and whole weights that spend everybody's epsilon and exceed nobody's.
 
-        Parameters
-        ----------
-        epsilons, delta
-            What each person may be charged, shape (people,), at least 0; and the delta of every guarantee.
-        n_coefficients
-            d: all coefficients of the model.
-        steps, fewest_steps
-            T. None means :math:`(\sum \mu / (4 \sqrt d))^2`, between ``fewest_steps`` and 200: more steps
-            only where the noise leaves something to descend on. 20 suit linear models, networks need more.
-
-        Raises
-        ------
-        InvalidInput
-            For values that are no such numbers, epsilons that are all 0, and a delta above 1 / (10 people).
+        ``n_coefficients`` is d, all coefficients of the model. ``steps`` None means :math:`(\sum \mu / (4
+        \sqrt d))^2`, between ``fewest_steps`` and 200: more only where the noise leaves something to descend
+        on. 20 suit linear models, networks need more. Refused is a delta above 1 / (10 people), or nobody
+        with an epsilon above 0.
         """
         budgets = checks.non_negative_vector("epsilons", epsilons)
         small = checks.strictly_between("delta", delta, 1e-200, 1.0)

@@ -29,13 +29,7 @@ _LARGEST_MU = 1e6
 
 
 def gaussian_deltas(epsilons: ArrayLike, mus: ArrayLike) -> FloatArray:
-    """Return delta at ``epsilons`` for the distances ``mus``, rounded up; exactly 0 where ``mu`` is 0.
-
-    Examples
-    --------
-    >>> gaussian_deltas([0.0, 1.0, 1.0], [1.0, 1.0, 0.0]).round(4).tolist()
-    [0.3829, 0.1269, 0.0]
-    """
+    """Return delta at ``epsilons`` for the distances ``mus``, rounded up; exactly 0 where ``mu`` is 0."""
     epsilon = np.asarray(epsilons, dtype=np.float64)
     mu = np.asarray(mus, dtype=np.float64)
     distance = np.where(mu > 0.0, mu, 1.0) * _UP
@@ -51,13 +45,7 @@ def gaussian_deltas(epsilons: ArrayLike, mus: ArrayLike) -> FloatArray:
 
 
 def gaussian_epsilons(mus: ArrayLike, deltas: ArrayLike) -> FloatArray:
-    """Return the smallest epsilons at which ``mus`` keep ``deltas``, rounded up; 0 where ``mu`` is 0.
-
-    Examples
-    --------
-    >>> gaussian_epsilons([1.0, 0.0], [1e-5, 0.0]).round(3).tolist()
-    [4.377, 0.0]
-    """
+    """Return the smallest epsilons at which ``mus`` keep ``deltas``, rounded up; 0 where ``mu`` is 0."""
     mu, delta = (np.asarray(values, dtype=np.float64) for values in (mus, deltas))
     with np.errstate(divide="ignore", invalid="ignore"):
         bound = 0.5 * mu * mu + mu * (1.0 + np.sqrt(2.0 * np.log(2.0 / delta)))
@@ -72,13 +60,7 @@ def gaussian_epsilons(mus: ArrayLike, deltas: ArrayLike) -> FloatArray:
 
 
 def gaussian_mus(epsilons: ArrayLike, delta: float) -> FloatArray:
-    """Return the largest distances that keep (epsilon, delta), rounded down; 0 where epsilon is 0.
-
-    Examples
-    --------
-    >>> gaussian_mus([0.0, 4.377], 1e-5).round(3).tolist()
-    [0.0, 1.0]
-    """
+    """Return the largest distances that keep (epsilon, delta), rounded down; 0 where epsilon is 0."""
     epsilon = np.asarray(epsilons, dtype=np.float64)
     low, high = np.zeros_like(epsilon), np.full_like(epsilon, _LARGEST_MU)
     for _ in range(_HALVINGS):

@@ -64,12 +64,7 @@ class ReleasePlan:
 
 
 def plan_on(spread: float, asked: float, l2: float, size: int, slope: float) -> ReleasePlan:
-    """Return the least accurate plan that costs at most ``asked``, less one per cent.
-
-    The grid is the largest power of two not above a quarter of ``spread``, a coefficient's noise. A little of
-    the accuracy pays for rounding where the share is computed again. ``size`` and ``slope`` are those of
-    :func:`plan_cost`.
-    """
+    """Return the least accurate plan that costs at most ``asked``, less one per cent for later rounding."""
     if not 1e-200 < spread < 1e200:
         raise Infeasible(
             f"expected coefficients with noise within the range of floats, got {spread!r}; choose another "
@@ -98,16 +93,7 @@ def _box_cost(share: float, grid: float, size: int, slope: float) -> float:
 
 
 def round_to_grid(high: FloatArray, low: FloatArray, grid: float) -> IntArray:
-    """Return the integers k for which ``k * grid`` is nearest to the exact sum of ``high`` and ``low``.
-
-    Half-way sums go to the even integer.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> round_to_grid(np.array([0.75, -0.3]), np.array([1e-30, 0.0]), 0.5).tolist()
-    [2, -1]
-    """
+    """Return the integers k for which ``k * grid`` is nearest to the exact ``high + low``, ties to even."""
     width = Fraction(grid)
     cells = [
         round((Fraction(top) + Fraction(rest)) / width)

@@ -56,10 +56,7 @@ class NoiseDraw:
     def high_low(self) -> tuple[FloatArray, FloatArray]:
         """Return two float64 vectors whose exact sum is within ``2**-105`` of the draw, relatively.
 
-        Raises
-        ------
-        NotConverged
-            If that is not within ``accuracy / 2``. Whether this happens depends on the noise alone.
+        NotConverged if that is not within ``accuracy / 2``, which depends on the noise alone.
         """
         exact = [Fraction(numerator, 2**self.bits) for numerator in self.numerators]
         high = [float(number) for number in exact]
@@ -304,10 +301,7 @@ def sign(stream: Bits) -> int:
 def cut_off_each(
     sizes: list[Real], signs: list[int], eta: Fraction, bits: int
 ) -> tuple[tuple[int, ...], Fraction]:
-    """Cut independent noise off after ``bits`` bits; return it in units of 2**-bits and an error bound.
-
-    Each is off by less than ``2 / eta`` units for the bits not looked at, and one for the division.
-    """
+    """Cut independent noise off after ``bits`` bits; return it in units of 2**-bits and an error bound."""
     numerators = tuple(
         2 * eta.denominator * sign * number.floor(bits) // eta.numerator
         for sign, number in zip(signs, sizes, strict=True)

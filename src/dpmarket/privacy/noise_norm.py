@@ -152,10 +152,7 @@ class NoiseNorm:
     def draw(
         self, stream: Bits, outputs: int, noise_rate: float, accuracy: float
     ) -> tuple[FloatArray, FloatArray]:
-        """Draw exact noise for every coefficient, as the sum of two arrays of shape (outputs, n).
-
-        Within ``accuracy``, in the Euclidean norm over all of them, of an ideal sample.
-        """
+        """Draw exact noise, within ``accuracy`` of an ideal sample: the sum of two arrays (outputs, n)."""
         n = self.n_coefficients
         alone = 0 if self.is_euclidean else n - self.joint
         parts = radial_noise(stream, n, noise_rate, accuracy, alone, outputs).high_low()
@@ -194,13 +191,7 @@ def checked_constant(value: object) -> float:
 def suggested_constant(separate: Iterable[bool], euclidean_bound: float = 1.0) -> float:
     """Return a constant about as large as an entry of a usual row, half of it where columns are separate.
 
-    The power of two nearest to ``1 / sqrt(features)`` for the Euclidean norm; ``E**2 / 2`` for others, whose
-    rows have ``1 / E**2`` equal entries.
-
-    Examples
-    --------
-    >>> [suggested_constant([False] * features) for features in (1, 4, 30, 1000)]
-    [1.0, 0.5, 0.25, 0.03125]
+    The power of two nearest to ``1 / sqrt(features)`` for the Euclidean norm; ``E**2 / 2`` for others.
     """
     mask = list(separate)
     if any(mask):

@@ -130,19 +130,11 @@ class Release:
         return read_only(self._accounting.epsilons(given, checks.positive("noise_rate", noise_rate)))
 
     def weights(self, epsilons: ArrayLike, numerical_epsilon: float = 0.0) -> Weights:
-        """Return the weights that spend everybody's epsilon and exceed nobody's.
+        """Return weights that spend everybody's epsilon and exceed nobody's, shape (people,), and the rate.
 
-        Parameters
-        ----------
-        epsilons
-            What each person may be charged, shape (people,), at least 0.
-        numerical_epsilon
-            Set aside of every epsilon for the grid; people with no more than this get weight 0.
-
-        Raises
-        ------
-        Infeasible
-            If no noise, however large, lets weights that add up to 1 keep these epsilons at this ``l2``.
+        ``numerical_epsilon`` of each is set aside for the grid; people with no more than this get weight 0.
+        Infeasible if no noise, however large, lets weights that add up to 1 keep these epsilons at this
+        ``l2``.
         """
         budgets = checks.non_negative_vector("epsilons", epsilons)
         usable = usable_epsilons(budgets, checks.non_negative("numerical_epsilon", numerical_epsilon))
@@ -161,10 +153,7 @@ class Release:
     def grid_plan(
         self, numerical_epsilon: float, noise_rate: float, weight_total: float = 1.0
     ) -> ReleasePlan:
-        """Return grid, gradient bound and noise accuracy that cost at most ``numerical_epsilon``.
-
-        ``weight_total`` bounds the sum of the weights. A plan beyond the range of floats is infeasible.
-        """
+        """Return grid, gradient bound and noise accuracy that cost at most this, or refuse."""
         asked = checks.positive("numerical_epsilon", numerical_epsilon)
         eta = checks.positive("noise_rate", noise_rate)
         total = checks.positive("weight_total", weight_total)
@@ -181,19 +170,13 @@ class Release:
         return plan_cost(plan, self.l2, size, self._grid_slope(noise_rate, weight_total))
 
     def error_constants(self) -> tuple[float, float]:
-        """Return A and B of the expected squared error ``A |a|^2 + B / (sum of epsilons)^2`` of the gradient.
-
-        For planning what to buy: the sampling error of usual records, and the noise's.
-        """
+        """Return A and B of the gradient's expected squared error ``A |a|^2 + B / (sum of epsilons)^2``."""
         sampling = self.loss.variance * self.norm.row_bound_2**2
         noise = self.loss.rank * self.norm.power * (2.0 * self.reach * self.norm.row_bound) ** 2 / 4.0
         return sampling, noise
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the description as plain data, ready for JSON: all that an outsider needs to charge again.
-
-        With the constants of formula (*) and the grid's cost a reader need not know the loss or the norm.
-        """
+        """Return plain data with formula (*)'s constants: all that an outsider needs to charge again."""
         return {
             "schema": _SCHEMA,
             "loss": self.loss.to_dict(),
@@ -253,10 +236,7 @@ def reach_of(loss: Loss, private: Literal["records", "labels"]) -> float:
 
 
 def usable_epsilons(epsilons: FloatArray, reserve: float) -> FloatArray:
-    """Return ``max(epsilon - reserve, 0)``, or refuse if that leaves nothing to anybody.
-
-    What is left below 1e-100 counts as nothing: the charge of so small a weight could not be computed.
-    """
+    """Return ``max(epsilon - reserve, 0)``, 0 below 1e-100, or refuse if that leaves nothing to anybody."""
     largest = float(epsilons.max())
     if not largest > reserve:
         raise InvalidInput(

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from dpmarket.arrays import FloatArray, read_only
+from dpmarket.arrays import FloatArray
 from dpmarket.audit import (
     Audit,
     Claim,
@@ -33,36 +34,23 @@ _ACCOUNTS = 500  # promises whose spending is recomputed
 
 @dataclass(frozen=True)
 class Answers:
-    """The mechanism behind a campaign's rules, as the truthfulness audit asks it.
-
-    ``respond`` returns seller i's amount H and payment for a report, the others' reports as given. A seller
-    with cost c loses c H, so that an audit of linear costs is one of every cost function.
-    """
+    """A campaign's mechanism: ``respond`` returns epsilon and payment for seller i's report."""
 
     respond: Callable[[FloatArray, int, float], tuple[float, float]]
 
 
 def answers_of(rules: Mapping[str, Any], sellers: int, share: float) -> Answers:
-    """Return the mechanism of these rules for so many sellers, a share of all, and that share of the budget.
-
-    Of each group there are as many as its share says.
-    """
+    """Return the mechanism of these rules for a share of all sellers, and that share of the budget."""
     groups = terms_in(rules).groups
     ends = np.cumsum([group.share for group in groups])[:-1]
     members = np.searchsorted(ends, (np.arange(sellers) + 0.5) / sellers)
     if rules["mechanism"] not in (OFFLINE, CROSS_PRICED):
         schedules = tuple(map(PriceSchedule.from_dict, rules["schedules"]))
-        return Answers(lambda costs, i, report: _sold(schedules[members[i]], report))
+        return Answers(lambda costs, i, report: _quoted(schedules[members[i]], report))
     objective, table = objective_from_dict(rules["objective"]), EpsilonCost.from_dict(rules["epsilon_cost"])
     terms: Any = {"epsilon_cost": table, "groups": groups, "coverage": rules["coverage"]}
     if rules["mechanism"] == OFFLINE:
-        exact = OfflineMechanism(None, objective, **terms)
-
-        def decided(costs: FloatArray, i: int, report: float) -> tuple[float, float]:
-            epsilon, payment = exact.respond(costs, i, report, members)
-            return float(table.cost_of_epsilon(np.array([epsilon]))[0]), payment
-
-        return Answers(decided)
+        return Answers(partial(OfflineMechanism(None, objective, **terms).respond, membership=members))
     priced = CrossPricedMechanism(
         None, objective, share * rules["budget"], minor_unit=rules["minor_unit"], **terms
     )
@@ -77,15 +65,14 @@ def answers_of(rules: Mapping[str, Any], sellers: int, share: float) -> Answers:
         key = others.tobytes()
         if key not in known:
             known[key] = priced.price_part(others, float(sellers))[1].schedules
-        return _sold(known[key][members[i]], report)
+        return _quoted(known[key][members[i]], report)
 
     return Answers(by_others)
 
 
-def _sold(schedule: PriceSchedule, report: float) -> tuple[float, float]:
-    """Return what a schedule buys at a report: the amount H, and the payment."""
-    _, payments = schedule.quote(np.array([report]))
-    return float(schedule.amount(np.array([report]))[0]), float(payments[0])
+def _quoted(schedule: PriceSchedule, report: float) -> tuple[float, float]:
+    epsilons, payments = schedule.quote([report])
+    return float(epsilons[0]), float(payments[0])
 
 
 def audits_of(material: Material) -> list[AuditNote]:
@@ -105,8 +92,8 @@ def _truthfulness(rules: Mapping[str, Any], people: int) -> Audit:
     """Search a simulated market under a campaign's rules for a misreport that gains."""
     sellers = LEAST_SELLERS if "budget" in rules else min(_SELLERS, people)
     answers, dist = answers_of(rules, sellers, sellers / people), terms_in(rules).distribution
-    rng = np.random.default_rng(0)
-    return audit_truthfulness(answers, dist, sellers, 1, _MISREPORTS, rng)  # type: ignore[arg-type]
+    rng, table = np.random.default_rng(0), EpsilonCost.from_dict(rules["epsilon_cost"])
+    return audit_truthfulness(answers, dist, sellers, 1, _MISREPORTS, rng, epsilon_cost=table)  # type: ignore[arg-type]
 
 
 def _participation(material: Material) -> Audit:
@@ -138,12 +125,5 @@ def _spending(statistics: StatisticsFile, weights: FloatArray, epsilons: FloatAr
     # What several rounds bought together is split between them, and the parts are rounded up.
     lost = sum(map(Fraction, weights.tolist()), Fraction(0)) > stated * (1 + Fraction(1, 1 << 40))
     used = np.flatnonzero(weights > 0.0)
-    return PrivacyFindings(
-        method="spending",
-        people=read_only(used),
-        epsilons=read_only(epsilons[used]),
-        found=read_only(weights[used]),
-        broken=exceeded + lost,
-        false_alarm=0.0,
-        details={"total_spent": float(stated)},
-    )
+    found, details = (used, epsilons[used], weights[used]), {"total_spent": float(stated)}
+    return PrivacyFindings("spending", *found, exceeded + lost, 0.0, details)

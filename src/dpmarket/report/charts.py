@@ -1,9 +1,8 @@
 """The charts of a report's page, in one style, made without a screen; each with a text alternative.
 
-Series differ by colour, line and marker, so that nothing is lost in print or to a colour-blind reader.
-:func:`inline_svg` makes a figure part of a page: colours become the page's variables ``--series-0``,
-``--series-1``, ... (in the order of ``COLOURS``) and ``currentColor``, so that one drawing serves light, dark
-and print, and text stays text in the page's own font.
+Series differ by colour, line and marker. :func:`inline_svg` turns colours into the page's variables
+``--series-0``, ... (in the order of ``COLOURS``) and ``currentColor``: one drawing serves light, dark and
+print.
 """
 
 from __future__ import annotations
@@ -162,11 +161,7 @@ def new_figure(panels: int = 1, width: float = 4.8, height: float = 3.4) -> tupl
 
 
 def inline_svg(figure: Figure, name: str, title: str, description: str) -> str:
-    """Return a figure as an ``<svg>`` element with a text alternative.
-
-    The name is different for every figure of a page: ids begin with it. The description tells somebody who
-    cannot see the figure what it shows.
-    """
+    """Return a figure as an ``<svg>`` element whose ids begin with ``name``, with a text alternative."""
     buffer = io.StringIO()
     with matplotlib.rc_context(LOOK):
         figure.savefig(buffer, format="svg", transparent=True)
@@ -191,21 +186,11 @@ def inline_svg(figure: Figure, name: str, title: str, description: str) -> str:
 
 
 def draw_rule(
-    axes: Axes,
-    costs: Sequence[float],
-    values: Sequence[float],
-    group_costs: Sequence[float],
-    group_values: Sequence[float],
-    *,
-    cutoff: float | None,
-    unit: str,
-    worth: Sequence[float] | None = None,
+    axes: Axes, costs: Sequence[float], values: Sequence[float], group_costs: Sequence[float],
+    group_values: Sequence[float], *, cutoff: float | None, unit: str, worth: Sequence[float] | None = None,
     currency: str = "",
-) -> None:
-    """Draw what is offered at every cost, the means of groups of sellers, and where buying ends.
-
-    ``worth`` is what the promise costs the seller, to compare a payment with.
-    """
+) -> None:  # fmt: skip
+    """Draw what is offered at every cost, its ``worth`` to sellers, groups' means, and where buying ends."""
     axes.plot(costs, values, color=COLOURS[0], label="the rule")
     if worth is not None:
         axes.plot(costs, worth, color=COLOURS[2], ls=STYLES[2], label="cost to the seller")

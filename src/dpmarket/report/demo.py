@@ -1,8 +1,4 @@
-"""Turn public records into a whole market, end to end: the first minute with this project.
-
-The records are real and public (breast cancer), the people's costs are drawn with a fixed seed: every run has
-the same market, quotes and payments. The noise in the model is secret and different every time.
-"""
+"""Turn real public records into a whole market, end to end, with costs from a fixed seed and secret noise."""
 
 from __future__ import annotations
 
@@ -56,10 +52,7 @@ class Demo:
 
 
 def run_demo(folder: str | os.PathLike[str], progress: StageProgress = silent) -> Demo:
-    """Plan, quote, pay, train, certify, audit, and write the report; all files go into ``folder``.
-
-    The folder is new, or that of an earlier demonstration, whose files are replaced; another is refused.
-    """
+    """Plan, quote, pay, train, certify, audit and report in a folder: new, or of an earlier demonstration."""
     place = _prepare(Path(folder))
     rules_path, report = place / "rules.toml", place / "report.html"
     sellers, public = breast_cancer().split(_SHARE, np.random.default_rng(_SEED))

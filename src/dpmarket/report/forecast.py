@@ -1,7 +1,4 @@
-"""What budgets would probably buy: a rules file's campaigns, simulated on a public table of its columns.
-
-What a forecast is, and how a campaign is simulated, is said in :mod:`dpmarket.mechanisms.forecasts`.
-"""
+"""What budgets would probably buy: :mod:`~dpmarket.mechanisms.forecasts` of a rules file's campaigns."""
 
 from __future__ import annotations
 
@@ -31,30 +28,15 @@ if TYPE_CHECKING:
 
 
 def forecast_rules(
-    rules: Rules,
-    public: str | os.PathLike[str],
-    *,
-    budgets: Sequence[float] | None = None,
-    sellers: Sequence[int] | None = None,
-    campaigns: int = CAMPAIGNS,
-    seed: int = 0,
+    rules: Rules, public: str | os.PathLike[str], *, budgets: Sequence[float] | None = None,
+    sellers: Sequence[int] | None = None, campaigns: int = CAMPAIGNS, seed: int = 0,
     progress: StageProgress = lambda what, share: None,
-) -> Forecast:
+) -> Forecast:  # fmt: skip
     """Simulate campaigns of a rules file on a public table with its columns.
 
-    Every row counts as one person's. The same seed, of people, costs and noise, gives the same forecast.
-
-    Parameters
-    ----------
-    rules
-        Of the campaign.
-    public
-        .csv or .parquet with at least 30 rows of the rules' features and its label or target, or of the
-        columns of its statistics; other columns are not read.
-    budgets, sellers
-        What to forecast; None: a quarter of the rules' budget to four times as much, ``sellers.expected``.
-    campaigns
-        How many are simulated for each.
+    ``public`` is a .csv or .parquet file with at least 30 rows, each of one person. ``budgets`` are a quarter
+    of the rules' budget to four times as much, ``sellers`` those expected, where None. The same seed, of
+    people, costs and noise, gives the same forecast.
     """
     budgets, sellers = _asked(rules, budgets, sellers)
     fields = columns.fields_of(rules)

@@ -1,8 +1,4 @@
-"""The report of a campaign, from files or live: one reader of what the market stores.
-
-Online, nobody's cost is stored. The page then groups people by the highest cost at which the rule makes the
-offer that they took, which the offer itself tells; single offers are on no page.
-"""
+"""The report of a campaign, from files or live, where nobody's cost is stored: it is read off the rule."""
 
 from __future__ import annotations
 
@@ -48,34 +44,16 @@ _COSTS = 20_001  # at which the rule is tried
 
 
 def report_file(
-    rules_path: Path,
-    output: Path,
-    *,
-    reports: Path | None = None,
-    test: Path | None = None,
-    groups: str | None = None,
-    certificate: Path | None = None,
-    public: Path | None = None,
-    title: str | None = None,
-    overwrite: bool = False,
-    progress: StageProgress = silent,
+    rules_path: Path, output: Path, *, reports: Path | None = None, test: Path | None = None,
+    groups: str | None = None, certificate: Path | None = None, public: Path | None = None,
+    title: str | None = None, overwrite: bool = False, progress: StageProgress = silent,
     database: str | None = None,
-) -> Summary:
+) -> Summary:  # fmt: skip
     """Write the report of a campaign from files to ``output``, and return what it says.
 
-    Parameters
-    ----------
-    reports
-        The reported costs that were quoted: sellers are then grouped by them. None: by the costs at which the
-        rule makes their offers.
-    test, groups
-        Public records with features and labels, for the model's error; and a column of them, such as a
-        region, for whose values the error is then reported.
-    certificate
-        The certificate, whose digest the page then names.
-    public
-        A public table with the rules' columns, never private records: what other budgets would probably have
-        bought is simulated on it.
+    ``reports`` are the reported costs that were quoted, None: read off the rule. ``test`` are public records
+    for the model's error, ``groups`` a column of them, such as a region, for whose values it is then
+    reported. ``public`` is a public table, never private records, on which other budgets are simulated.
     """
     place = place_of(rules_path, database)
     given = [path for path in (test, certificate, reports, public) if path is not None]
@@ -112,22 +90,11 @@ def report_file(
 
 
 def summarise_campaign(
-    market: Market,
-    campaign: int,
-    *,
-    title: str | None = None,
-    costs: Mapping[bytes, float] | None = None,
-    test: Path | None = None,
-    groups: str | None = None,
-    certificate: bytes | None = None,
-    public: Path | None = None,
-    progress: StageProgress = silent,
-) -> Summary:
-    """Return what the report of a campaign says.
-
-    ``costs`` are reported costs by digests of ids, where the caller may know them; None: read off the rule.
-    ``certificate`` has a certificate's bytes. The others are those of :func:`report_file`.
-    """
+    market: Market, campaign: int, *, title: str | None = None, costs: Mapping[bytes, float] | None = None,
+    test: Path | None = None, groups: str | None = None, certificate: bytes | None = None,
+    public: Path | None = None, progress: StageProgress = silent,
+) -> Summary:  # fmt: skip
+    """Return a campaign's report; ``costs`` are by digests of ids, None: read off the rule."""
     with market.look() as c:
         found = campaign_of(c, campaign)
     rules = rules_of(found)

@@ -1,9 +1,4 @@
-"""Groups of sellers that are large enough to hide in.
-
-The ends of the groups are public: they follow from the cost distribution and the cutoff, not from anybody's
-report. Neighbouring groups are put together until each has at least :data:`LEAST` sellers, so that no mean is
-taken over fewer.
-"""
+"""Groups between public costs, put together until each has :data:`LEAST` sellers to hide in."""
 
 from __future__ import annotations
 
@@ -21,10 +16,7 @@ _WIDE = 0.995  # where costs have no upper end, the last group begins at this qu
 
 @dataclass(frozen=True)
 class Group:
-    """Sellers with costs between two public ends, at least ten of them wherever there are ten.
-
-    In the last group there may be higher reports; payments are in money.
-    """
+    """Sellers with costs between two public ends, at least ten of them wherever there are ten."""
 
     low: float
     high: float
@@ -35,14 +27,7 @@ class Group:
 
 
 def group_ends(dist: CostDistribution, cutoff: float, below: int = 12, above: int = 8) -> FloatArray:
-    """Return public ends of groups: ``below`` up to the cutoff (a cost), ``above`` from there on.
-
-    Examples
-    --------
-    >>> from dpmarket.costs import Uniform
-    >>> group_ends(Uniform(1, 5), 3.0, below=2, above=1).tolist()
-    [1.0, 2.0, 3.0, 5.0]
-    """
+    """Return public ends of groups: ``below`` up to the cutoff (a cost), ``above`` from there on."""
     low, high = dist.support
     top = high if math.isfinite(high) else max(float(dist.quantile(_WIDE)), 2.0 * cutoff - low)
     if not low < cutoff < top:
@@ -55,11 +40,7 @@ def group_ends(dist: CostDistribution, cutoff: float, below: int = 12, above: in
 def group_sellers(
     costs: FloatArray, epsilons: FloatArray, payments: FloatArray, ends: FloatArray
 ) -> tuple[Group, ...]:
-    """Put sellers into groups between ``ends``, none smaller than :data:`LEAST` if there are that many.
-
-    Sellers beyond the outer ends belong to the outer groups. Fewer than :data:`LEAST` sellers in all form one
-    group; it is for the caller not to show its means.
-    """
+    """Put sellers into groups between ``ends`` or beyond, none smaller than :data:`LEAST` unless all are."""
     if costs.size == 0:
         return ()
     places = np.clip(np.searchsorted(ends, costs, side="right") - 1, 0, ends.size - 2)

@@ -66,13 +66,6 @@ def shown(value: object, style: str, minor_units: int, currency: str = "") -> st
     Styles are ``number``, ``percent``, ``share`` (whole percents), ``money`` (an amount with its currency),
     ``amount`` (without it, under a heading that names it), ``cost`` (money for a unit of epsilon), a number
     of decimals such as ``3``, and ``exact``.
-
-    Examples
-    --------
-    >>> shown(0.12345, "percent", 100), shown(1234.5, "money", 100, "EUR"), shown(455, "number", 100)
-    ('12.3%', '1,234.50 EUR', '455')
-    >>> shown(-0.0001, "percent", 100), shown(2.5, "3", 100), shown(2.7691, "cost", 100, "EUR")
-    ('0.0%', '2.500', '2.769 EUR')
     """
     if style == "exact" or not isinstance(value, int | float) or isinstance(value, bool):
         return "none" if value is None else value if isinstance(value, str) else repr(value)

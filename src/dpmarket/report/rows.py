@@ -27,11 +27,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Feature:
-    """One encoded feature of the model: what is declared about its column, and its coefficient.
-
-    ``label`` says for which label the coefficient is, where there are more than two; ``interval`` its 90%
-    interval, where the campaign spent a share of every epsilon on it.
-    """
+    """One encoded feature: its column's declaration, coefficient, label if many, and any 90% interval."""
 
     name: str
     declared: str
@@ -96,11 +92,7 @@ def _plain(value: object) -> bool:
 
 @dataclass(frozen=True)
 class Numbers:
-    """Everything about released statistics that a page shows: of each number its name, value and interval.
-
-    ``confidence`` and ``effective_people`` are the least of any of them; a vector's mean is within ``radius``
-    of the population's.
-    """
+    """Released statistics row by row, with the least confidence and effective people of any, and a radius."""
 
     rows: tuple[dict[str, Any], ...]
     confidence: float

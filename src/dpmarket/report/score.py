@@ -37,25 +37,19 @@ class GroupScore:
 
 @dataclass(frozen=True)
 class Score:
-    """How often a classifier is wrong on public test data.
-
-    The exact (Clopper-Pearson) interval from ``low`` to ``high`` covers the true error rate with this
-    confidence; ``guessing`` is the error of always saying the commonest label. ``confusion`` says for each of
-    the labels how many of its records the model takes for which label, ``groups`` the error by the column
-    ``by``.
-    """
+    """How often a classifier is wrong on public test data."""
 
     data: str
     records: int
     wrong: int
     error: float
-    low: float
+    low: float  # ends of the exact (Clopper-Pearson) interval for the true error rate
     high: float
     confidence: float
-    guessing: float
+    guessing: float  # the error of always saying the commonest label
     labels: tuple[str, ...]
-    confusion: tuple[tuple[int, ...], ...]
-    by: str = ""
+    confusion: tuple[tuple[int, ...], ...]  # of each label, how many records are taken for which
+    by: str = ""  # the column whose values the groups are
     groups: tuple[GroupScore, ...] = ()
     kind: str = "classes"
 
@@ -67,21 +61,15 @@ class Score:
 
 @dataclass(frozen=True)
 class NumberScore:
-    """How well a regression predicts on public test data.
-
-    ``r_squared`` is the share of the spread that the model explains: 1 is exact, 0 no better than the mean of
-    the test data. ``error`` and ``guessing`` are the mean absolute errors of the model and of always
-    predicting the median, in the target's units; ``groups`` has a name, records and the error for each value
-    of the column ``by``.
-    """
+    """How well a regression predicts on public test data; errors are in the target's units."""
 
     data: str
     records: int
-    r_squared: float
-    error: float
-    guessing: float
-    by: str = ""
-    groups: tuple[tuple[str, int, float], ...] = ()
+    r_squared: float  # share of the spread that is explained: 0 is no better than the mean
+    error: float  # mean absolute
+    guessing: float  # the same, of always predicting the median
+    by: str = ""  # the column whose values the groups are
+    groups: tuple[tuple[str, int, float], ...] = ()  # name, records and error
     kind: str = "number"
 
     @property
@@ -93,10 +81,7 @@ class NumberScore:
 def score_file(
     model: ModelFile, source: str | os.PathLike[str], groups: str | None = None
 ) -> Score | NumberScore:
-    """Score a model on a file of public records with its features and its label or target.
-
-    ``groups`` is a column with at most 20 values, such as a region: the error is then reported for each.
-    """
+    """Score a model on a file of public records; ``groups`` is a column with at most 20 values."""
     predicts = model.predicts
     wanted = (predicts.column, *([] if groups is None else [groups]))
     table, features, _ = read_features(model, source, wanted)
@@ -132,13 +117,9 @@ def _places(column: pl.Series) -> dict[str, BoolArray]:
 
 
 def score_labels(
-    name: str,
-    labels: Sequence[Any],
-    predicted: IntArray,
-    truth: IntArray,
-    by: str = "",
+    name: str, labels: Sequence[Any], predicted: IntArray, truth: IntArray, by: str = "",
     groups: Mapping[str, BoolArray] | None = None,
-) -> Score:
+) -> Score:  # fmt: skip
     """Count a classifier's mistakes, by the numbers of labels."""
     confusion = np.zeros((len(labels), len(labels)), dtype=np.int64)
     np.add.at(confusion, (truth, predicted), 1)
@@ -163,12 +144,9 @@ def _error_rate(mistaken: BoolArray) -> tuple[int, int, float, float, float]:
 
 
 def score_numbers(
-    name: str,
-    predicted: FloatArray,
-    truth: FloatArray,
-    by: str = "",
+    name: str, predicted: FloatArray, truth: FloatArray, by: str = "",
     groups: Mapping[str, BoolArray] | None = None,
-) -> NumberScore:
+) -> NumberScore:  # fmt: skip
     """Compare a regression's predictions with the truth."""
     errors, spread = np.abs(predicted - truth), float(((truth - truth.mean()) ** 2).sum())
     return NumberScore(

@@ -50,33 +50,26 @@ _UNSHOWN = ("verdict", "where", "first at positions")  # rows of audits that poi
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Material:
-    """All that a report is made from; confidential. Arrays have an entry for everybody who was quoted.
-
-    ``rules`` are all that decided, as plain data, ``ceiling`` is the epsilon that nobody could be asked to
-    exceed. ``amounts`` are payments in smallest units, ``members`` positions in the rules' groups, and
-    ``weights`` those in what was released. Costs are reported, or else read off the rule. ``withdrawn``
-    sellers left before training; ``declined`` of them declined their quote or let it expire. ``plan`` is what
-    the budget lets expect of the rules' own mechanism and of simpler rules; None without a budget.
-    """
+    """All that a report is made from; confidential. Arrays have an entry for everybody who was quoted."""
 
     title: str
     outcome: Outcome
-    rules: Mapping[str, Any]
-    ceiling: float
-    reported_costs: FloatArray
-    amounts: IntArray
+    rules: Mapping[str, Any]  # all that decided, as plain data
+    ceiling: float  # the epsilon that nobody could be asked to exceed
+    reported_costs: FloatArray  # or else read off the rule
+    amounts: IntArray  # payments in smallest units
     minor_units: int
-    withdrawn: BoolArray
-    members: IntArray
-    weights: FloatArray
+    withdrawn: BoolArray  # before training
+    members: IntArray  # positions in the rules' groups
+    weights: FloatArray  # in what was released
     currency: str = ""
     budget: float | None = None
     budget_words: str = ""
-    declined: int = 0
+    declined: int = 0  # of those withdrawn: their quote was declined or expired
     is_reported: bool = False
     released: Released | None = None
     score: Score | NumberScore | None = None
-    plan: Plan | None = None
+    plan: Plan | None = None  # of the rules' own mechanism and simpler ones; None without a budget
     forecast: Forecast | None = None
     audits: tuple[AuditNote, ...] = ()
     digest: str | None = None
@@ -84,10 +77,7 @@ class Material:
 
 @dataclass(frozen=True)
 class Totals:
-    """Counts and totals over all sellers who stayed; payments in smallest units.
-
-    ``priced_out`` sellers stayed and were offered nothing; ``declined`` and ``withdrawn`` ones left.
-    """
+    """Totals of sellers who stayed, in smallest units; ``priced_out`` of these were offered nothing."""
 
     sellers: int
     bought: int
@@ -104,15 +94,10 @@ class Totals:
 
 @dataclass(frozen=True)
 class Rule:
-    """What was offered at every cost, up to a little beyond where buying ends.
+    """What was offered at every cost, up to a little beyond where buying ends."""
 
-    ``is_planned`` tells that the rule is the one expected beforehand: the rule that came out would give away
-    what the few who withdrew had been promised. ``cutoff`` is a cost, ``virtual_cutoff`` its virtual cost;
-    both None where everybody is bought from.
-    """
-
-    is_planned: bool
-    cutoff: float | None
+    is_planned: bool  # the rule expected beforehand: the one that came out would tell on few who withdrew
+    cutoff: float | None  # a cost; None where everybody is bought from
     virtual_cutoff: float | None
     largest_epsilon: float
     largest_payment: float
@@ -123,11 +108,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Stratum:
-    """A group with a share of the population, and what it came to.
-
-    ``bought`` and ``share_bought`` (of the weight of all records) are None in all groups where one of them
-    has from one to nine sellers who were bought from.
-    """
+    """A group with a share of the population, and what it came to: None where that would show too few."""
 
     name: str
     share: float
@@ -139,10 +120,7 @@ class Stratum:
 
 @dataclass(frozen=True)
 class Meaning:
-    """What one epsilon allows: by what factor the odds of a guess grow at most, and what becomes of guesses.
-
-    ``guesses`` says how likely those that were 1%, 10% and 50% likely before are at most after.
-    """
+    """What one epsilon allows: by what factor odds of a guess grow at most, and what becomes of guesses."""
 
     who: str
     epsilon: float
@@ -162,22 +140,17 @@ class AuditNote:
 
 @dataclass(frozen=True)
 class Summary:
-    """What a report says, as values; none identifies a seller.
-
-    ``bought_groups`` and ``other_groups`` are sellers bought from, and the others, in groups of at least ten;
-    ``one_by_one`` tells that they were quoted by a curve fixed beforehand. ``expected_error`` and the share
-    of noise in it are None where somebody withdrew, ``beats_guessing`` without a score.
-    """
+    """What a report says, as values; none identifies a seller."""
 
     title: str
     currency: str
     mechanism: str
     totals: Totals
     rule: Rule
-    bought_groups: tuple[Group, ...]
+    bought_groups: tuple[Group, ...]  # of at least ten
     other_groups: tuple[Group, ...]
-    one_by_one: bool
-    expected_error: float | None
+    one_by_one: bool  # quoted by a curve fixed beforehand
+    expected_error: float | None  # None, as its share of noise, where somebody withdrew
     noise_share: float | None
     alternatives: tuple[dict[str, Any], ...]
     budget: float | None
@@ -187,7 +160,7 @@ class Summary:
     has_model: bool
     numbers: Numbers | None
     budget_words: str
-    beats_guessing: bool | None
+    beats_guessing: bool | None  # None without a score
     audits: tuple[AuditNote, ...]
     parameters: tuple[Parameter, ...]
     features: tuple[Feature, ...]
@@ -202,16 +175,7 @@ class Summary:
 
 
 def meaning(who: str, epsilon: float) -> Meaning:
-    """Say what a promise of epsilon allows.
-
-    Whatever an attacker believed about a record before the release, and whatever else they know: the odds of
-    any guess change by a factor of at most exp(epsilon).
-
-    Examples
-    --------
-    >>> round(meaning("somebody", 1.0).guesses[2], 3)
-    0.731
-    """
+    """Say what epsilon allows: the odds of any guess change by a factor of at most exp(epsilon)."""
     epsilon = checks.non_negative("epsilon", epsilon)
     return Meaning(who, epsilon, math.exp(epsilon), tuple(guess_after(before, epsilon) for before in GUESSES))
 
@@ -222,11 +186,7 @@ def guess_after(before: float, epsilon: float) -> float:
 
 
 def summarise(material: Material) -> Summary:
-    """Make the summary of a market: sums, means over at least ten sellers, and public values.
-
-    Fewer than ten sellers who were bought from are refused: their totals would tell what single ones
-    reported.
-    """
+    """Make the summary of a market: sums, means over at least ten sellers, and public values."""
     outcome, rules, kept = material.outcome, material.rules, ~material.withdrawn
     checks.same_length("reported_costs", material.reported_costs, "outcome.epsilons", outcome.epsilons)
     # Sellers without an epsilon hide nobody: only epsilons are missing from a total.

@@ -1,8 +1,4 @@
-"""Private means, shares, histograms, quantiles and vector means, with an epsilon for each person.
-
-The contract and all that they share: :mod:`~dpmarket.statistics.statistic`; the five kinds:
-:mod:`~dpmarket.statistics.kinds`.
-"""
+"""Private means, shares, histograms, quantiles and vector means, with an epsilon for each person."""
 
 import lazy_loader
 

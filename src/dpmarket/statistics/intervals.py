@@ -32,20 +32,13 @@ _LEAST = 1e-12  # the spread of a mean at an end of the range, where it is 0
 def mean_interval(
     low_value: float, high_value: float, norm: float, noise_scale: float, risk: float
 ) -> tuple[float, float]:
-    """Return the ends of an interval for the mean of numbers within [0, 1], outside of it with this risk.
-
-    The release, before any rounding, lies between ``low_value`` and ``high_value``.
-    """
+    """Return an interval for the mean of numbers within [0, 1], which misses it with this risk at most."""
     low = 1.0 - _upper_end(1.0 - low_value, norm, noise_scale, 0.5 * risk)
     return max(low, 0.0), _upper_end(high_value, norm, noise_scale, 0.5 * risk)
 
 
 def _upper_end(value: float, norm: float, noise_scale: float, risk: float) -> float:
-    """Return a number such that the released value is too low, but for a risk, under every larger mean.
-
-    Cells of means are rejected from 1 downwards, each by the distance of its lower edge and its largest
-    spread; where one is not rejected, narrower ones go on.
-    """
+    """Return a number such that the released value is too low, but for a risk, under every larger mean."""
     if value >= 1.0:
         return 1.0
     start, end = max(value, 0.0), 1.0
@@ -116,12 +109,7 @@ def vector_radius(n: int, deviation: float, noise_scale: float, risk: float) -> 
 
 
 def level_margin(norm: float, candidates: int, rate: float, risk: float) -> float:
-    """Return by how much the level of a released quantile may be off in one direction, but for a risk.
-
-    Sampling at one fixed point (Hoeffding) and the choice among the candidates each take part of the risk.
-    ``rate`` is what a score of 1 (a whole level) is multiplied by there. A margin above 1 means that nothing
-    is known; it is rounded up.
-    """
+    """Return by how much the level of a released quantile may be off in one direction, but for a risk."""
     sampling = norm * np.sqrt(0.5 * np.log(1.0 / (risk * (1.0 - _SPLITS))))
     if rate <= 0.0:  # a share of the epsilons too small for a float
         return _NOTHING_KNOWN

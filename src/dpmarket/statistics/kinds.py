@@ -274,11 +274,7 @@ class PrivateQuantile(Statistic):
 
 
 def scores(below_or_at: Sequence[int], level: Fraction) -> list[int]:
-    """Return each candidate's score, in parts of weight times the level's denominator.
-
-    ``below_or_at`` is the weight of the records up to each candidate. A person with d parts of weight changes
-    each score by at most d times the level's denominator.
-    """
+    """Return each candidate's score, in parts of weight times the level's denominator."""
     wanted = level.numerator * below_or_at[-1]
     found = [number * level.denominator for number in below_or_at]
     return [max(0, before - wanted, wanted - at) for before, at in zip([0, *found[:-1]], found, strict=True)]
@@ -351,10 +347,7 @@ class PrivateVectorMean(Statistic):
 
 
 def whole_rows(rows: FloatArray, bound: float) -> tuple[IntArray, BoolArray]:
-    """Return rows in whole parts of the bound, none longer than RESOLUTION, and which had to be shortened.
-
-    Exactly, in whole numbers. What is too long by rounding only does not count as shortened.
-    """
+    """Return rows in whole parts of the bound, none longer than RESOLUTION, and which had to be shortened."""
     # Divided by their largest element first, so that no square leaves the range of floats.
     peaks = np.maximum(np.abs(rows).max(axis=1, keepdims=True), np.finfo(float).tiny)
     directions = rows / peaks

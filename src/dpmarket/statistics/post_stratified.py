@@ -1,23 +1,16 @@
 r"""Post-stratification: results for a population whose groups are not represented by their shares.
 
-If each group is released by itself, with the epsilons of its own people, nobody is in two releases, so each
-person spends no more than their epsilon. The population's value is the sum of the groups' values times
-their public shares :math:`\pi_g`, whatever each group sold: re-weighting afterwards, with published numbers
-alone (:func:`post_stratified`).
-
-Its interval needs no record either. The sampling errors of groups are independent, each is sub-Gaussian with
-variance proxy :math:`|a|^2/4` in units of the range, and the noise has a known law. A Chernoff bound for
-their weighted sum,
+Each group is released by itself, with the epsilons of its own people. The population's value is the sum of
+the groups' values times their public shares :math:`\pi_g`, whatever each group sold
+(:func:`post_stratified`). Its interval needs no record either: sampling errors of groups are independent and
+sub-Gaussian with variance proxy :math:`|a|^2/4` in units of the range, and a Chernoff bound for their
+weighted sum,
 
 .. math:: P(X > x) \le e^{-t x + t^2 \sigma^2 / 2} \prod_g \frac{1}{1 - t^2 \pi_g^2 b_g^2}, \qquad
           \sigma^2 = \frac14 \sum_g \frac{\pi_g^2}{n_g},
 
 holds at every t below :math:`1/\max \pi_g b_g`, with effective sample sizes :math:`n_g` and noise scales
-:math:`b_g`; the least x is taken. It covers who sells *within* a group only if that does not depend on the
-records: post-stratification removes the bias between groups, and no other.
-
-Also here: how much groups differ (:func:`group_difference`), which says what quotas would gain, and epsilons
-that give groups their shares in a model (:func:`rebalanced`).
+:math:`b_g`; the least x is taken. Sales *within* a group must not depend on the records.
 """
 
 from __future__ import annotations

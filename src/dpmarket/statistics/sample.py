@@ -76,11 +76,7 @@ class WeightedSample:
         return sum(a * b for a, b in zip(self.weights.tolist(), means.tolist(), strict=True))
 
     def sums_at(self, positions: IntArray, count: int) -> list[int]:
-        """Return the weight at each of ``count`` positions, in parts of :data:`RESOLUTION`.
-
-        A person's records share the weight: the first j of r, in the order of their positions, have
-        ``floor(RESOLUTION * j / r)`` parts of it.
-        """
+        """Return each position's weight in parts of :data:`RESOLUTION`; a person's records share theirs."""
         order = np.lexsort((positions, self.owners))
         owners = self.owners[order]
         counts = np.bincount(owners, minlength=self.weights.size)

@@ -65,16 +65,10 @@ class SeveralStatistics:
         return StatisticError(sampling, noise, float(len(found)))
 
     def fit(
-        self,
-        records: Mapping[str, ArrayLike],
-        epsilons: ArrayLike | Mapping[Any, float] | None = None,
-        people: ArrayLike | None = None,
-        account: PrivacyAccount | None = None,
-    ) -> Self:
-        """Release all statistics, or none, as :meth:`Statistic.fit` does; an account is charged once for all.
-
-        Records stand under the statistics' names, all of the same people in the same order.
-        """
+        self, records: Mapping[str, ArrayLike], epsilons: ArrayLike | Mapping[Any, float] | None = None,
+        people: ArrayLike | None = None, account: PrivacyAccount | None = None,
+    ) -> Self:  # fmt: skip
+        """Release all statistics, or none, of records under their names; an account is charged once."""
         self.__post_init__()  # shares may have been changed since
         if set(records) != set(self.statistics):
             raise InvalidInput("expected records for every statistic, under the same names.")

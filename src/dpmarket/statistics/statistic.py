@@ -119,21 +119,14 @@ class Statistic(ABC):
         return {"kind": self.kind, **lists}
 
     def fit(
-        self,
-        records: ArrayLike,
-        epsilons: ArrayLike | Mapping[Any, float] | None = None,
-        people: ArrayLike | None = None,
-        account: PrivacyAccount | None = None,
-    ) -> Self:
+        self, records: ArrayLike, epsilons: ArrayLike | Mapping[Any, float] | None = None,
+        people: ArrayLike | None = None, account: PrivacyAccount | None = None,
+    ) -> Self:  # fmt: skip
         """Release the statistic; everything that can be refused is refused before noise is drawn.
 
-        Parameters
-        ----------
-        records
-            One per row, as the statistic says. Records of people whose epsilon is 0 are not read.
-        epsilons, people, account
-            As for the estimators (:meth:`~dpmarket.learning.PrivateLogisticRegression.fit`). All records of a
-            person together have the person's weight.
+        ``records`` are one per row, as the statistic says; those of people whose epsilon is 0 are not read.
+        All records of a person together have the person's weight. The others are as for the estimators
+        (:meth:`~dpmarket.learning.PrivateLogisticRegression.fit`).
         """
         prepared = self.prepare(records, epsilons, people)
         sample = prepared.sample
@@ -226,13 +219,9 @@ def increasing(name: str, values: Any) -> tuple[float, ...]:
 
 
 def noisy_shares(
-    labels: tuple[str, ...],
-    sample: WeightedSample,
-    sums: list[int],
-    changed: int,
-    confidence: float,
+    labels: tuple[str, ...], sample: WeightedSample, sums: list[int], changed: int, confidence: float,
     stream: Bits,
-) -> Values:
+) -> Values:  # fmt: skip
     """Add discrete Laplace noise to weighted sums of parts, and return what they say as shares.
 
     Replacing the records of a person of weight w changes the sums by at most ``changed * w * RESOLUTION``,

@@ -56,10 +56,7 @@ class Public:
         return [*checks, judged("limits", missing == 0, str(missing or more))]
 
     def _delta(self) -> list[Check]:
-        """Check that a delta fails a tenth of a person at most.
-
-        The root covers the number of sellers; how many of them were bought from only the openings show.
-        """
+        """Check that a delta fails a tenth of a person at most; the root covers the number of all sellers."""
         delta, totals = self.release.delta, self.totals
         if delta == 0.0:
             return []

@@ -32,10 +32,7 @@ LINE = tuple(_SHAPES["line"])
 
 
 def read(certificate: Any, *, first_line_only: bool) -> tuple[bytes, bytes | None]:
-    """Return a certificate's body as bytes, and what comes after the first line; None: that was not read.
-
-    A path, bytes, or anything with ``bytes(certificate)`` is read.
-    """
+    """Return a certificate's body as bytes, and what comes after the first line; None: that was not read."""
     if isinstance(certificate, str | os.PathLike):
         with open(certificate, "rb") as file:
             line, rest = file.readline(MOST_BODY + 1), None if first_line_only else file.read()
