@@ -320,6 +320,14 @@ def test_a_dry_run_enters_nothing_in_a_database_that_is_there(tmp_path):
     assert not list(campaign.folder.glob("*quot*"))
 
 
+def test_a_dry_run_is_not_split_by_the_salt_of_the_real_quotes(tmp_path):
+    campaign = campaign_in(tmp_path, GOOD.rules(100, budget=60.0), *invented(60))
+    campaign.run("commit", "-o", "commitment.json")
+    ways = (["--dry-run"], ["--dry-run"], ["-o", "quotes.csv"])
+    dry, again, real = (campaign.run("quote", "reports.csv", *way, "--yes", "--json").json for way in ways)
+    assert dry["total_epsilon"] == again["total_epsilon"] != real["total_epsilon"]
+
+
 def test_people_of_the_pilot_and_excluded_people_do_not_sell(tmp_path):
     ids, costs, people = invented(25)
     rules = GOOD.rules(100)

@@ -23,7 +23,7 @@ from dpmarket.campaign.acts import OWNER
 from dpmarket.campaign.certificate import decide_of, rules_text
 from dpmarket.campaign.file_reports import ReportsFile, read_reports
 from dpmarket.campaign.money import count
-from dpmarket.campaign.opening import draft_of, opening_of
+from dpmarket.campaign.opening import decide_for, draft_of, opening_of
 from dpmarket.campaign.partitions import people_of
 from dpmarket.campaign.payouts import in_money
 from dpmarket.campaign.place import Place, Source, campaign_named, changed_rules, place_of, refuse_changed
@@ -223,8 +223,9 @@ class _Task:
         with tx.c.begin_nested() as savepoint:
             campaign = open_campaign(tx, self.rules, first)
             known = quotes_in(people_of(tx.c, campaign))
-            table, decide = self.reports.table.drop("written"), decide_of(tx.market_key, campaign)
-            new = import_reports(tx, OWNER, campaign.id, table, decide)
+            # The salt of a dry run is nobody's: the real one cannot be searched for reports that it favours.
+            decide = decide_for(self.rules) if self.quotes is None else decide_of(tx.market_key, campaign)
+            new = import_reports(tx, OWNER, campaign.id, self.reports.table.drop("written"), decide)
             quoted = sa.and_(_own.campaign == campaign.id, _own.epsilon.is_not(None))
             refuse_too_many(self.rules, count(tx.c, quoted))
             quotes, left_out = self.sheets(pl.concat([known, new]))
