@@ -21,8 +21,7 @@ _token, _member, _role = schema.token.c, schema.member.c, schema.member_role.c
 Role = Literal["buyer", "operator", "paymaster", "auditor"]
 
 
-LOGIN = timedelta(days=7)
-"""How long a link signs a member in, once."""
+LOGIN = timedelta(days=7)  # how long a link signs a member in, once
 
 
 @dataclass(frozen=True)

@@ -45,15 +45,12 @@ if TYPE_CHECKING:
 
 MEMBER_ROLES = ("buyer", "operator", "paymaster", "auditor")
 ROLES = ("seller", *MEMBER_ROLES, "worker")
-LARGEST_AMOUNT = 2**53
-"""Of all that a campaign has, in minor units."""
+LARGEST_AMOUNT = 2**53  # of all that a campaign has, in minor units
 
 
 def shown_id(identity: int) -> str:
     """Return a random id as addresses and answers write it: 13 letters and digits.
 
-    Examples
-    --------
     >>> shown_id(1), id_of(shown_id(2**62)) == 2**62
     ('aaaaaaaaaaaac', True)
     """
@@ -154,8 +151,7 @@ class Act:
         return {name: getattr(checked, name) for name in names}
 
 
-ACTS: dict[str, Act] = {}
-"""All acts, by name."""
+ACTS: dict[str, Act] = {}  # all acts, by name
 
 F = TypeVar("F", bound=Callable[..., Any])
 

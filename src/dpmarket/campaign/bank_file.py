@@ -36,8 +36,6 @@ _LARGEST = 99_999_999_999  # cents: what the format can say
 def is_iban(text: str) -> bool:
     """Whether a text is an IBAN, by its check digits (ISO 7064, modulus 97).
 
-    Examples
-    --------
     >>> is_iban("DE89 3704 0044 0532 0130 00"), is_iban("DE89 3704 0044 0532 0130 01")
     (True, False)
     """
@@ -166,8 +164,6 @@ def money(cents: int) -> str:
 def latin(name: str) -> str:
     """Return a name in the letters of SEPA: umlauts stay, other accents go, other scripts are refused.
 
-    Examples
-    --------
     >>> latin("Zoë Müller-Łukasz & Søn")
     'Zoe Müller-Lukasz + Son'
     """
@@ -212,8 +208,6 @@ def _accounts(rows: Iterable[Sequence[str | None]], source: str) -> dict[str, Ba
 def gift_cards(payments: Sequence[Payment], currency: str, minor_units: int) -> bytes:
     """Return payments as a CSV table: amount, currency, reference and contact, which is the payee's own text.
 
-    Examples
-    --------
     >>> print(gift_cards([Payment("REF1", "zoe@example.org", 250)], "EUR", 100).decode(), end="")
     amount,currency,reference,contact
     2.50,EUR,REF1,zoe@example.org
@@ -231,8 +225,6 @@ def gift_cards(payments: Sequence[Payment], currency: str, minor_units: int) -> 
 def bonuses(payments: Sequence[Payment], currency: str, minor_units: int) -> bytes:
     """Return payments as the lines of Prolific's bulk bonus form: the panel's id, a comma, the amount.
 
-    Examples
-    --------
     >>> print(bonuses([Payment("REF1", "5f0c", 250)], "GBP", 100).decode(), end="")
     5f0c,2.50
     """

@@ -25,10 +25,8 @@ from dpmarket.campaign.schema import moment_of, time_text
 from dpmarket.campaign.transaction import Campaign, Tx, lock_campaign, new_id, require, step
 
 ENDED = schema.CAMPAIGN_ENDED
-MINIMUM = 20
-"""So many people report, or are offered something, at least; else the campaign is cancelled."""
-LARGEST_RECORD = 2**20
-"""Bytes of one person's record, all of whose rows together are of one width."""
+MINIMUM = 20  # so many people report, or are offered something, at least; else the campaign is cancelled
+LARGEST_RECORD = 2**20  # bytes of one person's record, all of whose rows together are of one width
 _own, _of = schema.participation.c, schema.campaign.c
 
 

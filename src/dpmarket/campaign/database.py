@@ -32,11 +32,9 @@ from dpmarket.campaign.seal import wrap_folder
 from dpmarket.campaign.transaction import MarketRow, Terms, Tx, market_row
 from dpmarket.errors import DpmarketError, FileProblem, MarketRefusal
 
-Url: TypeAlias = str | os.PathLike[str]
-"""A path, or the address of a database."""
+Url: TypeAlias = str | os.PathLike[str]  # a path, or the address of a database
 WAIT_SECONDS = 30.0
-UNLIMITED = 2**62
-"""A lifetime limit that no campaign has named."""
+UNLIMITED = 2**62  # a lifetime limit that no campaign has named
 
 _MAGIC = b"SQLite format 3\0"
 _ATTEMPTS = 3

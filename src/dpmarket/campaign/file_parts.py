@@ -68,8 +68,7 @@ from dpmarket.mechanisms.outcome import whole_units
 from dpmarket.mechanisms.price_schedule import PriceSchedule, quote_each
 from dpmarket.progress import StageProgress
 
-_EXACT = 1_000_000
-"""Without a budget an offline campaign is decided about at once: at most so many reports."""
+_EXACT = 1_000_000  # without a budget an offline campaign is decided about at once: at most so many reports
 _AT_ONCE, _SPACING = 1 << 22, 1 << 10
 """So many ids of all files are here at a time, in ranges between ids so far apart in each file."""
 Hashes = NDArray[np.uint64]

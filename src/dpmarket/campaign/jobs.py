@@ -34,17 +34,14 @@ from dpmarket.campaign.seal import OPERATOR, Opener, key_pair, opener_of, seal
 from dpmarket.campaign.transaction import Tx, body_of, campaign_of, new_id, nothing, require
 from dpmarket.errors import DpmarketError, FileProblem
 
-FORECAST = "forecast"
-"""The kind of the job."""
+FORECAST = "forecast"  # the kind of the job
 Sample = Annotated[str, pydantic.Field(min_length=1, max_length=10**7, pattern=r"^[^\x00]*$")]
 WAIT_SECONDS = 20.0
 _PAUSE = 0.03
 _job, _seller, _own = schema.job.c, schema.seller.c, schema.participation.c
 _LONGEST_PAUSE = timedelta(minutes=10)
-MOST_ATTEMPTS = {"mail": 8, "hook": 60}
-"""How often what leaves the machine is tried before it has failed."""
-MOST_DEATHS = 20
-"""So many workers die of a job, or break off for an unforeseen reason, before it has failed."""
+MOST_ATTEMPTS = {"mail": 8, "hook": 60}  # how often what leaves the machine is tried before it has failed
+MOST_DEATHS = 20  # so many workers die of a job, or break off for an unforeseen reason, before it has failed
 
 
 class PerhapsSent(DpmarketError):

@@ -30,8 +30,7 @@ from dpmarket.errors import FileProblem, MarketRefusal
 Kind = Literal[
     "invitation", "called", "offer", "reminder", "record", "receipt", "payee", "paid", "over", "login"
 ]
-KINDS: tuple[Kind, ...] = get_args(Kind)
-"""Mails, all but ``login`` to sellers."""
+KINDS: tuple[Kind, ...] = get_args(Kind)  # mails, all but ``login`` to sellers
 PAYEE_AFTER = timedelta(days=3)
 """So long after the receipt sellers are reminded who have not said where to send the money."""
 _ASKED = ("invited", "consented", "waiting", "reserved", "quoted")

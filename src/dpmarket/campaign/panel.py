@@ -25,8 +25,7 @@ from dpmarket.campaign.sellers import enter_seller, lacks_screening, participati
 from dpmarket.campaign.transaction import Campaign, Participation, Tx, campaign_of, nothing, require
 
 _seller = schema.seller.c
-PID = r"^[A-Za-z0-9._~-]{1,100}$"
-"""The panel's id of a person: what an address holds as it is."""
+PID = r"^[A-Za-z0-9._~-]{1,100}$"  # the panel's id of a person: what an address holds as it is
 Answers = Annotated[list[Annotated[int, pydantic.Field(ge=0, le=50)]], pydantic.Field(max_length=50)]
 
 

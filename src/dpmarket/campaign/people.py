@@ -29,8 +29,6 @@ _person = schema.person.c
 def epsilon_units(epsilon: float) -> int:
     """Return epsilon in whole units of 2**-30, rounded up; exact, since the factor is a power of two.
 
-    Examples
-    --------
     >>> epsilon_units(1.0) == 2**30, epsilon_units(1e-300)
     (True, 1)
     """
@@ -51,8 +49,6 @@ def _units(name: str, units: float) -> int:
 def normal_id(text: str) -> str:
     """Return an id in the one form in which ids are compared.
 
-    Examples
-    --------
     >>> normal_id("Zoe.X@Example.org"), normal_id("Panel-7 A")
     ('zoe.x@example.org', 'Panel-7 A')
     """
@@ -168,8 +164,6 @@ def _lower(tx: Tx, own: str, of_market: str, used: Any, units: int) -> None:
 def is_address(text: str) -> bool:
     """Whether a text is an e-mail address.
 
-    Examples
-    --------
     >>> is_address("zoe@example.org"), is_address("panel 7")
     (True, False)
     """

@@ -46,8 +46,7 @@ from dpmarket.mechanisms.outcome import whole_units
 from dpmarket.mechanisms.price_schedule import PriceSchedule
 
 _own, _person, _sealed = schema.participation.c, schema.person.c, schema.sealed.c
-_LEFT = -1
-"""In place of room in the limits: the log says that this person withdrew."""
+_LEFT = -1  # in place of room in the limits: the log says that this person withdrew
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,8 +68,7 @@ class Decision:
 
 
 DecisionAsIs = Annotated[Decision, pydantic.SkipValidation]
-Decide = Callable[[Reports], Decision]
-"""A mechanism: a function of frozen reports."""
+Decide = Callable[[Reports], Decision]  # a mechanism: a function of frozen reports
 DecideAsIs = Annotated[Decide, pydantic.SkipValidation]
 _ENTERED = ("state", "reason", "pool", "epsilon", "payment")
 

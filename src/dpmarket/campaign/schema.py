@@ -15,8 +15,7 @@ from sqlalchemy import CheckConstraint, Column, ForeignKey, Index, MetaData, Tab
 
 from dpmarket.errors import InvalidInput
 
-REVISION = "core_1"
-"""The Alembic revision that makes these tables."""
+REVISION = "core_1"  # the Alembic revision that makes these tables
 
 WHOLE = sa.BigInteger().with_variant(sa.Integer, "sqlite")
 REAL: Any = sa.Double().with_variant(sa.REAL, "sqlite")

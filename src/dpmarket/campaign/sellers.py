@@ -27,8 +27,7 @@ from dpmarket.campaign.partitions import enter_rows
 from dpmarket.campaign.seal import seal
 from dpmarket.campaign.transaction import PARTICIPATION, Campaign, Participation, Tx, lock_campaign, require
 
-MOST_AT_ONCE = 1000
-"""People in one line of the log, and in one call of ``invite``."""
+MOST_AT_ONCE = 1000  # people in one line of the log, and in one call of ``invite``
 _own, _seller, _person = schema.participation.c, schema.seller.c, schema.person.c
 Ids = Annotated[list[Text], pydantic.Field(max_length=10**6)]
 

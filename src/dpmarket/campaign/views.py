@@ -316,8 +316,7 @@ def _money(c: sa.Connection, found: Campaign) -> Money:
     )
 
 
-SEALED = ("openings", "costs")
-"""Documents that are sealed to the operator's key."""
+SEALED = ("openings", "costs")  # documents that are sealed to the operator's key
 
 
 def show_document(c: sa.Connection, caller: Caller, campaign: int, kind: str) -> bytes:

@@ -221,9 +221,6 @@ def tell_simpler_rules(voice: Voice, plan: Plan, note: str | None = None) -> Non
     voice.table("What personal prices buy: the same money by simpler rules", columns, rows, note)
 
 
-# --- menus ------------------------------------------------------------------------------------------
-
-
 @command
 def menu(
     given: Spoken, *, rules: Annotated[Path | None, typer.Option("--rules", "-m")] = None,

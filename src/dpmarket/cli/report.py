@@ -82,9 +82,6 @@ def _score_rows(score: Score | NumberScore | None) -> list[tuple[str, str]]:
     return rows
 
 
-# --- the demonstration ------------------------------------------------------------------------------
-
-
 @command
 def demo(given: Spoken, folder: Path = Path("dpmarket-demo")) -> None:
     """Buy privacy from 456 simulated sellers, train a model, audit everything, and write the report.

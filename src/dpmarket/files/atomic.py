@@ -12,10 +12,8 @@ from pathlib import Path
 
 from dpmarket.errors import FileProblem
 
-PUBLIC = 0o666
-"""Mode of a file that others may read, as far as the process's umask lets them."""
-PRIVATE = 0o600
-"""Mode of a confidential file: only its owner may read it."""
+PUBLIC = 0o666  # mode of a file that others may read, as far as the process's umask lets them
+PRIVATE = 0o600  # mode of a confidential file: only its owner may read it
 
 
 def is_standard_stream(path: str | os.PathLike[str]) -> bool:

@@ -29,8 +29,6 @@ _AMBIGUOUS = r"^[+-]?[1-9]\d{0,2}[.,]\d{3}$"
 def separator_of(text: str) -> str:
     r"""Return what separates the columns of CSV text: that which gives the first rows as many cells.
 
-    Examples
-    --------
     >>> separator_of('id;"name, first";weight\n1;Ann;70,5\n')
     ';'
     """
@@ -68,8 +66,6 @@ def with_points(
 
     ``is_plain`` says that points are decimal points unless something shows otherwise.
 
-    Examples
-    --------
     >>> table = pl.DataFrame({"weight": ["70,5", "1.234"], "height": ["1,234", "2,345"]})
     >>> with_points(table, ["weight", "height"], is_plain=False)[0].rows()
     [('70.5', '1.234'), ("1'234", '2.345')]

@@ -15,10 +15,8 @@ from typing import Any
 from dpmarket.errors import FileProblem, InvalidInput
 from dpmarket.files.atomic import read_bytes, write_bytes
 
-LARGEST_JSON = 1 << 30
-"""Bytes of a JSON file: results of a market with millions of sellers are of that size."""
-LARGEST_TOML = 1 << 18
-"""Bytes of a TOML file: a market's rules are some hundred lines."""
+LARGEST_JSON = 1 << 30  # bytes of a JSON file: results of a market with millions of sellers are of that size
+LARGEST_TOML = 1 << 18  # bytes of a TOML file: a market's rules are some hundred lines
 _DEPTH = 64
 _CONTAINERS = 1_000_000
 _DIGITS = 300
@@ -34,8 +32,6 @@ _MONSTERS = {
 def parse_json(data: bytes | str) -> Any:
     """Return what JSON text in UTF-8 says; refuses what is no JSON or asks for too much, and quotes nothing.
 
-    Examples
-    --------
     >>> parse_json(b"[" * 100_000)
     Traceback (most recent call last):
         ...
@@ -59,8 +55,6 @@ def parse_json(data: bytes | str) -> Any:
 def parse_toml(data: bytes) -> dict[str, Any]:
     """Return what TOML text in UTF-8 says; refuses what is no TOML or asks for too much.
 
-    Examples
-    --------
     >>> parse_toml(b".".join([b"a"] * 50_000) + b" = 1")
     Traceback (most recent call last):
         ...

@@ -27,8 +27,6 @@ _SEPARATORS = r"[;\t|]"
 def harmless(texts: pl.Series) -> pl.Series:
     """Return texts as they are written to CSV.
 
-    Examples
-    --------
     >>> harmless(pl.Series(["ann", "=1+1", "'=1+1", "'tis", "-"])).to_list()
     ['ann', "'=1+1", "''=1+1", "'tis", "'-"]
     """

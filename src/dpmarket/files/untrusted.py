@@ -62,8 +62,6 @@ def refuse_unreadable_parquet(data: bytes, name: str) -> None:
 def csv_problem(data: bytes, separator: str = ",") -> str | None:
     r"""Return where bytes stop being CSV with the same number of cells in every row; None if nowhere.
 
-    Examples
-    --------
     >>> csv_problem(b"seller,cost\na,1\nb,2,3\n")
     'line 3 has 3 cells, the header row 2'
     >>> csv_problem(b"seller,cost\nZo\xeb,1\n")
@@ -82,9 +80,6 @@ def csv_problem(data: bytes, separator: str = ",") -> str | None:
     except csv.Error:
         return f"line {reader.line_num} cannot be cut into cells"
     return None
-
-
-# --- the size of a Parquet file ---------------------------------------------------------------------
 
 
 _FOOTER = 4 << 20

@@ -53,9 +53,6 @@ def _answers(media: str) -> dict[int | str, dict[str, Any]]:
     return {200: {"content": {media: {"schema": {"type": "object" if media == _JSON else "string"}}}}}
 
 
-# --- bodies of the API's own -----------------------------------------------------------------------
-
-
 class Strict(pydantic.BaseModel):
     """A request: nothing is guessed, and nothing that was not asked for is taken."""
 
@@ -149,9 +146,6 @@ PREPARED: dict[str, type[Strict]] = {
     "draft": NewCampaign, "edit": NewCampaign, "open": Confirmed, "deliver": Record, "invite": People,
 }  # fmt: skip
 """Bodies of the API's own, whose ``arguments`` are the act's."""
-
-
-# --- acts ------------------------------------------------------------------------------------------
 
 
 def served_acts() -> dict[str, Act]:
@@ -256,9 +250,6 @@ for _entry in served_acts().values():
         tags=["acts"],
         name=_entry.name,
     )
-
-
-# --- views -----------------------------------------------------------------------------------------
 
 
 _ASKED = {"campaign": CampaignId, "payout": PayoutId, "after": After, "language": Language}

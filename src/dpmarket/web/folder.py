@@ -212,9 +212,6 @@ def members_of(market: Market) -> list[Member]:
         return list_members(c, time_text(market.clock()))
 
 
-# --- checks -----------------------------------------------------------------------------------------
-
-
 def check_service(folder: Path) -> list[Finding]:
     """Look for missing keys, wrong modes, wrong books, a log ahead, a wrong clock, a full disk.
 

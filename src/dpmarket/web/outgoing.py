@@ -145,9 +145,6 @@ def _connected(settings: Settings) -> Iterator[smtplib.SMTP]:
         server.close()
 
 
-# --- webhooks ---------------------------------------------------------------------------------------
-
-
 _HOOK_SECONDS = 10.0
 _GONE = 410
 _UNICAST = ipaddress.ip_network("2000::/3")  # other IPv6 addresses are local, or ways to some IPv4 address
@@ -204,8 +201,6 @@ def _post(url: str, body: bytes, headers: dict[str, str], *, private: bool) -> i
 def is_public(address: str) -> bool:
     """Whether an IP address is on the public internet.
 
-    Examples
-    --------
     >>> [is_public(one) for one in ("8.8.8.8", "10.0.0.1", "::ffff:127.0.0.1", "2002:7f00:1::", "fec0::1")]
     [True, False, False, False, False]
     """

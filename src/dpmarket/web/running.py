@@ -33,8 +33,7 @@ from dpmarket.web.settings import Settings
 from dpmarket.web.worker import WORKER_SECONDS, start_thread
 
 _WORKER = "from dpmarket.cli import main; main()"
-HEAD_SECONDS = 20.0
-"""Within so long a request's head must come; the guard counts the body's time."""
+HEAD_SECONDS = 20.0  # within so long a request's head must come; the guard counts the body's time
 
 
 def listening(host: str, port: int) -> socket.socket:

@@ -31,8 +31,7 @@ from dpmarket.web.settings import Settings
 _T = TypeVar("_T")
 _MOST = 100_000
 
-COOKIE = "__Host-dpmarket"
-"""Browsers take it over TLS (or from loopback) only, for this host alone."""
+COOKIE = "__Host-dpmarket"  # browsers take it over TLS (or from loopback) only, for this host alone
 SESSION = timedelta(hours=12)
 _LONGEST = 200
 
@@ -53,8 +52,6 @@ class Rate:
 class Limits:
     """Buckets of all callers; the ones that were used least recently are forgotten first.
 
-    Examples
-    --------
     >>> from datetime import UTC
     >>> limits, now = Limits(), datetime(2026, 3, 1, tzinfo=UTC)
     >>> [limits.take("login", "an address", Rate(2, 60.0), now) for _ in range(3)]
@@ -140,9 +137,6 @@ class Service:
 def path_of(campaign: int) -> str:
     """Return the address of a campaign's page for members."""
     return f"/m/campaigns/{shown_id(campaign)}"
-
-
-# --- callers ---------------------------------------------------------------------------------------
 
 
 def the_service(request: Request) -> Service:

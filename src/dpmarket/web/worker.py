@@ -42,12 +42,8 @@ _PAUSE = 1.0  # seconds between a worker's rounds
 _NOW_PAUSE = 0.1
 _WORK, _LONG = ("certify",), ("report", "forecast")  # nobody's certificate waits for the second
 _HOUR, _MAILS = 3600.0, 20.0
-WORKER_SECONDS = 60.0
-"""For a worker that is asked to stop, and may be training."""
+WORKER_SECONDS = 60.0  # for a worker that is asked to stop, and may be training
 _MOST_LINES = 10
-
-
-# --- processes and threads -------------------------------------------------------------------------
 
 
 def run_worker_process(settings: Settings, beside: int | None) -> None:
@@ -188,9 +184,6 @@ def _give_back() -> None:
 
 def _days(number: float | None) -> timedelta | None:
     return None if number is None else timedelta(days=number)
-
-
-# --- what is done with a campaign ------------------------------------------------------------------
 
 
 def methods_of(settings: Settings) -> Methods:

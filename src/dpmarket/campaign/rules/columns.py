@@ -36,12 +36,9 @@ if TYPE_CHECKING:
     from dpmarket.learning import PublicEncoder
     from dpmarket.privacy import Loss, NoiseNorm
 
-OUTCOME = "\0outcome"
-"""The name of the field with the label or target; no column can be called so."""
-UNKNOWN = -1.0
-"""The code of a category that is none of the public ones."""
-NO_CATEGORY = "\0"
-"""Stands for it where an encoder takes texts; no rules can name it."""
+OUTCOME = "\0outcome"  # the name of the field with the label or target; no column can be called so
+UNKNOWN = -1.0  # the code of a category that is none of the public ones
+NO_CATEGORY = "\0"  # stands for it where an encoder takes texts; no rules can name it
 _TRUTHS = {word: float(truth) for word, truth in TRUTHS.items()}
 _NO_LEVEL = "none of the public categories"
 _FIRST_DAY = datetime.date(1970, 1, 1).toordinal()

@@ -46,8 +46,7 @@ class Binding:
         return hashlib.sha256(self.nonce).hexdigest()
 
 
-UNBOUND = Binding("00" * 32, bytes(32))
-"""For dry runs, whose salt is nobody's."""
+UNBOUND = Binding("00" * 32, bytes(32))  # for dry runs, whose salt is nobody's
 
 
 def sellers_digest(nonce: bytes, ids: Sequence[str]) -> str:

@@ -4,8 +4,6 @@ Epsilon is shown as a probability, always rounded up: the highest chance of gues
 Somebody who knows everything else guesses it: 50% right without the result. With the result, an
 (epsilon, delta) guarantee bounds the chance by ``(exp(epsilon) + delta) / (1 + exp(epsilon))``.
 
-Examples
---------
 >>> guess_percent(0.0), guess_percent(0.473), guess_percent(0.473, 0.1), guess_percent(50.0)
 (50, 62, 66, 100)
 >>> epsilon_left(0.47399), epsilon_left(12.0), epsilon_shown(0.47301), epsilon_shown(0.0)
@@ -22,8 +20,7 @@ import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from fractions import Fraction
 
-REFERENCE = 60
-"""Percent: sellers are asked what they want for a chance that rises from 50% to this."""
+REFERENCE = 60  # percent: sellers are asked what they want for a chance that rises from 50% to this
 _ERROR = 1e-12  # larger than what rounding of doubles takes away
 _UP, _DOWN = (Context(prec=3, rounding=way) for way in (ROUND_CEILING, ROUND_FLOOR))
 

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 
 MODEL: Literal["dpmarket.model/8"] = "dpmarket.model/8"
 STATISTICS: Literal["dpmarket.statistics/2"] = "dpmarket.statistics/2"
-LARGEST_FILE = 64 << 20
-"""Bytes of a released document."""
+LARGEST_FILE = 64 << 20  # bytes of a released document
 
 
 class _Part(BaseModel):

@@ -49,8 +49,7 @@ def _text_of_date(value: Any) -> Any:
     return value.isoformat() if is_date else value
 
 
-Date = Annotated[str, BeforeValidator(_text_of_date)]
-"""A text such as 2020-12-31, or a date of TOML."""
+Date = Annotated[str, BeforeValidator(_text_of_date)]  # a text such as 2020-12-31, or a date of TOML
 
 
 class CampaignTable(Table):
@@ -394,8 +393,6 @@ def read_rules(path: str | os.PathLike[str]) -> Rules:
 def check_rules(data: Mapping[str, Any], name: str = "the rules") -> Rules:
     """Return the rules of tables as a TOML file gives them, or raise ``FileProblem`` with all that is wrong.
 
-    Examples
-    --------
     >>> check_rules({"costs": {"distribution": "uniform(1, 5)"}, "objective": {"payment_weight": 0.01},
     ...     "features": {"age": {"low": 18, "high": 90}}, "label": {"values": [0, 1]}}).label.column
     'label'

@@ -73,9 +73,6 @@ def preview(campaign: CampaignId, visit: Visited) -> Response:
     return visit.page("preview", {**shown, **asked, **form_of(rules, texts_of(visit.request).language)})
 
 
-# --- parts -----------------------------------------------------------------------------------------
-
-
 def _draft(visit: Visit, campaign: int) -> views.ShownCampaign:
     visit.need("buyer")
     found = visit.campaign(campaign)

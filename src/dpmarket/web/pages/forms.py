@@ -76,8 +76,6 @@ def number_in(text: str) -> float | None:
     A comma is taken for a point, unless it may be one between thousands: a payment that is a thousand
     times too small must not come of a misunderstanding.
 
-    Examples
-    --------
     >>> number_in("2,5"), number_in("1e3"), number_in("-.5"), number_in("1,000"), number_in("nan")
     (2.5, 1000.0, -0.5, None, None)
     """

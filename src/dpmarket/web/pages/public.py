@@ -109,9 +109,6 @@ def _door(request: Request, service: Service, *, asked: bool = False) -> HTMLRes
     return page(request, "door", asked=asked, **ways)
 
 
-# --- certificates and languages --------------------------------------------------------------------
-
-
 _RATE = Rate(20, 60.0)
 
 

@@ -91,9 +91,6 @@ def _digits(number: float | None) -> float | None:
     return None if number is None else float(f"{number:.4g}")
 
 
-# --- plans -----------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Line:
     """What one budget buys."""

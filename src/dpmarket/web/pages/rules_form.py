@@ -28,8 +28,7 @@ from dpmarket.web.pages.texts import FALLBACK, languages
 KINDS = ("mean", "share", "histogram", "quantile", "vector_mean")
 FEATURE_KINDS = ("number", "date", "choice", "truth")
 """Of features, as the form names them; a kind decides which keys are asked for."""
-GAPS = ("refused", "value", "category")
-"""What an empty answer counts as."""
+GAPS = ("refused", "value", "category")  # what an empty answer counts as
 _LINES: dict[str, tuple[str, type[BaseModel], str, int, int]] = {
     "feature": ("features", Bounds, "name", 4, 100), "statistic": ("statistics", Question, "column", 2, 30),
 }  # fmt: skip
@@ -50,8 +49,7 @@ _LEFT_OUT = (
     "label.column", "label.values",
     "training.model", "training.code", "training.parameters",
 )  # fmt: skip
-TYPED_TABLES = ("groups", "screening", "panel")
-"""Tables that a form takes as a rules file has them."""
+TYPED_TABLES = ("groups", "screening", "panel")  # tables that a form takes as a rules file has them
 _STARTS = {
     "costs.distribution": "uniform(1, 5)",
     "objective.max_epsilon": "1",
@@ -92,9 +90,6 @@ def starts() -> dict[str, str]:
     """Return what stands in an untouched form."""
     typed = {key.path: key.start for key in keys()}
     return typed | {"label.column": "label", "campaign.mechanism": "online"}
-
-
-# --- from the form to the rules --------------------------------------------------------------------
 
 
 def rules_data(form: Form) -> dict[str, Any]:
@@ -214,9 +209,6 @@ def _value(kind: str, text: str) -> Any:
     return text if number is None else number
 
 
-# --- from the rules to the form --------------------------------------------------------------------
-
-
 def typed_of(data: Mapping[str, Any]) -> dict[str, str]:
     """Return what stands in the form of rules that were drafted with it, or by a program."""
     typed = {f"campaign.{key}": str(data["campaign"][key]) for key in ("name", "mechanism")}
@@ -254,9 +246,6 @@ def _text(value: Any) -> str:
     if isinstance(value, dict):
         return json.dumps(value)
     return f"{value:.15g}" if isinstance(value, float) else str(value)
-
-
-# --- what the form shows ---------------------------------------------------------------------------
 
 
 def _used(form: Form, kind: str) -> list[str]:

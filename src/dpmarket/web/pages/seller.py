@@ -79,9 +79,6 @@ def look(request: Request, service: TheService) -> View:
 Viewed = Annotated[View, Depends(look)]
 
 
-# --- pages -----------------------------------------------------------------------------------------
-
-
 @router.get("")
 def home(view: Viewed) -> Response:
     """Say where a seller stands, and what comes next."""
@@ -176,9 +173,6 @@ def show(name: str, view: Viewed) -> Response:
     return view.page(name, PAGES[name](view))
 
 
-# --- acts ------------------------------------------------------------------------------------------
-
-
 def cost_form(form: Form, view: View) -> dict[str, Any] | Response:
     """Read a cost: that of a line of the menu, or what an amount for a known loss of privacy comes to.
 
@@ -256,9 +250,6 @@ def run(act: str, form: Sent, view: Viewed) -> Response:
     if view.me.panel and act in ENDING and (act != "deliver" or view.me.payee):
         return see("/s/done")
     return see(NEXT.get(act, HOME))
-
-
-# --- parts -----------------------------------------------------------------------------------------
 
 
 def offer_of(view: View) -> dict[str, Any] | None:

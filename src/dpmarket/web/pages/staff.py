@@ -86,9 +86,6 @@ def settle(payout: PayoutId, act: str, form: Sent, visit: Visited) -> Response:
     return see(f"{HOME}/money")
 
 
-# --- operators --------------------------------------------------------------------------------------
-
-
 def _of_member(form: Form) -> dict[str, Any]:
     return {"member": form.text("member")}
 

@@ -83,8 +83,7 @@ def _spent(me: MyParticipation) -> str:
     return "failed" if me.campaign_state == "failed" else "released"
 
 
-POSITIONS = 11
-"""Paid choices of the slider; one more shares nothing."""
+POSITIONS = 11  # paid choices of the slider; one more shares nothing
 
 
 @dataclass(frozen=True)
@@ -123,8 +122,6 @@ def steps_of(paid: Sequence[MenuLine]) -> list[MenuLine]:
 
     Fewer lines to choose from keep a truthful choice the best one: each is a quote of the same schedule.
 
-    Examples
-    --------
     >>> lines = [MenuLine(100.0 - k, k, k * k) for k in range(1, 50)]
     >>> [line.payment for line in steps_of(lines)][:4], len(steps_of(lines))
     ([1, 256, 484, 729], 11)
