@@ -1,13 +1,5 @@
 """Acts: functions inside one transaction, registered with the roles that may call them and their bodies.
 
-.. code-block:: python
-
-    @act("paymaster")
-    def fund(tx: Tx, caller: Caller, campaign: int, amount: Amount, pool: str = "escrow") -> None: ...
-
-    @act("seller")
-    def choose(tx: Tx, me: Participation, cost: Cost) -> Quote: ...
-
 :meth:`dpmarket.campaign.database.Market.run` calls them. The registry :data:`ACTS` knows the name, the roles
 and the body, a pydantic model of what follows ``me`` or ``caller``; an API is a loop over it. An act with the
 role ``seller`` gets the caller's own participation; all others get the caller. A campaign that a caller has

@@ -67,11 +67,7 @@ class BankAccount:
 
 @dataclass(frozen=True)
 class Payment:
-    """One payment to make, in cents.
-
-    The bank hands on the reference from end to end, up to 35 characters; the payee is as the table of
-    accounts calls them, None if they have not said.
-    """
+    """One payment to make, in cents; a payee is as the table of accounts calls them, None if not named."""
 
     reference: str
     payee: str | None
@@ -87,17 +83,9 @@ def bank_file(
 ) -> bytes:  # fmt: skip
     """Return payments as a pain.001 file in XML, valid by its schema; a refusal quotes no value.
 
-    Parameters
-    ----------
-    payments
-        Each once; references are handed on as they are, so that a payment made twice is recognised. The
-        file's identity follows from them: a bank knows the same file, of a restored market as well.
-    currency, minor_units
-        Of the payments: EUR, in cents.
-    accounts, payer
-        By payee, and from which account.
-    day
-        When the bank is to pay.
+    References are handed on as they are, each once, and the file's identity follows from them: a bank knows a
+    payment that is made twice, and the same file, of a restored market as well. ``accounts`` are by payee,
+    ``day`` is when the bank is to pay.
     """
     if (currency, minor_units) != ("EUR", 100):
         raise InvalidInput("expected payments in EUR with 100 minor units: the format is for euros.")
@@ -180,8 +168,7 @@ def read_accounts(source: str | os.PathLike[str] | bytes, id_column: str = "paye
     """Return the accounts of a table with the columns name, iban and one of payees.
 
     ``source`` is a file, or its content, which then touches no disk. The payees' column is ``id_column``, so
-    that a payout file with names and accounts added will do, or payee, id or seller. Capitals in the names
-    of columns do not matter.
+    that a payout file with names and accounts added will do, or payee, id or seller, whatever the capitals.
     """
     told = "the accounts" if isinstance(source, bytes) else str(source)
     there = {name.lower(): name for name in reversed(column_names(source))}

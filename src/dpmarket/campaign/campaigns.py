@@ -286,8 +286,7 @@ def describe(found: Campaign) -> dict[str, Any]:
 def end_reports(tx: Tx, caller: Caller, campaign: int) -> str:
     """End the time in which sellers report or choose; return the campaign's state.
 
-    With fewer people than ``sellers.minimum`` who reported (offline) or were shown their offer (online),
-    whatever it was, the campaign is cancelled.
+    Cancelled with fewer than ``sellers.minimum`` who reported (offline) or were shown any offer (online).
     """
     found = lock_campaign(tx, campaign)
     if found.state != "open":

@@ -157,10 +157,9 @@ def describe_release(made: Released) -> dict[str, Any]:
 def write_receipts(
     certificate: Certificate, folder: str | os.PathLike[str], progress: StageProgress = silent
 ) -> int:
-    """Write one receipt per seller, and an index of which file is whose, into a new folder; return how many.
+    """Write a receipt per seller, and an index of whose each is, into a new folder; return how many.
 
-    Ids are not used as file names: they may be confidential, and need not be names of files. The folder
-    appears when everything is in it.
+    Ids are not used as file names: they may be confidential, and need not be names of files.
     """
     total = len(certificate.lines)
 
@@ -198,10 +197,7 @@ def certify_live(market: Market, campaign: int, sign: Callable[[Certificate], by
 def enter_certificate(
     tx: Tx, caller: Caller, campaign: int, documents: dict[str, bytes], receipts: dict[str, bytes]
 ) -> bytes:
-    """Enter a certificate and what belongs to it, once; return the certificate that is entered.
-
-    Receipts are by the keyed digests of people, as hexadecimal digits.
-    """
+    """Enter a certificate, its documents, and receipts by digest in hex, once; return the one entered."""
     known = body_of(tx.c, campaign, "certificate")
     if known is not None:
         return known  # another worker was quicker

@@ -2,7 +2,7 @@
 
 :meth:`Market.run` is the one way to change anything: read the log's last line, BEGIN, compare it with the
 database, check the caller's role, claim the idempotency key, call the act, COMMIT, ship commit points,
-answer. :meth:`Market.look` gives a connection that only reads.
+answer.
 """
 
 from __future__ import annotations
@@ -217,22 +217,12 @@ class Market:
 def open_market(url: Url, state: Url, keys: Url | None = None, *, make: bool = False) -> Market:
     """Open a market, for a ``with`` block.
 
-    Parameters
-    ----------
-    url
-        A file, or the address of a PostgreSQL database (``postgresql://user@host/name``).
-    state
-        The folder of anti-rollback logs, on another disk than the database if possible and in no backup
-        that is put back together with it.
-    keys
-        The folder of private keys, in no backup; None: only a worker has them.
-    make
-        Make the tables where there are none. A service never does.
+    ``url`` is a file, or the address of a PostgreSQL database (``postgresql://user@host/name``); ``state``
+    the folder of anti-rollback logs, on another disk if possible and in no backup that is put back together
+    with the database; ``keys`` the folder of private keys, in no backup, None where only a worker has them.
+    ``make`` makes the tables where there are none; a service never does.
 
-    Raises
-    ------
-    FileProblem
-        The database cannot be opened, is none of this version, or there is none and a log knows one here.
+    FileProblem: it cannot be opened, is none of this version, or there is none and a log knows one here.
     """
     is_new = not is_address(url) and not Path(url).exists()
     place, engine = _engine(url, make=make)

@@ -34,10 +34,7 @@ class Description:
 
 
 def describe(path: str | os.PathLike[str]) -> Description:
-    """Describe a model or statistics (.json), or a market (.db, or an address).
-
-    Only totals are in a description: no single seller's id, epsilon, payment or cost.
-    """
+    """Describe a model or statistics (.json), or a market (.db, or an address), by totals only."""
     ending = Path(path).suffix.lower()
     if is_address(path) or ending == ".db":
         return _market(path)

@@ -1,8 +1,4 @@
-"""A campaign whose sellers act through files, after their quotes: withdraw, train, certify, statement, check.
-
-Same rows, same lifetime limits and the same acts as a live campaign; here tables are brought in and written
-out.
-"""
+"""A file campaign after its quotes: withdraw, train, certify, statement, check."""
 
 from __future__ import annotations
 
@@ -43,10 +39,7 @@ _own, _person, _of = schema.participation.c, schema.person.c, schema.campaign.c
 
 
 def withdraw_sellers(rules: Source | Place, ids: Sequence[str]) -> int:
-    """Take people out of a campaign before training; return how many had not withdrawn before.
-
-    They are not paid, and nobody else's epsilon or payment changes.
-    """
+    """Take people out before training; return how many had not withdrawn. Nobody else's terms change."""
     with place_of(rules).campaign() as (market, found):
         digests = set(people.person_digests(market.key, map(_text, ids)))
         unknown = digests - _people(market, found).keys()
@@ -120,18 +113,10 @@ def train_file(
 ) -> Training:
     """Spend the campaign once on a model or statistics, and write it; a second call hands out the same.
 
-    Parameters
-    ----------
-    data
-        .csv or .parquet with the rows of everybody who was quoted something and has not withdrawn: ids,
-        features and label, or the columns that statistics ask for. Other people's rows are not looked at.
-    rules, output, overwrite
-        As for :func:`~dpmarket.campaign.file_quotes.quote_file`.
-
-    Notes
-    -----
-    Guaranteed: the debit is entered before a record is read, and the commit point is in the log before noise
-    is drawn. Whatever ends the training before that gives all epsilons back.
+    ``data`` has the rows of everybody who was quoted something and has not withdrawn: ids, features and
+    label, or the columns that statistics ask for; other people's rows are not looked at. Guaranteed: the
+    debit is entered before a record is read, and the commit point is in the log before noise is drawn.
+    Whatever ends the training before that gives all epsilons back.
     """
     place = place_of(rules)
     place.refuse_output(output, data, overwrite=overwrite)

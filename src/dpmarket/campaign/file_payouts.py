@@ -64,20 +64,10 @@ def write_payout(
 ) -> PayoutFile:
     """Write whom to pay how much: all that sellers are owed and that is in no payout yet.
 
-    The payout is in the log before the file appears. If the file is lost, it is written again by its number:
-    a second payout never has the same payments. People without an account are refused before anything is
-    entered.
-
-    Parameters
-    ----------
-    output
-        .csv or .parquet: reference, id, payment in money and in minor units, currency; with a bank, .xml.
-    repeat
-        The number of an earlier payout, whose payments that are not confirmed are written once more.
-    bank
-        Write a bank file in place of a table.
-    rules, overwrite
-        As for :func:`~dpmarket.campaign.file_quotes.quote_file`.
+    The payout is in the log before the file appears: a .csv or .parquet table, or with ``bank`` an .xml file,
+    whose people without an account are refused before anything is entered. ``repeat`` is the number of an
+    earlier payout, whose payments that are not confirmed are written once more: a second payout never has the
+    same payments.
     """
     place = place_of(rules)
     place.refuse_output(output, *([] if bank is None else [bank.accounts]), overwrite=overwrite)
@@ -144,10 +134,7 @@ def _accounts(
 
 
 def enter_payout_file(rules: Source | Place, source: Source, kind: str) -> int:
-    """Enter that payments were ``confirmed``, or ``returned`` by the bank; return how many are new.
-
-    The source is a .csv or .parquet file with the column reference; a payout file itself will do.
-    """
+    """Enter that a file's payments were ``confirmed``, or ``returned``; return how many are new."""
     table = read_table(source, [REFERENCE], [REFERENCE])
     asked = [str(one) for one in table.get_column(REFERENCE).to_list() if one]
     with place_of(rules).campaign() as (market, found):

@@ -73,20 +73,10 @@ def quote_file(
 ) -> Quoting:
     """Quote every seller of a file of reports, enter the quotes, and write them; again: the same quotes.
 
-    Parameters
-    ----------
-    rules
-        The rules file, whose rules are fixed with the first quote; or its place, with another database.
-    reports
-        .csv or .parquet with the columns ``sellers.id_column`` and ``sellers.cost_column``.
-    output
-        .csv or .parquet for the quotes: id, epsilon, payment in money and in minor units, currency.
-        Confidential, because an epsilon tells what was reported. None: a dry run, which enters nothing.
-    overwrite, confirmed
-        Whether existing outputs may be replaced, and whether to go on although what is bought will probably
-        be no better than a guess.
-    not_quoted
-        Where people who were not quoted are listed, with the reason; None: beside the output.
+    The rules are fixed with the first quote. ``output`` is confidential, because an epsilon tells what was
+    reported; None: a dry run, which enters nothing. ``overwrite``: existing outputs may be replaced;
+    ``confirmed``: go on although what is bought will probably be no better than a guess. ``not_quoted`` lists
+    people who were not quoted, with the reason; None: beside the output.
     """
     place = place_of(rules)
     if output is not None:
@@ -111,8 +101,7 @@ def quote_file(
 def commit_file(rules: Source | Place) -> tuple[str, str]:
     """Fix a campaign's rules before anybody reports; return their text to publish, and the time.
 
-    The text is the same whenever it is asked for. Rules that were fixed and changed since, before anybody was
-    quoted, are fixed anew, with a new time.
+    The text is the same again. Rules that changed since, before anybody was quoted, are fixed anew.
     """
     place = place_of(rules)
     opening_of(place.rules)  # refuses rules by which nothing can be bought

@@ -1,8 +1,4 @@
-"""Records of a file campaign: a table with a column of ids, read after the debit.
-
-Rows of people who sell nothing, or withdrew, are not looked at. A file is refused with all that is wrong with
-it, by line and column, never by value.
-"""
+"""Records of a file campaign: a table with a column of ids, read after the debit."""
 
 from __future__ import annotations
 
@@ -31,7 +27,7 @@ def read_records(
     """Return the rows of these sellers in a table, or refuse the file with all that is wrong with it.
 
     ``key`` is the market's key of digests, and ``quoted`` has the digests of everybody who was quoted: other
-    people's records are refused.
+    people's records are refused, by line and column, never by value.
     """
     column, fields = rules.sellers.id_column, fields_of(rules)
     texts, numbers = columns_by_type(fields)

@@ -1,8 +1,4 @@
-"""Files of reported costs: reading and checking them, ids included, before anything is entered.
-
-Ids are compared in one form (:func:`~dpmarket.campaign.people.normal_id`); quotes are written in the order
-and in the spelling of the file.
-"""
+"""Files of reported costs: reading and checking them, ids included, before anything is entered."""
 
 from __future__ import annotations
 
@@ -99,10 +95,7 @@ def repeated_ids(ids: pl.Series, column: str, rows_each: int = 1) -> list[Column
 
 
 def read_reports(rules: Rules, rules_path: Path, source: Source) -> ReportsFile:
-    """Read a file of reports, or refuse it with all that is wrong, by lines and columns, never by values.
-
-    Refused are also many costs outside of the distribution, and a distribution fitted to these very reports.
-    """
+    """Read a file of reports, or refuse it with all that is wrong, by lines and columns, never by values."""
     id_column, cost_column = rules.sellers.id_column, rules.sellers.cost_column
     group_column = [rules.sellers.group_column] if rules.groups else []
     texts = [id_column, *group_column]

@@ -1,7 +1,6 @@
-"""Webhooks: send a campaign's own events to addresses, in order, and never one person's.
+"""Webhooks: send a campaign's own events to addresses, in order, and never one person's, or any amount.
 
-A message has kind, campaign and time of an event of a campaign itself. No message says anything about one
-seller, or any amount. The worker sends an event until the address takes it; its number shows a repeated one.
+The worker sends an event until the address takes it; its number shows a repeated one.
 """
 
 from __future__ import annotations

@@ -4,13 +4,9 @@ Four lanes: ``work`` (clear, close, train), ``mail``, ``hook`` (webhooks) and ``
 for). A job of a worker that died is due again, except in the lane ``mail``: it was perhaps sent, is
 ``unknown``, and is never repeated unless somebody asks for it.
 
-What a worker finds out for a person:
-
-* *Forecasts* that a buyer asks for about a draft, with a sample table that is public, or of people who
-  agreed. The table is forgotten once the forecast is made, which holds for the rules it was made with.
-* What is sealed to the operator's key: the web process has no private key. A request has the public half of a
-  key that lives in the asking process's memory only; the worker opens what was asked for and seals it to that
-  key. The database never has it in clear, and the job's row is deleted once it is answered.
+What is sealed to the operator's key is opened by a worker, since the web process has no private key. A
+request has the public half of a key that lives in the asking process's memory only; the worker seals what was
+asked for to that key. The database never has it in clear, and the job's row is deleted once it is answered.
 """
 
 from __future__ import annotations
@@ -109,8 +105,7 @@ def end_job(
 ) -> bool:
     """Enter what became of a job, unless it was taken over or entered anew; return whether it was not.
 
-    ``unknown``: perhaps a mail was sent; it is never repeated unless somebody asks for it. ``error`` is a
-    class of errors, never a message. What a job that is done was made from is forgotten.
+    ``error`` is a class of errors, never a message. What a job that is done was made from is forgotten.
     """
     values = {"state": state, "error": error, "answer": answer} | ({"body": None} if state == "done" else {})
     return _change(market, job, claim=None, lease_until=None, **values)

@@ -45,10 +45,7 @@ _words = SandboxedEnvironment(undefined=StrictUndefined)
 
 @dataclass(frozen=True)
 class Mail:
-    """One mail: its kind, the address, the reader's language if it is known, the link's token, own words.
-
-    ``words`` are an operator's: the subject in the first line, and below it the text; None: the usual ones.
-    """
+    """One mail; ``words`` are an operator's own: a subject in the first line, the text below it."""
 
     id: int
     kind: str
@@ -63,10 +60,7 @@ class Mail:
 
 @act("operator")
 def add_mail_text(tx: Tx, caller: Caller, kind: Kind, texts: dict[str, Text]) -> int:
-    """Enter own words of a mail, by language: the subject, an empty line, and a text with ``{{ link }}``.
-
-    A Jinja template, which also knows ``{{ contact }}``. Return its version; the newest is used.
-    """
+    """Enter own words of a mail by language, in Jinja: subject, empty line, text with ``{{ link }}``."""
     for body in texts.values():
         fits = "LINK" in fill_in(body, "LINK", "CONTACT").partition("\n\n")[2]
         require(fits, "invalid", "Expected a subject, an empty line, and a text with {{ link }}.")

@@ -1,7 +1,6 @@
 """What follows from a campaign's rules before anybody reports: the opening, and how reports are decided.
 
-Functions of the rules alone: no report, and nobody's arrival, has any part in them. Opening a campaign builds
-no array of expected sellers; the typical market is quantile bins with counts.
+Opening a campaign builds no array of expected sellers; the typical market is quantile bins with counts.
 """
 
 from __future__ import annotations
@@ -112,9 +111,8 @@ def rules_of(found: Campaign) -> Rules:
 def decide_for(rules: Rules, binding: decision.Binding = decision.UNBOUND) -> Decide:
     """Return the mechanism of these rules, as a function of frozen reports.
 
-    Online each report is quoted by the public schedule. Offline all are decided about at once; the offer of
-    the decision then has the public tables, the objective, and the salt of cross-pricing, which ``binding``
-    fixes together with the reports (:func:`~dpmarket.campaign.certificate.binding_of`).
+    Online each report is quoted by the public schedule. Offline all are decided about at once, with the salt
+    that ``binding`` fixes together with the reports (:func:`~dpmarket.campaign.certificate.binding_of`).
     """
     pools = pools_of(rules)
     if rules.campaign.mechanism != pricing.OFFLINE:
@@ -131,10 +129,7 @@ def decide_for(rules: Rules, binding: decision.Binding = decision.UNBOUND) -> De
 
 
 def by_schedules(schedules: Mapping[str, PriceSchedule], minor_units: int) -> Decide:
-    """Return the mechanism that quotes each report by the price schedule of its pool.
-
-    Payments are at least the reported loss.
-    """
+    """Return the mechanism that quotes each report by the price schedule of its pool."""
 
     def decide(reports: Reports) -> Decision:
         costs, pools = np.asarray(reports.costs, dtype=float), np.array(reports.pools, dtype=object)

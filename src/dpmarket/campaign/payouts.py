@@ -110,10 +110,9 @@ def missing_payees(c: sa.Connection, found: Campaign) -> int:
 
 
 def payout_lines(market: Market, payout: int) -> pl.DataFrame:
-    """Return the lines of a payout that are not confirmed: reference, participation, name, payment, payee.
+    """Return the lines of a payout that are not confirmed, once the payout is in the log.
 
-    They are handed out only once the payout is in the log. ``payee`` is sealed to the operator's key; of
-    files, ``name`` is the person's id.
+    ``payee`` is sealed to the operator's key; of files, ``name`` is the person's id.
     """
     market.ship()
     query = (
@@ -169,10 +168,7 @@ def returned(tx: Tx, caller: Caller, campaign: int, references: References) -> i
 
 
 def _lines(tx: Tx, campaign: int, references: list[str]) -> list[tuple[Any, bool]]:
-    """Return the participations that references name, and whether each reference is the newest of its person.
-
-    Older ones are of payments that came back.
-    """
+    """Return the participations that references name; True: it is the newest reference of its person."""
     found, wanted = lock_campaign(tx, campaign), set(references)
     if first_payout(tx.c, campaign) is not None:
         filed = [digest for digest, _, _ in _filed(tx.c, campaign)]

@@ -199,8 +199,7 @@ def clear(
     """Enter what was decided about participations: hold all quotes, or none and a debt; return the state.
 
     If one of them withdrew meanwhile, nothing is entered, and the campaign is still ``clearing``: a decision
-    is certified with everybody whom it was about. ``costs`` are the reports, sealed to the operator's key for
-    an auditor.
+    is certified with everybody whom it was about. ``costs`` are the reports, sealed for an auditor.
     """
     found = lock_campaign(tx, campaign)
     if found.state != "clearing":

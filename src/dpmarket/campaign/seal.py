@@ -4,8 +4,8 @@ Sealing is HPKE (RFC 9180: X25519, HKDF-SHA256, AES-256-GCM) of the package cryp
 of what is sealed: a row that was put in the place of another does not open. A campaign's private key is
 destroyed before noise is drawn; the folder of keys therefore belongs in no backup.
 
-Where ``DPMARKET_MASTER_KEY_FILE`` names a master key (64 hexadecimal digits, ``openssl rand -hex 32``),
-private keys are wrapped by it with AES-256-GCM, bound to their file's name.
+With a master key (64 hexadecimal digits, ``openssl rand -hex 32``) private keys are wrapped by it with
+AES-256-GCM, bound to their file's name.
 """
 
 from __future__ import annotations
@@ -40,10 +40,7 @@ def key_pair() -> tuple[bytes, bytes]:
 
 
 def new_key(folder: Path, name: str) -> bytes:
-    """Make a key pair; the private half goes to a file for its owner only, the public half is returned.
-
-    Where there is a master key, the private half is wrapped by it.
-    """
+    """Make a key pair; the private half goes to a file for its owner only, the public half is returned."""
     private, public = key_pair()
     path = _path(folder, name, public)
     private_bytes(path, _wrapped(private, path.name))

@@ -83,12 +83,7 @@ What it raises before that is refused as if nothing had happened. A second call 
 def train(market: Market, campaign: int, read: Read, release: Release, caller: Caller = WORKER) -> bytes:
     """Spend a campaign once, and return its released document; a second call returns the same.
 
-    Raises
-    ------
-    MarketRefusal
-        The campaign cannot be trained now.
-    DpmarketError
-        No release. Before the commit point the campaign is as it was; after it, it has failed after noise.
+    If it raises before the commit point the campaign is as it was; after it, it has failed after noise.
     """
     recover(market, campaign)
     there = document_of(market, campaign)

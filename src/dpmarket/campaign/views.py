@@ -186,10 +186,7 @@ def shown(found: Campaign, caller: Caller) -> ShownCampaign:
 
 
 def show_rules(c: sa.Connection, caller: Caller, campaign: int) -> str:
-    """Return a campaign's rules as JSON: what is bought, at which prices, and which records are asked for.
-
-    Sellers do not see the panel's addresses, which hold completion codes.
-    """
+    """Return a campaign's rules as JSON; to sellers without the panel's addresses and completion codes."""
     rules = str(_visible(c, caller, campaign, *_INVOLVED).rules)
     if caller.participation is None or '"panel":' not in rules:
         return rules
@@ -281,10 +278,7 @@ def show_history(c: sa.Connection, caller: Caller) -> list[MyEvent]:
 
 
 def show_money(c: sa.Connection, caller: Caller, campaign: int) -> Money:
-    """Return what came in and went out, to a paymaster or an auditor, and to the buyer.
-
-    A buyer does not see payouts: those to one seller would tell what that seller is paid.
-    """
+    """Return what came in and went out; to a buyer without payouts, which tell what a seller is paid."""
     found = _money(c, _visible(c, caller, campaign, "paymaster", "auditor", "buyer"))
     if is_allowed(c, caller, ("paymaster", "auditor"), campaign):
         return found

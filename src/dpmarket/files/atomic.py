@@ -55,14 +55,11 @@ def refuse_same(output: str | os.PathLike[str], *others: str | os.PathLike[str])
 def atomic_path(
     target: str | os.PathLike[str], *, overwrite: bool = True, mode: int = PUBLIC
 ) -> Iterator[Path]:
-    """Give an empty temporary file beside ``target``; on success it takes the target's place.
+    """Give an empty temporary file beside ``target``; on success it takes the target's place, in one step.
 
-    The new file is flushed to the disk before it replaces the old one, in one step. If the block raises,
-    or the process is killed, the old file stays as it was. With ``overwrite=False`` an existing target is
-    refused, even if it appears while the block runs.
-
-    Who may read the file is ``mode``, less what the umask forbids, and less what an old file forbade. The
-    temporary file is at no time open to more people than the target.
+    If the block raises, or the process is killed, the old file stays as it was. With ``overwrite=False`` an
+    existing target is refused, even if it appears while the block runs. Who may read the file is ``mode``,
+    less what the umask forbids, and less what an old file forbade; the same holds for the temporary file.
     """
     path = Path(target)
     refuse_unwritable(path)

@@ -45,10 +45,7 @@ class ColumnProblem:
 
 
 def find(column: str, words: str, offends: BoolArray, rows: IntArray | None = None) -> list[ColumnProblem]:
-    """Return the problem for the rows that offend, as a list that is empty if there are none.
-
-    ``rows`` are the positions in the file of the rows that ``offends`` speaks of; None: all rows, in order.
-    """
+    """Return the problem for the rows that offend, at these positions of the file (None: all), if any do."""
     where = np.flatnonzero(offends)
     if where.size == 0:
         return []
@@ -71,10 +68,7 @@ def refuse(table: pl.DataFrame, source: str | os.PathLike[str], problems: Sequen
 def numbers_of(
     table: pl.DataFrame, name: str, rows: IntArray | None = None
 ) -> tuple[FloatArray, list[ColumnProblem]]:
-    """Return a column as float64, NaN where there is no finite number, and what was found instead.
-
-    Only ``rows``, positions in the file, are looked at; None: all.
-    """
+    """Return a column as float64, NaN where there is no finite number, and what was found instead."""
     column = table.get_column(name) if rows is None else table.get_column(name).gather(rows)
     if column.dtype == pl.Float64 and column.null_count() == 0:
         values = column.to_numpy()
@@ -119,10 +113,7 @@ def dates_of(texts: pl.Series) -> tuple[pl.Series, bool]:
 
 
 def number_column(table: pl.DataFrame, name: str, source: str | os.PathLike[str]) -> FloatArray:
-    """Return a column as float64, refusing missing values and text by line number, never by value.
-
-    NaN and infinities in a column of numbers pass.
-    """
+    """Return a column as float64, refusing missing values and text; NaN and infinities pass."""
     column = table.get_column(name)
     if column.dtype.is_numeric() and column.null_count() == 0:
         return cast(FloatArray, np.ascontiguousarray(column.cast(pl.Float64).to_numpy(), dtype=np.float64))

@@ -1,8 +1,4 @@
-"""JSON and TOML: written as plain data, and read from untrusted text without taking much time or memory.
-
-Small texts can stand for much work: brackets within brackets, keys of fifty thousand parts, numbers of a
-hundred thousand digits. What no honest file needs is refused.
-"""
+"""JSON and TOML: written as plain data, and read from untrusted text without taking much time or memory."""
 
 from __future__ import annotations
 

@@ -109,11 +109,7 @@ class ParquetSize(NamedTuple):
 
 
 def parquet_size(data: bytes) -> ParquetSize:
-    """Return the size of a Parquet file once it is unpacked; only its footer and page headers are read.
-
-    Refused are parts that contradict each other, and an encoding of texts that can grow without a page
-    saying so.
-    """
+    """Return the size of a Parquet file once it is unpacked; only its footer and page headers are read."""
     try:
         return _size(io.BytesIO(data))
     except InvalidInput:

@@ -1,8 +1,7 @@
 """The API: one POST route for each act of the registry, and GET routes over the views.
 
-The body of a POST is the act's own; the answer is what the act returns. Every POST needs an idempotency key.
-Acts whose bodies are no plain values have a body of the API's own (:data:`PREPARED`), from which the act's
-arguments are computed outside of the transaction.
+Every POST needs an idempotency key. Acts whose bodies are no plain values have a body of the API's own
+(:data:`PREPARED`), from which the act's arguments are computed outside of the transaction.
 """
 
 from __future__ import annotations

@@ -213,10 +213,7 @@ def members_of(market: Market) -> list[Member]:
 
 
 def check_service(folder: Path) -> list[Finding]:
-    """Look for missing keys, wrong modes, wrong books, a log ahead, a wrong clock, a full disk.
-
-    Nothing is changed, and a service may run meanwhile.
-    """
+    """Look for missing keys, wrong modes, wrong books, a log ahead, a wrong clock, a full disk."""
     settings = settings_of(folder)
     name_master_key(settings)
     return [*_market(settings), *_modes(settings), *_address(settings)]

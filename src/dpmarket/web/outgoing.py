@@ -1,7 +1,4 @@
-"""What goes out: mails by SMTP over TLS, plain text with a link and no other private value; and webhooks.
-
-Webhooks go over TLS, to public addresses only, and follow nothing.
-"""
+"""What goes out: mails by SMTP over TLS, and webhooks, over TLS to public addresses only."""
 
 from __future__ import annotations
 

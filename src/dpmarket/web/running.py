@@ -1,7 +1,4 @@
-"""A running service: it answers on a socket, has workers beside it, and stops cleanly.
-
-Connections are closed if no request comes.
-"""
+"""A running service: it answers on a socket, has workers beside it, and stops cleanly."""
 
 from __future__ import annotations
 
@@ -104,10 +101,7 @@ def make_server(app: Application) -> uvicorn.Server:
 
 @contextlib.contextmanager
 def serving(market: Market, settings: Settings) -> Iterator[tuple[str, Metrics]]:
-    """Serve a market on a free port of loopback in a thread of this process; for a ``with`` block.
-
-    Gives the address, and what is counted.
-    """
+    """Serve a market on a free port of loopback in a thread; gives the address, and what is counted."""
     taken = listening("127.0.0.1", 0)
     url = f"http://127.0.0.1:{taken.getsockname()[1]}"
     metrics = Metrics()

@@ -1,9 +1,7 @@
 """What every route needs: the market, the settings, rate limits, who calls, and one way to run an act.
 
-Callers have bearer tokens or session cookies; what is not a caller's does not exist for them.
-
-Rate limits are token buckets in this process's memory, one for each kind of request and caller. They are not
-in the database: a refused request must count, and would be rolled back with its act.
+Rate limits are token buckets in this process's memory. They are not in the database: a refused request must
+count, and would be rolled back with its act.
 """
 
 from __future__ import annotations
@@ -167,10 +165,7 @@ def session(request: Request, service: TheService) -> Caller:
 
 
 def start_session(token: str, lasts: timedelta = SESSION) -> Response:
-    """Return an answer that keeps a session's token in a cookie, and leads to where it goes on.
-
-    The next page is asked for by this site itself, so that the cookie goes with it.
-    """
+    """Return an answer that keeps a session's token in a cookie; the next page is asked for by this site."""
     answer = RedirectResponse("/signed-in", status_code=303)
     keep_cookie(answer, COOKIE, token, lasts)
     return answer

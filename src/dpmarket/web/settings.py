@@ -163,10 +163,7 @@ class Settings(BaseSettings):
 
 
 def read_settings(folder: Path, **given: Any) -> Settings:
-    """Return the settings of a service: what is given, over the environment, over the folder's file.
-
-    A setting that is not what is expected is refused by its name; no value is quoted.
-    """
+    """Return the settings of a service: what is given, over the environment, over the folder's file."""
     path = folder / SETTINGS_FILE
     written: dict[str, Any] = {}
     if path.is_file():

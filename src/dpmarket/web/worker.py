@@ -79,8 +79,7 @@ def run_worker(
 ) -> None:
     """Do what is due but reports and forecasts, again and again; a job that was begun is ended first.
 
-    Each lane has a thread: a person waits for a key or a document however long a training takes, and a slow
-    mail server holds no job up.
+    Each lane has a thread: nobody waits for a training, and a slow mail server holds no job up.
     """
     methods = methods_of(settings)
     mails = tuple(name for name in methods.others if name not in (*_WORK, *_LONG))
@@ -151,10 +150,7 @@ def _run_long(settings: Settings, beside: int) -> None:
 
 
 def _repeat(stopped: Callable[[], bool], pause: float, step: Callable[..., object], *args: Any) -> None:
-    """Do something again and again, and log what stops it for a while: a full disk, a job that breaks.
-
-    A job that broke is due again when its lease has ended.
-    """
+    """Do something again and again, and log what stops it for a while: a full disk, a job that breaks."""
     while not stopped():
         try:
             step(*args)

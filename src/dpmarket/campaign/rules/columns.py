@@ -1,9 +1,7 @@
 """What one record is: a list of fields, each of which is written as one number.
 
-Features, labels, targets and the columns that statistics are asked of are fields of four kinds: a number, a
-date, a choice among public levels, or yes or no. A cell of a file, a value of a form and eight bytes of a
-sealed record become the same number, and the number becomes what an estimator takes. What a field may hold is
-declared by the rules alone.
+A cell of a file, a value of a form and eight bytes of a sealed record become the same number, and the number
+becomes what an estimator takes. What a field may hold is declared by the rules alone.
 """
 
 from __future__ import annotations

@@ -50,10 +50,7 @@ UNBOUND = Binding("00" * 32, bytes(32))  # for dry runs, whose salt is nobody's
 
 
 def sellers_digest(nonce: bytes, ids: Sequence[str]) -> str:
-    """Return the keyed digest of the frozen list of sellers, which says nothing about them without the nonce.
-
-    No cost goes into it, so that no report moves its seller to another part.
-    """
+    """Return the keyed digest of the frozen list of sellers; no cost goes into it."""
     return sorted_digest(nonce, [sorted(map(str.encode, ids))])
 
 
@@ -66,10 +63,7 @@ def sorted_digest(nonce: bytes, batches: Iterable[Sequence[bytes]]) -> str:
 
 
 def bound_salt(rules_digest: str, sellers: str) -> bytes:
-    """Return the salt that follows from the digests of the rules and of the frozen list of sellers.
-
-    A buyer who wants another one has to change the rules that sellers agreed to, or who sells.
-    """
+    """Return the salt that follows from the digests of the rules and of the frozen list of sellers."""
     content = b"dpmarket-salt-1" + bytes.fromhex(rules_digest) + bytes.fromhex(sellers)
     return hashlib.sha256(content).digest()
 

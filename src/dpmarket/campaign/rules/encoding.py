@@ -48,10 +48,7 @@ def zero_record(rules: Rules) -> bytes:
 
 
 def decode_records(rules: Rules, contents: Sequence[bytes | None]) -> Records:
-    """Return the records of some people, one content each; what :func:`encode_record` never writes is zero.
-
-    Guaranteed: nothing that is in a record raises an error.
-    """
+    """Return people's records, one content each; nothing in one raises: what is no record is the zero one."""
     fields, zero, kind = fields_of(rules), zero_record(rules), _row(rules)
     whole = b"".join(one if one is not None and len(one) == len(zero) else zero for one in contents)
     table = np.frombuffer(whole, kind).reshape(len(contents), rules.sellers.rows_per_person).copy()

@@ -24,8 +24,7 @@ _WITHIN = {
 def key(default: Any, expected: str = "", example: Any = None, **limits: Any) -> Any:
     """Describe one key: its default (``...``: required), an example, and limits of pydantic's ``Field``.
 
-    The docstring below a key says what it means. ``expected`` is only for keys of which their type and
-    limits do not say it.
+    ``expected`` is only for keys of which their type and limits do not say it.
     """
     shown = default if example is None else example
     return Field(default, json_schema_extra={"expected": expected, "example": shown}, **limits)

@@ -55,10 +55,8 @@ def predict_file(
     """Write a prediction for every row of a table; cells that are not as declared are refused.
 
     Of two labels the probability of the second one and the likelier label; of more a column for each,
-    ``probability_LABEL``, and the likeliest; of a regression a number. The id column comes along if the table
-    has it; otherwise rows are numbered from 1. With ``interval``, a level such as 0.9, each prediction has
-    the ends of its interval: ``interval_low`` and ``interval_high``, of more than two labels
-    for each of them.
+    ``probability_LABEL``, and the likeliest; of a regression a number. Rows have their ids, or numbers from
+    1. With ``interval``, a level such as 0.9, columns ``interval_low`` and ``interval_high`` have its ends.
     """
     refuse_same(output, data)
     table, features, clipped = read_features(model, data, (model.id_column,))

@@ -24,10 +24,7 @@ _PRIVATE: Any = {
 
 
 def announced_text(rules: Rules, committed_at: str, nonce: str) -> str:
-    """Return the text of announced rules: everything that a certificate will state, as far as it is fixed.
-
-    ``nonce`` is the SHA-256 of the nonce of the sellers' digest, where parts may be cross-priced.
-    """
+    """Return the text of announced rules; ``nonce`` is the SHA-256 of the one of the sellers' digest."""
     data = rules.model_dump(mode="json", exclude_none=True, exclude=_PRIVATE)
     money = {"currency": rules.money.currency, "minor_units": rules.money.minor_units}
     return announce_rules(

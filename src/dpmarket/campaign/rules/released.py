@@ -1,7 +1,4 @@
-"""What a campaign publishes: a model or statistics, as a file that holds all public settings with it.
-
-Nothing in such a file is private beyond what the epsilons allow: no record, no cost, no seller.
-"""
+"""What a campaign publishes: a model or statistics, as a file that holds all public settings with it."""
 
 from __future__ import annotations
 

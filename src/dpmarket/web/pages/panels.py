@@ -1,8 +1,8 @@
 """Pages for people from a panel: the link that leads here, screening before consent, and the way back.
 
 The way back is a page with a link, and the header ``Refresh``: browsers do not follow a redirect to another
-site after a form under the policy ``form-action 'self'``. The panel's id of a person is stored nowhere here;
-it waits in a cookie of the person's own browser, and is believed only if its digest is the seller's.
+site after a form under the policy ``form-action 'self'``. The panel's id waits in a cookie of the person's
+own browser, and is believed only if its digest is the seller's.
 """
 
 from __future__ import annotations

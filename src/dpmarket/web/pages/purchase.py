@@ -118,10 +118,7 @@ def planned(rules: Rules) -> Planned:
 
 
 def error_so_far(rules: Rules, people: int, epsilon: float) -> float | None:
-    """Return the error to expect if nobody else came: of so many people, with so much epsilon in all.
-
-    With even weights, which is the least; None for nobody.
-    """
+    """Return the least error to expect if nobody else came, at even weights; None for nobody."""
     if people == 0 or epsilon <= 0.0:
         return None
     return sum(errors_of(rules, np.full(people, epsilon / people)))

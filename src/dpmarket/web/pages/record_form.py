@@ -1,8 +1,4 @@
-"""The form of a record, made from the fields that the rules declare, and read back field by field.
-
-Every kind of field has its own control: a number, a date, a choice, yes or no; a gap is offered where the
-rules say what a gap means. What the browser checks is checked here again, and once more by the encoding.
-"""
+"""The form of a record, made from the fields that the rules declare, and read back field by field."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The form of a campaign's rules: fields are named by the rules' own keys, and read back as a file's data.
 
-What is asked, what each key means and what is refused come from the model: the form has no rules of its own.
-A feature or a statistic is a line of the form, whose fields are such as ``feature0.low``.
+What each key means and what is refused come from the model: the form has no rules of its own. A feature or a
+statistic is a line of the form, whose fields are such as ``feature0.low``.
 """
 
 from __future__ import annotations
@@ -93,10 +93,7 @@ def starts() -> dict[str, str]:
 
 
 def rules_data(form: Form) -> dict[str, Any]:
-    """Return what a form says as a rules file would: fields that are left empty are left out.
-
-    What is not of its key's kind is handed on as it is, so that the rules' own check refuses it.
-    """
+    """Return what a form says as a rules file would; what is wrong is left for the rules to refuse."""
     data: dict[str, Any] = {"costs": {}, "objective": {}}
     data["campaign"] = {key: form.text(f"campaign.{key}") for key in ("name", "mechanism")}
     wants_numbers = form.text("purpose") == NUMBERS

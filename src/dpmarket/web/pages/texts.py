@@ -1,8 +1,7 @@
-"""Say things in somebody's language: texts from gettext catalogues, money, numbers and times by locale.
+"""Texts from gettext catalogues in somebody's language, and money, numbers and times by locale.
 
 ``web/texts/dpmarket.pot`` has every text in English, by its name (the context); a language is one file beside
-it, such as ``fr.po``, read as it is. Nothing that a page says stands anywhere else. Values that are put into
-a text are escaped, so that a title or a label can never become markup.
+it, such as ``fr.po``. Values that are put into a text are escaped, and never become markup.
 """
 
 from __future__ import annotations
