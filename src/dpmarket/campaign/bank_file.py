@@ -12,11 +12,10 @@ import re
 import string
 import unicodedata
 import xml.etree.ElementTree as ET
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from functools import partial
 
 import polars as pl
 
@@ -137,13 +136,6 @@ def _add(node: ET.Element, path: str, text: str) -> ET.Element:
     return node
 
 
-def bank_format(
-    payer: BankAccount, accounts: Mapping[str, BankAccount], day: date
-) -> Callable[[Sequence[Payment], str, int], bytes]:
-    """Return what writes payments, their currency and its minor units as a pain.001 file."""
-    return partial(bank_file, accounts=accounts, payer=payer, day=day)
-
-
 def money(cents: int) -> str:
     """Return an amount as the format writes it."""
     return f"{cents // 100}.{cents % 100:02d}"
@@ -177,18 +169,14 @@ def read_accounts(source: str | os.PathLike[str] | bytes, id_column: str = "paye
         expected = dict.fromkeys((id_column, *_PAYEES))
         raise FileProblem(f"cannot use {told}: expected name, iban and one of {', '.join(expected)}.")
     columns = [payees, there["name"], there["iban"]]
-    return _accounts(read_table(source, columns, columns).iter_rows(), told)
-
-
-def _accounts(rows: Iterable[Sequence[str | None]], source: str) -> dict[str, BankAccount]:
     found: dict[str, BankAccount] = {}
-    for number, (payee, name, iban) in enumerate(rows, 2):
+    for number, (payee, name, iban) in enumerate(read_table(source, columns, columns).iter_rows(), 2):
         if payee in found:
-            raise FileProblem(f"cannot use {source}: line {number} has a payee who was there before.")
+            raise FileProblem(f"cannot use {told}: line {number} has a payee who was there before.")
         try:
             found[str(payee)] = BankAccount(str(name or ""), str(iban or ""))
         except InvalidInput as problem:
-            raise FileProblem(f"cannot use {source}: line {number}: {problem}") from None
+            raise FileProblem(f"cannot use {told}: line {number}: {problem}") from None
     return found
 
 

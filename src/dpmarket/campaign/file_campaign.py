@@ -28,11 +28,7 @@ from dpmarket.campaign.training import Read, Release, Sellers, document_of, sell
 from dpmarket.campaign.transaction import Campaign, campaign_of
 from dpmarket.certificates import Certificate
 from dpmarket.errors import FileProblem, MarketRefusal
-from dpmarket.files import (
-    column_names,
-    read_table,
-    write_bytes,
-)
+from dpmarket.files import column_names, read_table, write_bytes
 from dpmarket.progress import StageProgress, silent
 
 _own, _person, _of = schema.participation.c, schema.person.c, schema.campaign.c

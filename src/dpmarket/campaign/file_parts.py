@@ -127,11 +127,6 @@ class Prices:
         return epsilons, np.where(epsilons > 0.0, np.maximum(amounts, 1), 0)
 
 
-def public_prices(rules: Rules) -> Prices | None:
-    """Return how everybody is quoted by the rules alone; None where reports decide."""
-    return None if rules.campaign.mechanism == OFFLINE else Prices(rules, [online_schedules(rules)[0][0]])
-
-
 def many_files(pattern: str | os.PathLike[str]) -> list[Path]:
     """Return the Parquet files of a pattern, or of a folder, by name; refuses files with another ending."""
     text = os.fspath(pattern)
@@ -259,7 +254,9 @@ def _quoted(
     names = [str(made / part_name(k)) for k in range(len(sources))]
     same: dict[str, Any] = {"rules": rules, "excluded": excluded_ids(rules, place.path)}
     progress("Reading reports", 0.0)
-    check = partial(look, rules=rules, rules_path=place.path.absolute(), prices=public_prices(rules))
+    is_offline = rules.campaign.mechanism == OFFLINE
+    prices = None if is_offline else Prices(rules, [online_schedules(rules)[0][0]])
+    check = partial(look, rules=rules, rules_path=place.path.absolute(), prices=prices)
     looked = parts.map(check, names, key=secrets.randbits(60))
     seen: list[Seen] = looked.get(getitem, [0] * len(parts))
     people, lowest = sum(one.people for one in seen), min(one.lowest for one in seen)

@@ -26,11 +26,7 @@ from dpmarket.campaign.people import normal_id
 from dpmarket.campaign.place import Place, Source, place_of
 from dpmarket.campaign.transaction import Campaign
 from dpmarket.errors import InvalidInput, MarketRefusal
-from dpmarket.files import (
-    private_bytes,
-    read_table,
-    write_table,
-)
+from dpmarket.files import private_bytes, read_table, write_table
 
 REFERENCE = "reference"
 _own, _person = schema.participation.c, schema.person.c

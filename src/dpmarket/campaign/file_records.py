@@ -8,13 +8,7 @@ import polars as pl
 from dpmarket.campaign.file_reports import normal_ids, repeated_ids
 from dpmarket.campaign.people import person_digests
 from dpmarket.campaign.place import Source
-from dpmarket.campaign.rules.columns import (
-    Records,
-    columns_by_type,
-    fields_of,
-    read_codes,
-    records_of,
-)
+from dpmarket.campaign.rules.columns import Records, columns_by_type, fields_of, read_codes, records_of
 from dpmarket.campaign.rules.rules_file import Rules
 from dpmarket.campaign.training import Sellers
 from dpmarket.errors import FileProblem

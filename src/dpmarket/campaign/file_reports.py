@@ -16,6 +16,7 @@ from dpmarket.errors import FileProblem, InvalidInput, MarketRefusal
 from dpmarket.files import (
     ColumnProblem,
     find,
+    is_same,
     is_standard_stream,
     numbers_of,
     read_json,
@@ -173,7 +174,7 @@ def refuse_own_reports(rules: Rules, rules_path: Path, reports: pl.DataFrame, so
     pilot, column = pilot_of(rules_path)
     if pilot is None:
         return
-    if not is_standard_stream(source) and _is_same(pilot, source):
+    if not is_standard_stream(source) and is_same(pilot, source):
         raise FileProblem(f"the reports are the pilot that the cost distribution was fitted to. {_WAY_OUT}")
     ids = rules.sellers.id_column
     people = read_table(pilot, [column, ids], [ids], [column], if_there=[ids])
@@ -201,13 +202,6 @@ def pilot_of(rules_path: Path) -> tuple[Path | None, str]:
         return None, ""
     beside = fitted.parent / Path(pilot["file"]).name
     return (beside if beside.is_file() else None), pilot["column"]
-
-
-def _is_same(pilot: Path, source: Source) -> bool:
-    try:
-        return os.path.samefile(pilot, source)
-    except OSError:
-        return False
 
 
 def _is_made_of(rules: Rules, costs: FloatArray) -> bool:

@@ -53,13 +53,7 @@ class Webhook:
     error: str | None  # why the last try failed
 
 
-@dataclass(frozen=True)
-class Message:
-    """One event, as it is sent."""
-
-    number: int
-    body: bytes
-    headers: dict[str, str]
+Message = tuple[int, bytes, dict[str, str]]  # an event's number, and its body and headers as they are sent
 
 
 @act("operator")
@@ -142,4 +136,4 @@ def _message(secret: bytes, event: Any, at: str) -> Message:
         "webhook-timestamp": at,
         "webhook-signature": f"v1,{base64.b64encode(signed).decode()}",
     }
-    return Message(event.number, body, headers)
+    return event.number, body, headers

@@ -20,6 +20,7 @@ from dpmarket.campaign.rules.rules_file import Rules, rules_from
 from dpmarket.campaign.transaction import Campaign
 from dpmarket.errors import Infeasible
 from dpmarket.mechanisms.objective import AnyObjective
+from dpmarket.mechanisms.outcome import whole_units
 from dpmarket.mechanisms.plan import SMALL_MARKET
 from dpmarket.mechanisms.price_schedule import PriceSchedule, price_market
 
@@ -42,7 +43,8 @@ def opening_of(rules: Rules) -> Opening:
     warning = pricing.noise_warning(rules)
     if rules.campaign.mechanism != pricing.OFFLINE:
         schedules, _ = pricing.online_schedules(rules)
-        largest = max(decision.largest_amount(schedules, rules.money.minor_units), 1)
+        payments = np.array([schedule.largest_payment for schedule in schedules])
+        largest = max(int(whole_units(payments, rules.money.minor_units).max()), 1)
         allot = _allotted(rules, largest)
         return Opening(
             offer={pool: one.to_dict() for pool, one in zip(pools_of(rules), schedules, strict=True)},

@@ -149,11 +149,6 @@ def lower_caps(tx: Tx, epsilon: float | None, delta: float | None) -> None:
         _lower(tx, "delta_cap", "delta_cap", _person.delta_used, math.floor(delta * DELTA_UNITS))
 
 
-def market_cap(tx: Tx) -> int:
-    """Return the epsilon, in units, that everybody's lifetime limit has room for at most."""
-    return int(tx.c.execute(sa.select(schema.market.c.cap)).scalar_one())
-
-
 def _lower(tx: Tx, own: str, of_market: str, used: Any, units: int) -> None:
     """Lower one limit; the caller rounded it down, because what is charged against it rounds up."""
     lowered = sa.case((used > units, used), else_=units)

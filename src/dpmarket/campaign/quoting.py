@@ -244,7 +244,7 @@ def _debt(tx: Tx, found: Campaign) -> int:
     free = money.free_by_pool(tx.c, found.id)
     pools = money.sums_by_pool(tx.c, of(found.id, "quoted"), _own.payment)
     missing = max(money.needed(pools, free) - free[money.ESCROW], 0)
-    expected = sellers_rules(found).expected
+    expected = sellers_rules(found).expected or 1000
     width = max(-(-tx.terms.batch * sum(free.values()) // expected), 1)
     return -(-missing // width) * width
 

@@ -298,13 +298,6 @@ def set_payee(tx: Tx, me: Participation, payee: Text) -> None:
     _change(tx, me, payee=sealed_to_operator(tx, payee, "payee", me.id))
 
 
-@act("seller")
-def set_contact(tx: Tx, me: Participation, contact: Text) -> None:
-    """Name the e-mail address that mails go to, sealed to the operator's key."""
-    require(people.is_address(contact), "invalid", "Expected an e-mail address.")
-    _change(tx, me, contact=sealed_to_operator(tx, contact, "contact", me.id))
-
-
 def sealed_to_operator(tx: Tx, text: str, kind: str, participation: int) -> bytes:
     """Return a text of a seller's, sealed to the operator's key."""
     require(tx.row.operator_key is not None, "early", "The operator's key is not set up yet.")

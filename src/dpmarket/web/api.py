@@ -166,12 +166,7 @@ def path_of_act(entry: Act) -> str:
 
 
 def run_form(
-    service: Service,
-    caller: Caller,
-    act: str,
-    key: str,
-    form: Mapping[str, Any],
-    campaign: int | None = None,
+    service: Service, caller: Caller, act: str, key: str, form: Mapping[str, Any], campaign: int | None = None
 ) -> Any:
     """Run an act as its route does, by a body that a form was read into."""
     try:

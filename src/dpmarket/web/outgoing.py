@@ -158,9 +158,9 @@ class Private(DpmarketError):
 def send_hooks(market: Market, job: Job, settings: Settings) -> None:
     """Send a webhook's events one by one; each that was taken is not sent again."""
     url, messages = pending(market, job.subject)
-    for one in messages:
+    for number, body, headers in messages:
         try:
-            status = _post(url, one.body, one.headers, private=settings.private_hooks)
+            status = _post(url, body, headers, private=settings.private_hooks)
         except (OSError, http.client.HTTPException):
             raise FileProblem("the address of a webhook cannot be reached.") from None
         except ValueError:
@@ -169,7 +169,7 @@ def send_hooks(market: Market, job: Job, settings: Settings) -> None:
             raise Gone("the address wants no more.")
         if not 200 <= status < 300:
             raise FileProblem("the address of a webhook did not take an event.")
-        took(market, job.subject, one.number)
+        took(market, job.subject, number)
 
 
 def _post(url: str, body: bytes, headers: dict[str, str], *, private: bool) -> int:

@@ -19,15 +19,7 @@ from dpmarket.arrays import BoolArray, FloatArray, IntArray
 from dpmarket.campaign.rules.questions import Question
 from dpmarket.campaign.rules.rules_file import Rules
 from dpmarket.files import ColumnProblem, dates_of, find, numbers_of
-from dpmarket.learning.columns import (
-    TRUTHS,
-    Categories,
-    Column,
-    Dates,
-    Numbers,
-    column_from,
-    row_scale,
-)
+from dpmarket.learning.columns import TRUTHS, Categories, Column, Dates, Numbers, column_from, row_scale
 from dpmarket.progress import tell_reading
 
 if TYPE_CHECKING:

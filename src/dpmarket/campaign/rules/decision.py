@@ -26,7 +26,6 @@ from dpmarket.errors import Infeasible, MarketRefusal
 from dpmarket.mechanisms.cross_pricing import LEAST_SELLERS, CrossPricedMechanism
 from dpmarket.mechanisms.exact import OfflineMechanism
 from dpmarket.mechanisms.outcome import Outcome, whole_units
-from dpmarket.mechanisms.price_schedule import PriceSchedule
 
 
 @dataclass(frozen=True)
@@ -120,12 +119,6 @@ def cross_pricing_of(rules: Rules) -> tuple[CrossPricedMechanism, dict[str, Any]
         coverage=terms.coverage, minor_unit=terms.unit,
     )  # fmt: skip
     return mechanism, public
-
-
-def largest_amount(schedules: Sequence[PriceSchedule], minor_units: int) -> int:
-    """Return the largest payment of schedules, in minor units."""
-    largest = np.array([schedule.largest_payment for schedule in schedules])
-    return int(whole_units(largest, minor_units).max())
 
 
 def budget_in_minor_units(rules: Rules) -> int | None:

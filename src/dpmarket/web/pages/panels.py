@@ -15,7 +15,6 @@ from fastapi import APIRouter, Query, Request, Response
 from dpmarket.campaign.access import issue_token
 from dpmarket.campaign.opening import rules_of
 from dpmarket.campaign.panel import PID, digest_of_pid, enter
-from dpmarket.campaign.rules.screening import Panel
 from dpmarket.campaign.transaction import Tx, campaign_of
 from dpmarket.campaign.views import is_person
 from dpmarket.web.api import CampaignId, run_form
@@ -116,15 +115,10 @@ def way_back(view: View) -> tuple[str, str | None] | None:
         if panel is None:
             return outcome, None
         is_own = is_person(c, view.caller, digest_of_pid(view.service.market.key, panel, pid))
-    return outcome, address_of(panel, outcome, pid if is_own else None)
-
-
-def address_of(panel: Panel, outcome: str, pid: str | None) -> str | None:
-    """Return where a person goes back to; None if the panel names no address, or it needs an unknown id."""
     url: str | None = getattr(panel, outcome)
-    if url is None or (pid is None and "{pid}" in url):
-        return None
-    return url.replace("{pid}", pid or "")
+    if url is None or (not is_own and "{pid}" in url):
+        return outcome, None
+    return outcome, url.replace("{pid}", pid)
 
 
 def _screening(view: View, *, problem: bool = False) -> Response:

@@ -20,7 +20,7 @@ from dpmarket.web.pages.forms import Form, Sent, number_in
 from dpmarket.web.pages.purchase import numbers_of, purpose_of, wanted_of
 from dpmarket.web.pages.record_form import Filled, fields_of_form, filled, form_of
 from dpmarket.web.pages.rendering import attached, page, see, texts_of
-from dpmarket.web.pages.standing import STEPS, Choice, choices_of, situation_of, step_of
+from dpmarket.web.pages.standing import STEP_OF, STEPS, Choice, choices_of, situation_of
 from dpmarket.web.pages.texts import Texts
 from dpmarket.web.service import Service, TheService, session
 
@@ -53,7 +53,7 @@ class View:
         """Return a page, with what every page of a seller shows around its own content."""
         frame: dict[str, Any] = {
             **{"view": self, "me": self.me, "title": self.me.name, "home": HOME},
-            **{"steps": STEPS, "step": step_of(self.situation), "purpose": purpose_of(self.rules)},
+            **{"steps": STEPS, "step": STEP_OF.get(self.situation), "purpose": purpose_of(self.rules)},
             "chance": chance_of(self.rules.objective.delta),
         }
         return page(self.request, template, status=status, **frame, **values)

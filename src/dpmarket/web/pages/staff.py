@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import date
+from functools import partial
 from typing import Any
 
 import polars as pl
 from fastapi import APIRouter, Response
 
+from dpmarket.campaign import bank_file as bank
 from dpmarket.campaign import mail, views
 from dpmarket.campaign.access import list_members
 from dpmarket.campaign.acts import MEMBER_ROLES
-from dpmarket.campaign.bank_file import FORMATS, BankAccount, bank_format, read_accounts
+from dpmarket.campaign.bank_file import FORMATS, BankAccount, read_accounts
 from dpmarket.campaign.consent import last_version
 from dpmarket.campaign.hooks import list_webhooks
 from dpmarket.campaign.rules.meaning import money_text
@@ -71,7 +73,7 @@ def bank_file(payout: PayoutId, form: Sent, visit: Visited) -> Response:
         raise MarketRefusal("invalid", str(problem)) from None
     except ValueError:
         raise MarketRefusal("invalid", "Expected a day, such as 2026-03-02.") from None
-    write = bank_format(payer, accounts, day)
+    write = partial(bank.bank_file, accounts=accounts, payer=payer, day=day)
     return attached("payout.xml", payout_file(visit.service, visit.caller, payout, write))
 
 

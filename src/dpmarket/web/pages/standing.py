@@ -11,14 +11,15 @@ from dpmarket.campaign.views import MenuLine, MyParticipation
 from dpmarket.web.pages.texts import Texts
 
 STEPS = ("consent", "choose", "record", "payment")
-_STEP = {
+# How many of the four steps are behind somebody.
+STEP_OF = {
     "early": 0, "screening": 0, "invited": 0, "consented": 1, "consented_offline": 1, "full": 1,
     "own_limit": 1, "reserved": 1, "reservation_over": 1, "reported": 1, "quoted": 1, "unpaid": 1,
     "accepted": 2, "delivered": 3, "closed": 3, "training": 3, "released": 3, "on_its_way": 3, "failed": 3,
     "paid": 4,
 }  # fmt: skip
 SITUATIONS = (
-    *_STEP, "too_late", "declined", "priced_out", "expired", "lapsed", "withdrawn", "screened_out",
+    *STEP_OF, "too_late", "declined", "priced_out", "expired", "lapsed", "withdrawn", "screened_out",
     "group_full", "cancelled",
 )  # fmt: skip
 """All of them, the last ones without a way on; each has a text in every catalogue."""
@@ -50,11 +51,6 @@ def situation_of(me: MyParticipation, at: str) -> str:
     if me.state == "spent":
         return _spent(me)
     return me.state
-
-
-def step_of(situation: str) -> int | None:
-    """Return how many of the four steps are behind somebody; None where there is no way on."""
-    return _STEP.get(situation)
 
 
 def _coming(me: MyParticipation, at: str) -> str:
