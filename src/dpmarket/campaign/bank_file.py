@@ -15,10 +15,10 @@ import xml.etree.ElementTree as ET
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from decimal import Decimal
 
 import polars as pl
 
+from dpmarket.campaign.rules.meaning import in_decimals
 from dpmarket.errors import FileProblem, InvalidInput
 from dpmarket.files import column_names, read_table
 from dpmarket.files.formulas import csv_text
@@ -99,7 +99,8 @@ def bank_file(
     identity = hashlib.sha256(" ".join(sorted(references)).encode()).hexdigest()[:32]
     if not all(0 < payment.amount <= _LARGEST for payment in payments):
         raise InvalidInput("expected amounts > 0, in cents, that the format can say.")
-    total, count = money(sum(payment.amount for payment in payments)), str(len(payments))
+    total = f"{in_decimals(sum(payment.amount for payment in payments), 100)}"
+    count = str(len(payments))
     names = [latin(accounts[str(payment.payee)].name) for payment in payments]
     order = ET.Element("Document", {"xmlns": _SPACE})
     root = ET.SubElement(order, "CstmrCdtTrfInitn")
@@ -119,7 +120,7 @@ def bank_file(
     for payment, name in zip(payments, names, strict=True):
         one = ET.SubElement(batch, "CdtTrfTxInf")
         _add(one, "PmtId/EndToEndId", payment.reference)
-        _add(one, "Amt/InstdAmt", money(payment.amount)).set("Ccy", "EUR")
+        _add(one, "Amt/InstdAmt", f"{in_decimals(payment.amount, 100)}").set("Ccy", "EUR")
         _add(one, "Cdtr/Nm", name)
         _add(one, "CdtrAcct/Id/IBAN", accounts[str(payment.payee)].iban)
         _add(one, "RmtInf/Ustrd", payment.reference)
@@ -134,11 +135,6 @@ def _add(node: ET.Element, path: str, text: str) -> ET.Element:
         node = last if shared and last is not None else ET.SubElement(node, name)
     node.text = text
     return node
-
-
-def money(cents: int) -> str:
-    """Return an amount as the format writes it."""
-    return f"{cents // 100}.{cents % 100:02d}"
 
 
 def latin(name: str) -> str:
@@ -189,7 +185,7 @@ def gift_cards(payments: Sequence[Payment], currency: str, minor_units: int) -> 
     """
     _refuse_unnamed(payments)
     table = {
-        "amount": [amount_text(one.amount, minor_units) for one in payments],
+        "amount": [f"{in_decimals(one.amount, minor_units)}" for one in payments],
         "currency": [currency] * len(payments),
         "reference": [one.reference for one in payments],
         "contact": [one.payee for one in payments],
@@ -208,20 +204,12 @@ def bonuses(payments: Sequence[Payment], currency: str, minor_units: int) -> byt
         raise InvalidInput("expected payees that are ids of the panel: letters and digits.")
     if len({one.payee for one in payments}) != len(payments):
         raise InvalidInput("expected every id of the panel once.")
-    lines = (f"{one.payee},{amount_text(one.amount, minor_units)}\n" for one in payments)
+    lines = (f"{one.payee},{in_decimals(one.amount, minor_units)}\n" for one in payments)
     return "".join(lines).encode()
 
 
 FORMATS = {"gift_cards": gift_cards, "bonuses": bonuses}
 """By name: a function of payments, their currency and its minor units."""
-
-
-def amount_text(amount: int, minor_units: int) -> str:
-    """Return an amount in money with all its decimals; refuses minor units that are no power of ten."""
-    digits = len(str(minor_units)) - 1
-    if minor_units != 10**digits:
-        raise InvalidInput("expected minor units such as 100, so that an amount has an end in decimals.")
-    return f"{Decimal(amount).scaleb(-digits):f}"
 
 
 def _refuse_unnamed(payments: Sequence[Payment]) -> None:

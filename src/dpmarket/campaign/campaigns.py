@@ -21,7 +21,7 @@ from dpmarket.campaign.consent import last_version
 from dpmarket.campaign.log import canonical, digest_of
 from dpmarket.campaign.money import active, count, end_all, forget_sealed, of, pay_all, selling
 from dpmarket.campaign.partitions import pay_rest, refuse_limits, void_rest
-from dpmarket.campaign.rules.rules_file import Sellers
+from dpmarket.campaign.rules.rules_file import MinorUnits, Sellers
 from dpmarket.campaign.schema import moment_of, time_text
 from dpmarket.campaign.transaction import Campaign, Tx, lock_campaign, new_id, require, step
 
@@ -42,7 +42,7 @@ class Draft(pydantic.BaseModel, frozen=True, extra="forbid"):
     mechanism: Literal["online", "offline", "posted"] = "online"
     rules: dict[str, Any]
     currency: Annotated[str, Field(pattern="^[A-Z]{3}$")] = "EUR"
-    minor_units: Annotated[int, Field(ge=1, le=10_000)] = 100
+    minor_units: MinorUnits = 100
     opens_at: pydantic.AwareDatetime | None = None
     closes_at: pydantic.AwareDatetime | None = None  # until then sellers report or choose
     deliver_until: pydantic.AwareDatetime | None = None  # until then they send records

@@ -157,10 +157,7 @@ def describe_release(made: Released) -> dict[str, Any]:
 def write_receipts(
     certificate: Certificate, folder: str | os.PathLike[str], progress: StageProgress = silent
 ) -> int:
-    """Write a receipt per seller, and an index of whose each is, into a new folder; return how many.
-
-    Ids are not used as file names: they may be confidential, and need not be names of files.
-    """
+    """Write receipts by number, and an index of whose each is, into a new folder; return how many."""
     total = len(certificate.lines)
 
     def files() -> Iterator[tuple[str, bytes]]:

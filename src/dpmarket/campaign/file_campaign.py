@@ -178,26 +178,8 @@ def refuse_untrainable(market: Market, found: Campaign, rules: Rules) -> None:
         raise few(shown, rules.sellers.minimum)
 
 
-@dataclass(frozen=True)
-class StatementLine:
-    """What one campaign has on one person. Confidential; times are UTC."""
-
-    campaign: str
-    channel: str
-    quoted_at: str
-    state: str
-    epsilon: float
-    held: float
-    spent: float
-    delta: float
-    payment: int
-    minor_units: int
-    currency: str
-    paid_at: str | None
-
-
-def statement_of(rules: Source | Place, seller: str) -> list[StatementLine]:
-    """Return what a database knows about one person, over all of its campaigns."""
+def statement_of(rules: Source | Place, seller: str) -> list[dict[str, Any]]:
+    """Return what a database knows about one person, by campaign. Confidential; times are UTC."""
     with place_of(rules).open(verified=False) as market:
         digest = people.person_digest(market.key, _text(seller))
         query = (
@@ -206,35 +188,35 @@ def statement_of(rules: Source | Place, seller: str) -> list[StatementLine]:
             .where(_person.digest == digest)
             .order_by(_own.id)
         )
+        lines = []
         with market.look() as c:
-            lines = [_line(campaign_of(c, row["campaign"]), row) for row in c.execute(query).mappings()]
+            for row in c.execute(query).mappings():
+                held, spent, used = row["epsilon_held"], row["epsilon_spent"], row["epsilon_used"]
+                own = float(spent / people.EPSILON_UNITS if used is None else used)
+                found = campaign_of(c, row["campaign"])
+                lines.append(_line(found, row, held / people.EPSILON_UNITS, own, uses_delta=held + spent > 0))
             for one in c.scalars(sa.select(_of.id).where(_of.channel == CHANNEL)).all():
                 found = campaign_of(c, one)
                 rows = people_in(c, found).filter(pl.col("digest") == digest)
-                lines += [_line_in_files(found, row) for row in rows.iter_rows(named=True)]
+                for row in rows.iter_rows(named=True):  # without a lifetime account
+                    own = float(row["used"] or row["epsilon"]) if row["state"] == "spent" else 0.0
+                    lines.append(
+                        _line(found, row, 0.0, own, uses_delta=row["state"] in ("accepted", "spent"))
+                    )
     if not lines:
         raise MarketRefusal("unknown", "No quote for this id in this database.")
     return lines
 
 
-def _line(found: Campaign, row: Mapping[Any, Any]) -> StatementLine:
-    held, spent, used = row["epsilon_held"], row["epsilon_spent"], row["epsilon_used"]
-    return StatementLine(
-        found.name, found.channel, row["since"], row["state"], float(row["epsilon"] or 0.0),
-        held / people.EPSILON_UNITS, float(spent / people.EPSILON_UNITS if used is None else used),
-        found.delta / people.DELTA_UNITS if held + spent else 0.0, int(row["payment"] or 0),
-        found.minor_units, found.currency, row["paid_at"],
-    )  # fmt: skip
-
-
-def _line_in_files(found: Campaign, row: Mapping[Any, Any]) -> StatementLine:
-    """Return the line of somebody in files of quotes, who has no lifetime account."""
-    spent = float(row["used"] or row["epsilon"]) if row["state"] == "spent" else 0.0
-    return StatementLine(
-        found.name, found.channel, row["since"], row["state"], row["epsilon"], 0.0, spent,
-        found.delta / people.DELTA_UNITS if row["state"] in ("accepted", "spent") else 0.0, row["payment"],
-        found.minor_units, found.currency, None,
-    )  # fmt: skip
+def _line(
+    found: Campaign, row: Mapping[Any, Any], held: float, spent: float, *, uses_delta: bool
+) -> dict[str, Any]:
+    return {
+        "campaign": found.name, "channel": found.channel, "quoted_at": row["since"], "state": row["state"],
+        "epsilon": float(row["epsilon"] or 0.0), "held": held, "spent": spent,
+        "delta": found.delta / people.DELTA_UNITS if uses_delta else 0.0, "payment": int(row["payment"] or 0),
+        "minor_units": found.minor_units, "currency": found.currency, "paid_at": row.get("paid_at"),
+    }  # fmt: skip
 
 
 def check_files(rules: Source | Place, files: Sequence[Source]) -> list[tuple[str, str]]:

@@ -41,15 +41,6 @@ class Bank:
     day: date
 
 
-@dataclass(frozen=True)
-class PayoutFile:
-    """A payout that was written to a file, and the units of its amounts."""
-
-    payout: Payout
-    minor_units: int
-    currency: str
-
-
 def write_payout(
     rules: Source | Place,
     output: Source,
@@ -57,8 +48,8 @@ def write_payout(
     overwrite: bool = False,
     repeat: int | None = None,
     bank: Bank | None = None,
-) -> PayoutFile:
-    """Write whom to pay how much: all that sellers are owed and that is in no payout yet.
+) -> tuple[Payout, Campaign]:
+    """Write whom to pay how much, all that is owed and in no payout yet; return payout and campaign.
 
     The payout is in the log before the file appears: a .csv or .parquet table, or with ``bank`` an .xml file,
     whose people without an account are refused before anything is entered. ``repeat`` is the number of an
@@ -91,7 +82,7 @@ def write_payout(
             payments, found.currency, found.minor_units, accounts=accounts, payer=bank.payer, day=bank.day
         )
         private_bytes(output, content, overwrite=overwrite)
-    return PayoutFile(made, found.minor_units, found.currency)
+    return made, found
 
 
 def _payout(market: Market, found: Campaign, repeat: int | None) -> Payout:

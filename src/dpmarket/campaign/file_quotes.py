@@ -99,10 +99,7 @@ def quote_file(
 
 
 def commit_file(rules: Source | Place) -> tuple[str, str]:
-    """Fix a campaign's rules before anybody reports; return their text to publish, and the time.
-
-    The text is the same again. Rules that changed since, before anybody was quoted, are fixed anew.
-    """
+    """Fix a campaign's rules before anybody reports, or before anybody was quoted; return text and time."""
     place = place_of(rules)
     opening_of(place.rules)  # refuses rules by which nothing can be bought
 

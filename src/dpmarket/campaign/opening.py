@@ -67,10 +67,7 @@ def pools_of(rules: Rules) -> list[str]:
 
 
 def _allotted(rules: Rules, largest: int) -> dict[str, int]:
-    """Return the escrow of each group: the part of the budget that it is expected to be paid.
-
-    Each has room for one reservation at least; without a budget, for as many as its quota.
-    """
+    """Return each group's escrow: its expected part of the budget, or its quota times the largest payment."""
     budget, groups = decision.budget_in_minor_units(rules), rules.groups
     if budget is None:
         return {name: (group.quota or 0) * largest for name, group in groups.items()}

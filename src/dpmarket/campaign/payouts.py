@@ -110,10 +110,7 @@ def missing_payees(c: sa.Connection, found: Campaign) -> int:
 
 
 def payout_lines(market: Market, payout: int) -> pl.DataFrame:
-    """Return the lines of a payout that are not confirmed, once the payout is in the log.
-
-    ``payee`` is sealed to the operator's key; of files, ``name`` is the person's id.
-    """
+    """Return the lines of a payout that are not confirmed, once it is in the log; ``payee`` is sealed."""
     market.ship()
     query = (
         sa.select(_own.campaign, _person.digest, _own.returns, _own.id, _person.name, _own.payment)

@@ -148,10 +148,7 @@ def report(tx: Tx, me: Participation, cost: Cost) -> None:
 
 
 def clear_campaign(market: Market, campaign: int, decide: Decide) -> str:
-    """Quote all sellers of an offline campaign at once; return the campaign's state.
-
-    What cannot be decided for good ends the campaign: everything is freed, and nobody waits for ever.
-    """
+    """Quote all sellers of an offline campaign at once, or cancel it for good; return its state."""
     with market.look() as c:
         found = campaign_of(c, campaign)
         if found.state != "clearing":

@@ -323,10 +323,7 @@ def _spend_in_doubt(tx: Tx, found: Campaign) -> str:
 
 
 def back_up(url: Url, target: Url, programs: Path | None = None) -> None:
-    """Copy a market's database, as it is at one moment, to a new file for its owner only.
-
-    ``programs`` is the folder of ``pg_dump``; None: it is searched for as any program.
-    """
+    """Copy a market's database, as it is at one moment, to a new file, by ``pg_dump`` in ``programs``."""
     with atomic_path(target, overwrite=False, mode=PRIVATE) as temporary:
         if is_address(url):
             _run("pg_dump", programs, os.fspath(url), "--format=custom", *_PLAIN, f"--file={temporary}")

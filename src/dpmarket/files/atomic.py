@@ -132,10 +132,7 @@ def write_folder(target: str | os.PathLike[str], files: Iterable[tuple[str, byte
 
 
 def read_bytes(source: str | os.PathLike[str], most: int | None = None) -> bytes:
-    """Read a whole file, or say in one sentence why that cannot be done; ``-`` is the standard input.
-
-    Of a file with more bytes than ``most`` no more is read, and it is refused.
-    """
+    """Read a whole file of at most so many bytes, or refuse it in one sentence; ``-`` is standard input."""
     size = -1 if most is None else most + 1
     try:
         if is_standard_stream(source):

@@ -31,10 +31,7 @@ class Predictions:
 def read_features(
     model: ModelFile, source: Source, more: tuple[str, ...] = ()
 ) -> tuple[pl.DataFrame, dict[str, Any], int]:
-    """Return a table, its features as the model's encoder takes them, and how many values are outside.
-
-    ``more`` are columns that are read as texts if they are there, such as ids and labels.
-    """
+    """Return a table with ``more`` texts if there, its features for the encoder, and how many lie outside."""
     fields = feature_fields(model.public_encoder.columns, model.outside_bounds)
     texts, numbers = columns_by_type(fields)
     extra = [name for name in dict.fromkeys(more) if name not in (*texts, *numbers)]

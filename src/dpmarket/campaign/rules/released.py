@@ -189,10 +189,7 @@ class ModelFile(_Part):
 
 
 def estimator_for(predicts: Label | Target, **settings: Any) -> Any:
-    """Return an estimator with these parameters, a torch model's if a ``module`` is one of them.
-
-    A classifier takes and gives the numbers of labels.
-    """
+    """Return an estimator, a torch model's with a ``module``; a classifier takes the numbers of labels."""
     from dpmarket import learning  # takes scikit-learn along, which most commands do not need
 
     is_network = "module" in settings

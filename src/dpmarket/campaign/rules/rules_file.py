@@ -178,10 +178,13 @@ class Objective(Table):
     it is kept by bounding the mean epsilon."""
 
 
+MinorUnits = Literal[1, 10, 100, 1000, 10_000]  # an amount has an end in decimals
+
+
 class Money(Table):
     """How payments are rounded."""
 
-    minor_units: int = key(100, ge=1, le=10_000)
+    minor_units: MinorUnits = key(100)
     """Smallest currency units to one unit of money, such as 100 cents; payments round up to them."""
     currency: str = key(
         "", "a currency's three letters, such as EUR", example="EUR", pattern=r"^([A-Z]{3})?$"

@@ -43,11 +43,7 @@ _FEW = 10
 
 
 def rules_template(values: Mapping[str, Any] | None = None) -> str:
-    """Return a rules file with every key, each with a comment; it is a valid rules file itself.
-
-    ``values`` stand in place of examples and defaults, by dotted path, such as ``objective.budget``,
-    ``features.age.low`` or ``statistics.age.kind``.
-    """
+    """Return a rules file with every key, each with a comment; ``values`` by dotted path replace defaults."""
     return _checked(_nested(values or {}))
 
 

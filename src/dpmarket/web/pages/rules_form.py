@@ -200,7 +200,7 @@ def _value(kind: str, text: str) -> Any:
         return [_value("number", part) if kind == "numbers" else part for part in _listed(text)]
     if kind == "flag":
         return True
-    if kind == "whole" and text.isdecimal() and len(text) < 16:
+    if kind in ("whole", "choice") and text.isdecimal() and len(text) < 16:
         return int(text)
     number = number_in(text) if kind in ("number", "whole", "mixed") else None
     return text if number is None else number

@@ -17,7 +17,7 @@ from dpmarket.campaign.acts import MEMBER_ROLES
 from dpmarket.campaign.bank_file import FORMATS, BankAccount, read_accounts
 from dpmarket.campaign.consent import last_version
 from dpmarket.campaign.hooks import list_webhooks
-from dpmarket.campaign.rules.meaning import money_text
+from dpmarket.campaign.rules.meaning import in_decimals
 from dpmarket.campaign.transaction import nothing
 from dpmarket.campaign.views import list_campaigns, list_deeds, list_entries, list_failed
 from dpmarket.errors import FileProblem, InvalidInput, MarketRefusal
@@ -45,10 +45,10 @@ def lines(payout: PayoutId, visit: Visited) -> Response:
     """Give a payout as a file: payee, amount and reference of every payment that is not confirmed."""
     found, made = lines_of(visit.service, visit.caller, payout)
     columns = dict.fromkeys(("reference", "payee", "amount", "currency"), pl.String)
-    rows = []
-    for one in made.lines:
-        amount = money_text(one.amount, found.minor_units, "").replace(",", "")
-        rows.append((one.reference, one.payee, amount, found.currency))
+    rows = [
+        (one.reference, one.payee, f"{in_decimals(one.amount, found.minor_units)}", found.currency)
+        for one in made.lines
+    ]
     table = pl.DataFrame(rows, schema=columns, orient="row")
     return attached(f"payout-{made.payout.number}.csv", csv_text(table))
 

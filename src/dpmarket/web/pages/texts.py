@@ -22,6 +22,8 @@ from babel.dates import format_datetime
 from babel.messages.pofile import read_po
 from markupsafe import Markup, escape
 
+from dpmarket.campaign.rules.meaning import in_decimals
+
 FALLBACK = "en"
 _WANTED = re.compile(r"^([A-Za-z]{2,3})(?:-([A-Za-z0-9]{2,8}))?$")
 _LONGEST = 200
@@ -70,11 +72,8 @@ class Texts:
 
     def money(self, amount: int, minor_units: int, currency: str) -> str:
         """Return an amount of whole minor units as this locale writes it; nothing is rounded."""
-        digits = len(str(minor_units)) - 1
-        if minor_units != 10**digits:
-            return f"{self.number(amount)}/{minor_units} {currency}".strip()
-        value = Decimal(amount).scaleb(-digits)
-        if currency in _currencies():
+        digits, value = len(str(minor_units)) - 1, in_decimals(amount, minor_units)
+        if currency in numbers.list_currencies():
             return str(_currency_text(value, currency, self.locale, digits))
         return f"{_decimal_text(value, self.locale, digits)} {currency}".strip()
 
@@ -93,14 +92,10 @@ class Texts:
         return self.number(float(f"{value:.3g}"))
 
     def typed_amount(self, amount: int, minor_units: int) -> str:
-        """Return an amount as somebody types it into a field; empty if it has no end in decimals."""
-        digits = len(str(minor_units)) - 1
-        if minor_units != 10**digits:
-            exact = amount % minor_units == 0
-            return str(amount // minor_units) if exact else ""
-        text = f"{Decimal(amount).scaleb(-digits):f}"
+        """Return an amount as somebody types it into a field."""
+        text = f"{in_decimals(amount, minor_units)}"
         # A comma before three digits is taken for one between thousands, and refused.
-        return text if digits > 2 else text.replace(".", str(numbers.get_decimal_symbol(self.locale)))
+        return text if minor_units > 100 else text.replace(".", str(numbers.get_decimal_symbol(self.locale)))
 
     def when(self, moment: str) -> Markup:
         """Return a time of the desk, in UTC; the page's script shows it in the reader's own zone."""
@@ -165,11 +160,6 @@ def _locale(language: str, territory: str | None) -> Locale:
         except UnknownLocaleError:
             pass
     return Locale(language)
-
-
-@functools.cache
-def _currencies() -> frozenset[str]:
-    return frozenset(numbers.list_currencies())
 
 
 @functools.lru_cache(maxsize=4096)
