@@ -1,7 +1,5 @@
 """Members, their roles, and tokens: what is stored of a token is its digest and until when it is good."""
 
-from __future__ import annotations
-
 import hashlib
 import secrets
 import unicodedata

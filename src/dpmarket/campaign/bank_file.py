@@ -4,8 +4,6 @@ Bank accounts are joined here. A file campaign knows payees by their ids, never 
 has a table of accounts.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

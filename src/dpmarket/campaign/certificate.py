@@ -6,8 +6,6 @@ documents of a live campaign once: every certificate draws new salts, and a seco
 receipts of the first.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Consent: texts that never change, and the page that a seller agrees to by its digest."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated

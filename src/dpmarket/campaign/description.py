@@ -1,7 +1,5 @@
 """What a file or a market holds, in a few lines without any individual."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A file campaign after its quotes: withdraw, train, certify, statement, check."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -198,11 +196,10 @@ def statement_of(rules: Source | Place, seller: str) -> list[dict[str, Any]]:
             for one in c.scalars(sa.select(_of.id).where(_of.channel == CHANNEL)).all():
                 found = campaign_of(c, one)
                 rows = people_in(c, found).filter(pl.col("digest") == digest)
-                for row in rows.iter_rows(named=True):  # without a lifetime account
-                    own = float(row["used"] or row["epsilon"]) if row["state"] == "spent" else 0.0
-                    lines.append(
-                        _line(found, row, 0.0, own, uses_delta=row["state"] in ("accepted", "spent"))
-                    )
+                for filed in rows.iter_rows(named=True):  # without a lifetime account
+                    own = float(filed["used"] or filed["epsilon"]) if filed["state"] == "spent" else 0.0
+                    sold = filed["state"] in ("accepted", "spent")
+                    lines.append(_line(found, filed, 0.0, own, uses_delta=sold))
     if not lines:
         raise MarketRefusal("unknown", "No quote for this id in this database.")
     return lines

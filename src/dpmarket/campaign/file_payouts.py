@@ -1,7 +1,5 @@
 """Payouts of a file campaign: whom to pay, as a table or as a bank file, and what became of payments."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from datetime import date
 

@@ -4,8 +4,6 @@ A dry run goes the same way and enters nothing. What is written is on the disk b
 and appears when they were.
 """
 
-from __future__ import annotations
-
 import contextlib
 import tempfile
 from collections.abc import Callable

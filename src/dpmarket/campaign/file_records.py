@@ -1,7 +1,5 @@
 """Records of a file campaign: a table with a column of ids, read after the debit."""
 
-from __future__ import annotations
-
 import numpy as np
 import polars as pl
 

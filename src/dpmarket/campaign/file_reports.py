@@ -1,7 +1,5 @@
 """Files of reported costs: reading and checking them, ids included, before anything is entered."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass
 from pathlib import Path

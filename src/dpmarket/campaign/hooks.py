@@ -3,8 +3,6 @@
 The worker sends an event until the address takes it; its number shows a repeated one.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import hmac

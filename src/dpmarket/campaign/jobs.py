@@ -9,8 +9,6 @@ request has the public half of a key that lives in the asking process's memory o
 asked for to that key. The database never has it in clear, and the job's row is deleted once it is answered.
 """
 
-from __future__ import annotations
-
 import json
 import secrets
 import time

@@ -1,7 +1,5 @@
 """Letters to sellers: each one's offer as a row for a mail merge, and as a text made from a template."""
 
-from __future__ import annotations
-
 import string
 from pathlib import Path
 

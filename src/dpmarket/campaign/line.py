@@ -6,8 +6,6 @@ wait in order; a group whose places are all sold is full, and its other sellers 
 reservation that ends unused is given again, three times in all.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -18,8 +18,6 @@ Lines are JSON objects ``{tick, at, kind, body, before}``; ``before`` is the dig
 * ``refund``: money left escrow.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import hashlib

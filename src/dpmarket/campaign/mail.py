@@ -5,8 +5,6 @@ no token is stored, and no other private value. Each kind goes to a person once;
 sent again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta

@@ -3,8 +3,6 @@
 Opening a campaign builds no array of expected sellers; the typical market is quantile bins with counts.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 

@@ -5,8 +5,6 @@ or taken to another campaign, it fits nothing. Of the answers to screening quest
 or that somebody was screened out. People who cannot be called again learn at once that a group is full.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import re

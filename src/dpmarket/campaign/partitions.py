@@ -6,8 +6,6 @@ is in the state that follows from the campaign's. Sellers who leave, or whose pa
 participation as in any other campaign, and are no longer counted in the files.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ function of the market's key, the campaign, the person and the number of returns
 from a backup makes the same references again, and a bank that saw them can tell.
 """
 
-from __future__ import annotations
-
 import base64
 import dataclasses
 import hashlib

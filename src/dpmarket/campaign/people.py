@@ -5,8 +5,6 @@ one id: Unicode's form NFC; an e-mail address casefolded in the form NFKC. Ids w
 are refused: two people would look like one, or one like two.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 import re

@@ -6,8 +6,6 @@ reports decides outside of any transaction, and one act enters the result. A fil
 once: consent, report, quote and acceptance of everybody in it.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import struct

@@ -4,8 +4,6 @@ What can be refused is refused before any noise is drawn; in the moment before, 
 is called, which passes the commit point.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias

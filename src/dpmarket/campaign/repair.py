@@ -13,8 +13,6 @@ A backup of a SQLite file is one, made by SQLite's online backup; of a PostgreSQ
 revoked ones could have come back.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

@@ -5,8 +5,6 @@ times are text, UTC, whole seconds. A state is checked by ``s = 'a' OR s = 'b'``
 builds a table for every row it writes (6 s of processor time per million rows).
 """
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from typing import Any
 

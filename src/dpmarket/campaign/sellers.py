@@ -4,8 +4,6 @@ Consenting holds the campaign's ceiling of a person's lifetime limits, so that n
 lack of room. Withdrawing is logged outside of the database, so that no backup brings people back.
 """
 
-from __future__ import annotations
-
 import re
 import secrets
 from dataclasses import dataclass

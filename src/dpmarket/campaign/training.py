@@ -15,8 +15,6 @@ campaign is released, or it failed after noise: epsilon is spent as promised, an
 line cannot be shipped, no noise is drawn: the attempt is returned, and a line ``return`` follows.
 """
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 A row is changed by a conditional update: an act whose row another act changed meanwhile is refused.
 """
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ whole batches: the first 20 j acceptances, shown once there are 20 (j + 1), roun
 count acceptances, which stay in them if the seller withdraws: no sum ever changes by one person.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace

@@ -4,8 +4,6 @@ Any number of workers can run side by side. Of forgotten sellers stays what guar
 took part, by keyed digest, with epsilon and payment; the digest and time of the consent; entries of money.
 """
 
-from __future__ import annotations
-
 import contextlib
 import threading
 import time

@@ -1,7 +1,5 @@
 """``dpmarket commit``, ``certify``, ``receipts``, ``verify``, ``signing-key``: prove, and check."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Annotated

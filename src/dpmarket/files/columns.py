@@ -1,7 +1,5 @@
 """Turn columns of a table into arrays, and what is wrong with them into line numbers, never into values."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ they may be thousands. What is ambiguous is left in a form that :func:`~dpmarket
 refuses by its line.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import itertools

@@ -1,7 +1,5 @@
 """JSON and TOML: written as plain data, and read from untrusted text without taking much time or memory."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

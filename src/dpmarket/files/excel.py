@@ -4,8 +4,6 @@ Cells are read as what they hold, not as what they look like, but for leading ze
 007 is the text 007. Nothing is guessed.
 """
 
-from __future__ import annotations
-
 import csv
 import datetime
 import io

@@ -7,8 +7,6 @@ full-width forms, or if it begins, after any apostrophes, with a tab or a line's
 change with the apostrophe, so that taking one off gives every text back.
 """
 
-from __future__ import annotations
-
 import io
 from typing import BinaryIO
 

@@ -4,8 +4,6 @@ The file's ending says which, ``-`` is standard input or output. Separators, dec
 marks are recognised, and :func:`~dpmarket.progress.tell_reading` says so.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import os

@@ -6,8 +6,6 @@ it becomes; a page that becomes larger than it says is refused when it is unpack
 Thrift's compact protocol, of which this module reads what it needs.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import os

@@ -4,8 +4,6 @@ Every POST needs an idempotency key. Acts whose bodies are no plain values have 
 (:data:`PREPARED`), from which the act's arguments are computed outside of the transaction.
 """
 
-from __future__ import annotations
-
 import inspect
 import re
 import typing

@@ -1,7 +1,5 @@
 """A service's folder: its settings, opening its market, the first operator, consent texts, and its checks."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -4,8 +4,6 @@ Bodies are counted while they come and never kept beyond the limit, compressed o
 changes that another site's page asks for.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, MutableMapping

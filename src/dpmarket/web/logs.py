@@ -1,7 +1,5 @@
 """Logs as lines of JSON, without anything of what is in a request: paths hold tokens, messages values."""
 
-from __future__ import annotations
-
 import json
 import logging
 import sys

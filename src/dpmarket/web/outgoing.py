@@ -1,7 +1,5 @@
 """What goes out: mails by SMTP over TLS, and webhooks, over TLS to public addresses only."""
 
-from __future__ import annotations
-
 import contextlib
 import html
 import http.client

@@ -3,8 +3,6 @@
 Never a value of the request, and never the name of a key that nobody asked for: both may be private.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """A running service: it answers on a socket, has workers beside it, and stops cleanly."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

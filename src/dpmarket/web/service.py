@@ -4,8 +4,6 @@ Rate limits are token buckets in this process's memory. They are not in the data
 count, and would be rolled back with its act.
 """
 
-from __future__ import annotations
-
 import threading
 from collections import OrderedDict
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Single sign-on of members, whom an operator entered: a trusted proxy's header, or OpenID Connect."""
 
-from __future__ import annotations
-
 import base64
 import functools
 import hashlib

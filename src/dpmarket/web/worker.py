@@ -1,7 +1,5 @@
 """The worker of a service: what it does with campaigns by their rules, lane by lane, and reports apart."""
 
-from __future__ import annotations
-
 import ctypes
 import gc
 import json

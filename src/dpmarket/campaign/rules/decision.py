@@ -7,8 +7,6 @@ there are, those above the reserve price included. Few reports never make a mark
 raise the weight cap to a published multiple of the mean weight, by counts alone.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import math

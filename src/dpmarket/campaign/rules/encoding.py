@@ -5,8 +5,6 @@ every row in one width with a byte that says whether it is there, and every reco
 rules allow. The values of a form are read like the cells of a file.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Tables and keys of the rules file: what is expected, what it means, and sentences about what is wrong."""
 
-from __future__ import annotations
-
 import difflib
 import json
 import types

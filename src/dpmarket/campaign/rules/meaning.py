@@ -14,8 +14,6 @@ Somebody who knows everything else guesses it: 50% right without the result. Wit
 ('1,234.56 EUR', '-0.005', '7 JPY')
 """
 
-from __future__ import annotations
-
 import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction

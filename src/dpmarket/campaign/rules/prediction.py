@@ -1,7 +1,5 @@
 """Predictions of a released model for the rows of a table."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass
 from typing import Any

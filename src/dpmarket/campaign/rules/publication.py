@@ -4,8 +4,6 @@ Sellers agree to a digest of their text. Published where others store it with it
 be held to: prices that were fixed before the reports make a truthful report everybody's best one.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from dpmarket.campaign.rules.columns import norm_of, stated_loss

@@ -1,7 +1,5 @@
 """Rules files with every key and a comment to each, made from the model that checks them."""
 
-from __future__ import annotations
-
 import datetime
 import json
 import os

@@ -1,7 +1,5 @@
 """A buyer's drafts: the form of a new campaign with its plan beside it, changed, copied and previewed."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Annotated

@@ -1,7 +1,5 @@
 """Forms as pages send them: names, texts and files in memory, never on a disk, with limits."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Annotated

@@ -4,8 +4,6 @@ A dashboard shows sums in batches, never one person. The live balance of escrow 
 by each seller's payment, and a payment tells a cost.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import re

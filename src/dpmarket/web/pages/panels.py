@@ -5,8 +5,6 @@ site after a form under the policy ``form-action 'self'``. The panel's id waits 
 own browser, and is believed only if its digest is the seller's.
 """
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Annotated
 

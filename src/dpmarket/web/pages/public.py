@@ -3,8 +3,6 @@
 Looking at a link shows a button and changes nothing: mail scanners open every link of a mail.
 """
 
-from __future__ import annotations
-
 import re
 from datetime import timedelta
 from typing import Annotated, Any

@@ -1,7 +1,5 @@
 """What a campaign buys, as pages show it: statistics in place of a model, and the plan of a draft's rules."""
 
-from __future__ import annotations
-
 import functools
 import math
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The form of a record, made from the fields that the rules declare, and read back field by field."""
 
-from __future__ import annotations
-
 import datetime
 import math
 from dataclasses import dataclass, replace

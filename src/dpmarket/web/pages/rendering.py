@@ -1,7 +1,5 @@
 """Templates, files and refusals as answers, in the reader's language, with the operator's name and colour."""
 
-from __future__ import annotations
-
 import re
 import secrets
 from hashlib import sha256

@@ -4,8 +4,6 @@ What each key means and what is refused come from the model: the form has no rul
 statistic is a line of the form, whose fields are such as ``feature0.low``.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import typing

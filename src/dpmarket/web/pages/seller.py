@@ -1,7 +1,5 @@
 """A seller's pages, and the forms that run a seller's acts: one choice is one transaction."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any

@@ -1,7 +1,5 @@
 """The paymaster's pages, and the operators': payouts; members, failed jobs, mails' words, who did what."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import date
 from functools import partial

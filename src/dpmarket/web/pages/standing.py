@@ -1,7 +1,5 @@
 """Where a seller stands, as the one situation whose text the seller reads; and the choices of the menu."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
