@@ -1,9 +1,7 @@
 """Campaigns over many files: quotes in a file for each file of reports, and what workers do with one file.
 
 One pass checks all reports and sums up what prices need; one writes quotes. What workers return is all that
-leaves them: ids for the list of sellers and, without a budget, the costs of at most a million reports, which
-the exact mechanism decides about in one place. A file of quotes is for everybody in the file of reports, in
-its order, without excluded people, and as far as the budget reaches.
+leaves them: ids for the list of sellers and, without a budget, the costs of at most a million reports.
 """
 
 from __future__ import annotations

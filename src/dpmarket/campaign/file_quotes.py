@@ -1,7 +1,6 @@
 """Quotes for a file of reports: read, decide, enter and write them; again: the same quotes.
 
-A dry run goes the same way and enters nothing. What is written is on the disk before the quotes are entered,
-and appears when they were.
+What is written is on the disk before the quotes are entered, and appears when they were.
 """
 
 import contextlib

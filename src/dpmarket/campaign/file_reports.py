@@ -14,8 +14,6 @@ from dpmarket.errors import FileProblem, InvalidInput, MarketRefusal
 from dpmarket.files import (
     ColumnProblem,
     find,
-    is_same,
-    is_standard_stream,
     numbers_of,
     read_json,
     read_table,
@@ -110,7 +108,7 @@ def read_reports(rules: Rules, rules_path: Path, source: Source) -> ReportsFile:
         raise FileProblem(f"cannot use {source}: nobody reports in it.")
     table = pl.DataFrame({"id": ids, "written": written.get_column(id_column), "cost": costs})
     table = table.with_columns(written.get_column(column).alias("group") for column in group_column)
-    refuse_own_reports(rules, rules_path, table, source)
+    refuse_own_reports(rules, rules_path, table)
     below, above = _outside(rules, table)
     if below + above > max(_OUTSIDE_SHARE * costs.size, 1.0) and costs.size >= 10:
         raise FileProblem(
@@ -158,13 +156,12 @@ def excluded_ids(rules: Rules, rules_path: Path) -> set[str]:
     return found
 
 
-def refuse_own_reports(rules: Rules, rules_path: Path, reports: pl.DataFrame, source: Source) -> None:
+def refuse_own_reports(rules: Rules, rules_path: Path, reports: pl.DataFrame) -> None:
     """Refuse reports to which the cost distribution was fitted, where that can be known.
 
-    Prices follow from the distribution. If that follows from the sellers' own reports, each of them moves the
-    rules by what they name, and misreporting pays. It can be known where the distribution is the empirical
-    one of these costs, and where the file that ``dpmarket costs fit`` wrote names its pilot and the pilot
-    lies beside it. The message has no id and no cost.
+    If the distribution follows from the sellers' own reports, each of them moves the rules by what they name,
+    and misreporting pays. It can be known where it is the empirical one of these costs, and where the file
+    that ``dpmarket costs fit`` wrote names a pilot that lies beside it. The message has no id and no cost.
     """
     costs = reports.get_column("cost").to_numpy()
     if _is_made_of(rules, costs):
@@ -172,8 +169,6 @@ def refuse_own_reports(rules: Rules, rules_path: Path, reports: pl.DataFrame, so
     pilot, column = pilot_of(rules_path)
     if pilot is None:
         return
-    if not is_standard_stream(source) and is_same(pilot, source):
-        raise FileProblem(f"the reports are the pilot that the cost distribution was fitted to. {_WAY_OUT}")
     ids = rules.sellers.id_column
     people = read_table(pilot, [column, ids], [ids], [column], if_there=[ids])
     own, _ = numbers_of(people, column)

@@ -1,8 +1,7 @@
 """Mails as jobs: which are due, to which address, in which words; sending them is the worker's.
 
-Sellers' addresses are sealed to the operator's key. A mail holds a link that is made when it is sent, so that
-no token is stored, and no other private value. Each kind goes to a person once; what was perhaps sent is not
-sent again.
+Sellers' addresses are sealed to the operator's key. A mail's link is made when it is sent, so that no token
+is stored. What was perhaps sent is not sent again.
 """
 
 from collections.abc import Callable, Mapping

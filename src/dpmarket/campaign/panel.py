@@ -1,8 +1,7 @@
 """People from a panel: signed links, screening before consent, and how their part ended for the panel.
 
-A link names a campaign and the panel's id of a person, signed with a secret of that campaign alone: altered,
-or taken to another campaign, it fits nothing. Of the answers to screening questions only the group is stored,
-or that somebody was screened out. People who cannot be called again learn at once that a group is full.
+A link is signed with a secret of its campaign alone: altered, or taken to another campaign, it fits nothing.
+Of the answers to screening questions only the group is stored, or that somebody was screened out.
 """
 
 import hashlib

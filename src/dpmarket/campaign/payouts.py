@@ -1,9 +1,8 @@
 """Payouts: what sellers are owed becomes lines for the bank, and what became of each line.
 
-A participation is owed its payment once it is spent; it is in a payout once it has one, confirmed once
-``paid_at`` is set, and owed again if it was returned. Nobody is paid without a payee. A line's reference is a
-function of the market's key, the campaign, the person and the number of returns: a database that was put back
-from a backup makes the same references again, and a bank that saw them can tell.
+Nobody is paid without a payee. A line's reference is a function of the market's key, the campaign, the person
+and the number of returns: a database that was put back from a backup makes the same references again, and a
+bank that saw them can tell.
 """
 
 import base64

@@ -1,8 +1,7 @@
 """People and their lifetime limits: keyed digests of ids, and epsilon and delta on whole grids, rounded up.
 
-A person is known by a keyed BLAKE2b digest of an id. Ids that differ only in how a computer writes them are
-one id: Unicode's form NFC; an e-mail address casefolded in the form NFKC. Ids with invisible characters
-are refused: two people would look like one, or one like two.
+Ids that differ only in how a computer writes them are one id: Unicode's form NFC; an e-mail address
+casefolded in the form NFKC. Ids with invisible characters are refused.
 """
 
 import hashlib

@@ -198,10 +198,7 @@ def _unwrapped(content: bytes, name: str) -> bytes:
 
 
 def wrap_folder(folder: Path) -> None:
-    """Wrap all keys of a folder that are in clear, if there is a master key.
-
-    Whenever it is killed, every key is there, once; what was in clear is overwritten.
-    """
+    """Wrap all keys of a folder that are in clear, and overwrite those, if there is a master key."""
     if master_key() is None:
         return
     for path in sorted(folder.glob("*.key")):

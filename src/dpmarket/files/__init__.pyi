@@ -1,5 +1,4 @@
 from .atomic import atomic_path as atomic_path
-from .atomic import is_same as is_same
 from .atomic import is_standard_stream as is_standard_stream
 from .atomic import private_bytes as private_bytes
 from .atomic import read_bytes as read_bytes

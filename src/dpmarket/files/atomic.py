@@ -43,7 +43,7 @@ def refuse_same(output: str | os.PathLike[str], *others: str | os.PathLike[str])
     if is_standard_stream(output):
         return
     for other in others:
-        if not is_standard_stream(other) and is_same(output, other):
+        if not is_standard_stream(other) and _is_same(output, other):
             raise FileProblem(
                 f"cannot write to {output}: it is {other}, which is still needed; name another file."
             )
@@ -166,8 +166,7 @@ def _existing(target: str | os.PathLike[str]) -> FileProblem:
     return FileProblem(f"{target} exists; name another file, or say that it may be overwritten (--force).")
 
 
-def is_same(path: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:
-    """Whether two paths are one file, under whatever names."""
+def _is_same(path: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:
     try:
         return os.path.samefile(path, other)
     except OSError:  # one of them is not there yet

@@ -1,8 +1,7 @@
 """How a table is written: separators and decimal marks, recognised from what stands in it, never guessed.
 
-A column of numbers has decimal commas if a cell of it shows so, as 12,5 does. 1,234 and 1.234 show nothing:
-they may be thousands. What is ambiguous is left in a form that :func:`~dpmarket.files.columns.numbers_of`
-refuses by its line.
+A column of numbers has decimal commas if a cell of it shows so, as 12,5 does; 1,234 and 1.234 show nothing.
+What is ambiguous is left for :func:`~dpmarket.files.columns.numbers_of` to refuse by its line.
 """
 
 import csv

@@ -1,7 +1,6 @@
 """Read tables as people have them (CSV of any kind, Excel, Parquet), and write CSV and Parquet.
 
-The file's ending says which, ``-`` is standard input or output. Separators, decimal commas and byte-order
-marks are recognised, and :func:`~dpmarket.progress.tell_reading` says so.
+How a file was read, if not as usual, is told by :func:`~dpmarket.progress.tell_reading`.
 """
 
 import contextlib

@@ -215,9 +215,8 @@ def _question_fields(name: str, question: Question, outside: str) -> list[Field]
 class Records:
     """Rows of the people who sell, ready for a release. Private.
 
-    ``owners`` are the places of the rows' owners among the sellers. ``columns`` has by name what an encoder,
-    an estimator or a statistic's ``fit`` takes. ``clipped`` counts by column the values that lay outside of
-    what is declared: for the data holder's eyes.
+    ``owners`` are the places of the rows' owners among the sellers; ``columns`` has by name what is fitted;
+    ``clipped`` counts by column the values that lay outside, for the data holder's eyes.
     """
 
     owners: IntArray

@@ -1,10 +1,8 @@
 """Decisions about frozen reports, by rules that were fixed before anybody reported.
 
-With a budget and at least 50 reports sellers are cross-priced: each part of them by the other parts' reports,
-which meets the budget. With fewer reports, with a payment weight, or where the budget must hold with a stated
-probability, the exact mechanism decides; its payment weight follows from the rules and from how many reports
-there are, those above the reserve price included. Few reports never make a market infeasible: mechanisms
-raise the weight cap to a published multiple of the mean weight, by counts alone.
+With a budget and at least 50 reports sellers are cross-priced: each part of them by the other parts' reports.
+With fewer reports, with a payment weight, or where the budget must hold with a stated probability, the exact
+mechanism decides; its payment weight follows from the rules and from how many reports there are.
 """
 
 import hashlib

@@ -1,8 +1,7 @@
 """Records as bytes of one length, whatever is in them, and bytes as records.
 
-A length would tell a category, a gap, or how many rows somebody has. So every field is written as one number,
-every row in one width with a byte that says whether it is there, and every record as so many rows as the
-rules allow. The values of a form are read like the cells of a file.
+A length would tell a category, a gap, or how many rows somebody has. So every field is one number, every row
+has one width with a byte that says whether it is there, and every record as many rows as are allowed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,9 +27,8 @@ def record_bytes(rules: Rules) -> int:
 def encode_record(rules: Rules, values: Record) -> bytes:
     """Write a record as bytes of one length, whatever is in it.
 
-    ``values`` has, by column, a number, a text of a category or a date such as 2020-12-31, true or false, or
-    None where gaps are declared; and one of the labels, or the target. What is missing or wrong is refused by
-    its column, never by a value or an unknown name.
+    ``values`` has, by column, numbers, texts of categories and dates, truths, or None for gaps. What is
+    missing or wrong is refused by its column, never by a value or an unknown name.
     """
     most = rules.sellers.rows_per_person
     rows = [values] if isinstance(values, Mapping) else list(values)

@@ -1,8 +1,6 @@
 """The announced market of a campaign: public tables from its rules, and what a budget buys with them.
 
-Every decision of a campaign follows from four public values: the table of virtual costs, the objective (the
-error constants of what is released), the table of epsilon costs, and a number of people or of reports. A
-delta is another table and other constants, a cost shape another table, and groups are several tables of
+A delta is another table and other constants, a cost shape another table, and groups are several tables of
 virtual costs; none is another kind of market. No report is an argument of anything here.
 """
 

@@ -1,7 +1,6 @@
 """The rules file (TOML): a checked value, or a list of everything that is wrong with the file.
 
-The models below are the one description of the file: what is accepted, what is said about a wrong key, the
-commented template, the form of the service and the reference page all come from them.
+The models below are its one description, from which template, form and reference page come.
 """
 
 from __future__ import annotations

@@ -69,10 +69,7 @@ Sent = Annotated[Form, Depends(sent)]
 
 
 def number_in(text: str) -> float | None:
-    """Return the number that somebody typed, or None for what is none.
-
-    A comma is taken for a point, unless it may be one between thousands: a payment that is a thousand
-    times too small must not come of a misunderstanding.
+    """Return the number that somebody typed, or None for what is none, or has a comma before thousands.
 
     >>> number_in("2,5"), number_in("1e3"), number_in("-.5"), number_in("1,000"), number_in("nan")
     (2.5, 1000.0, -0.5, None, None)

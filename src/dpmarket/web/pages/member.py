@@ -1,7 +1,6 @@
 """Members' pages: campaigns, dashboards, and members' acts on a campaign.
 
-A dashboard shows sums in batches, never one person. The live balance of escrow is not shown: it would change
-by each seller's payment, and a payment tells a cost.
+The live balance of escrow is not shown: a change by one seller's payment would tell a cost.
 """
 
 import csv
