@@ -12,7 +12,7 @@ from dpmarket.campaign.views import MyParticipation
 from dpmarket.errors import MarketRefusal
 from dpmarket.web.pages import texts
 from dpmarket.web.pages.member import amount_in
-from dpmarket.web.pages.standing import SITUATIONS, situation_of
+from dpmarket.web.pages.seller import SITUATIONS, situation_of
 from support.readers import member_of, seller_of
 from support.shop import ROLES, RULES, SOLD
 

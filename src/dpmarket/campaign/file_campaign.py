@@ -13,8 +13,7 @@ from dpmarket.campaign.acts import OWNER
 from dpmarket.campaign.certificate import certify_campaign
 from dpmarket.campaign.database import Market
 from dpmarket.campaign.file_quotes import few, quote_file
-from dpmarket.campaign.file_records import digests_of, read_records
-from dpmarket.campaign.file_reports import normal_ids, people_in_file
+from dpmarket.campaign.file_reports import digests_of, normal_ids, people_in_file, read_records
 from dpmarket.campaign.money import count, of
 from dpmarket.campaign.partitions import CHANNEL, people_in, people_of, refuse_channel, rest_of
 from dpmarket.campaign.place import Place, Source, campaign_named, place_of, refuse_changed

@@ -28,8 +28,7 @@ from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.campaign.acts import OWNER
 from dpmarket.campaign.certificate import binding_of
 from dpmarket.campaign.file_quotes import EXCLUDED, FULL, Quoting, open_campaign, refuse_first
-from dpmarket.campaign.file_records import read_records
-from dpmarket.campaign.file_reports import excluded_ids, normal_ids, read_reports
+from dpmarket.campaign.file_reports import excluded_ids, normal_ids, read_records, read_reports
 from dpmarket.campaign.log import canonical
 from dpmarket.campaign.money import ESCROW, free_by_pool
 from dpmarket.campaign.opening import decide_for
