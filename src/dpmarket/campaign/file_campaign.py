@@ -24,7 +24,7 @@ from dpmarket.campaign.rules.rules_file import Rules
 from dpmarket.campaign.training import Read, Release, Sellers, document_of, sellers_by, train
 from dpmarket.campaign.transaction import Campaign, campaign_of
 from dpmarket.certificates import Certificate
-from dpmarket.errors import FileProblem, MarketRefusal
+from dpmarket.errors import MarketRefusal
 from dpmarket.files import column_names, read_table, write_bytes
 from dpmarket.progress import StageProgress, silent
 
@@ -34,7 +34,7 @@ _own, _person, _of = schema.participation.c, schema.person.c, schema.campaign.c
 def withdraw_sellers(rules: Source | Place, ids: Sequence[str]) -> int:
     """Take people out before training; return how many had not withdrawn. Nobody else's terms change."""
     with place_of(rules).campaign() as (market, found):
-        digests = set(people.person_digests(market.key, map(_text, ids)))
+        digests = set(people.person_digests(market.key, ids))
         unknown = digests - _people(market, found).keys()
         if unknown:
             raise MarketRefusal("unknown", f"No quote for {len(unknown)} of these ids. Nobody was withdrawn.")
@@ -66,14 +66,6 @@ def certify_file(rules: Source | Place) -> Certificate:
     with place.campaign() as (market, found):
         refuse_changed(found, place.rules)
         return certify_campaign(market, found.id)
-
-
-def _text(seller: str) -> str:
-    try:
-        seller.encode()
-    except UnicodeEncodeError:
-        raise FileProblem("expected a seller's id in UTF-8.") from None
-    return seller
 
 
 def _people(market: Market, found: Campaign, *states: str) -> dict[bytes, str]:
@@ -178,7 +170,7 @@ def refuse_untrainable(market: Market, found: Campaign, rules: Rules) -> None:
 def statement_of(rules: Source | Place, seller: str) -> list[dict[str, Any]]:
     """Return what a database knows about one person, by campaign. Confidential; times are UTC."""
     with place_of(rules).open(verified=False) as market:
-        digest = people.person_digest(market.key, _text(seller))
+        digest = people.person_digest(market.key, seller)
         query = (
             sa.select(schema.participation)
             .join(schema.person, _person.id == _own.person)

@@ -173,12 +173,8 @@ def prepare(market: Market, settings: Settings) -> None:
     with market.look() as c:
         version = last_version(c)
     if version is None:
-        market.run(add_consent, OWNER, consent_texts())
-
-
-def consent_texts() -> dict[str, str]:
-    """Return the service's own consent text by language; an operator can enter others."""
-    return {language: catalogue(language).texts["consent_text"][0] for language in languages()}
+        texts = {language: catalogue(language).texts["consent_text"][0] for language in languages()}
+        market.run(add_consent, OWNER, texts)
 
 
 def new_member(market: Market, name: str, roles: list[str], public_url: str) -> NewMember:

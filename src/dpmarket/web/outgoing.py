@@ -7,7 +7,7 @@ import ipaddress
 import smtplib
 import socket
 import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from email import policy
@@ -38,13 +38,6 @@ def check_smtp(settings: Settings) -> None:
         raise FileProblem("smtp+plain is for a server on this machine only: expected smtps:// or smtp://.")
     if settings.mail_from is None:
         raise FileProblem("expected mail_from, the address that mails come from, beside smtp_url.")
-
-
-def sender_of(settings: Settings) -> Callable[[Mail], None] | None:
-    """Return what sends one mail; None without a server for mails."""
-    if settings.smtp_url is None:
-        return None
-    return lambda mail: send(mail, settings)
 
 
 class Refused(DpmarketError):

@@ -33,7 +33,7 @@ from dpmarket.certificates.signature import sign
 from dpmarket.errors import DpmarketError, Infeasible, InvalidInput, NotCertifiable, NotConverged
 from dpmarket.web.folder import SIGNING_KEY, held_open, opened
 from dpmarket.web.logs import log_event, log_to
-from dpmarket.web.outgoing import check_smtp, send_hooks, sender_of
+from dpmarket.web.outgoing import check_smtp, send, send_hooks
 from dpmarket.web.settings import Settings
 
 _PAUSE = 1.0  # seconds between a worker's rounds
@@ -198,7 +198,8 @@ def methods_of(settings: Settings) -> Methods:
         return _forecast(market, job, settings)
 
     own = {"certify": certify, "report": _report, FORECAST: forecast, hooks.KIND: hook}
-    others = {**own, **handlers(sender_of(settings))}
+    sender = None if settings.smtp_url is None else lambda mail: send(mail, settings)
+    others = {**own, **handlers(sender)}
 
     def release(found: Campaign) -> Release:
         rules = rules_of(found)

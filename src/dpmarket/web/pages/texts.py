@@ -75,7 +75,8 @@ class Texts:
         digits, value = len(str(minor_units)) - 1, in_decimals(amount, minor_units)
         if currency in numbers.list_currencies():
             return str(_currency_text(value, currency, self.locale, digits))
-        return f"{_decimal_text(value, self.locale, digits)} {currency}".strip()
+        pattern = "#,##0" + ("." + "0" * digits if digits else "")
+        return f"{numbers.format_decimal(value, format=pattern, locale=self.locale)} {currency}".strip()
 
     def number(self, value: float | int) -> str:
         """Return a number with at most six decimals; of small ones at least the first four digits."""
@@ -169,9 +170,3 @@ def _currency_text(value: Decimal, currency: str, locale: Locale, digits: int) -
     pattern = re.sub(r"0(\.0+)?(?=[^0]|$)", "0" + ("." + "0" * digits if digits else ""), pattern, count=1)
     made = numbers.format_currency(value, currency, format=pattern, locale=locale, currency_digits=False)
     return str(made)
-
-
-@functools.lru_cache(maxsize=4096)
-def _decimal_text(value: Decimal, locale: Locale, digits: int) -> str:
-    pattern = "#,##0" + ("." + "0" * digits if digits else "")
-    return str(numbers.format_decimal(value, format=pattern, locale=locale))
