@@ -43,8 +43,7 @@ from dpmarket.files import csv_text, write_folder
 from dpmarket.mechanisms.cross_pricing import split
 from dpmarket.progress import StageProgress, silent
 
-LEFT = ("declined", "expired", "lapsed", "withdrawn", "screened_out")
-"""States of people who were quoted and left before the release."""
+LEFT = ("declined", "expired", "lapsed", "withdrawn", "screened_out")  # quoted, and gone before the release
 
 
 def nonce_of(key: bytes, campaign: int) -> bytes:

@@ -33,8 +33,7 @@ from dpmarket.errors import FileProblem, Infeasible, MarketRefusal
 from dpmarket.files import is_standard_stream, table_kind, writing_table
 from dpmarket.progress import StageProgress, silent
 
-FULL, LIFETIME, EXCLUDED = "full", "lifetime", "excluded"
-"""Why somebody was not quoted: no room in the budget, no epsilon left, on the list of who must not sell."""
+FULL, LIFETIME, EXCLUDED = "full", "lifetime", "excluded"  # why somebody was not quoted
 _own = schema.participation.c
 
 

@@ -28,8 +28,7 @@ Kind = Literal[
     "invitation", "called", "offer", "reminder", "record", "receipt", "payee", "paid", "over", "login"
 ]
 KINDS: tuple[Kind, ...] = get_args(Kind)  # mails, all but ``login`` to sellers
-PAYEE_AFTER = timedelta(days=3)
-"""So long after the receipt sellers are reminded who have not said where to send the money."""
+PAYEE_AFTER = timedelta(days=3)  # after the receipt sellers without a payee are reminded
 _ASKED = ("invited", "consented", "waiting", "reserved", "quoted")
 _STILL = {
     "invitation": ("invited",), "called": ("reserved",), "offer": ("quoted",), "reminder": _ASKED,

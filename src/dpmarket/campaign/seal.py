@@ -26,8 +26,7 @@ from dpmarket.files.atomic import flush_to_disk, private_bytes
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.hpke import Suite
 
-OPERATOR = "operator"
-"""The name of the key that outlives campaigns: for payees and for what certificates commit to."""
+OPERATOR = "operator"  # the key that outlives campaigns: for payees and for what certificates commit to
 
 
 def key_pair() -> tuple[bytes, bytes]:
@@ -143,8 +142,7 @@ def _path(folder: Path, name: str, public: bytes) -> Path:
     return folder / f"{name}-{hashlib.sha256(public).hexdigest()[:16]}.key"
 
 
-VARIABLE = "DPMARKET_MASTER_KEY_FILE"
-"""The environment variable that names the master key's file; without it keys are not wrapped."""
+VARIABLE = "DPMARKET_MASTER_KEY_FILE"  # names the master key's file; without it keys are not wrapped
 
 _MAGIC = b"dpmarket wrapped key 1\n"
 _NONCE = 12

@@ -129,8 +129,7 @@ def sweep(market: Market) -> None:
         market.run(tidy_line if state == "open" else campaigns.cancel_deserted, WORKER, campaign)
 
 
-KEPT = timedelta(days=30)
-"""For so long a repeated request is answered as before, and ended sign-ins are known."""
+KEPT = timedelta(days=30)  # so long answers of repeated requests and ended sign-ins are known
 
 
 def tidy(market: Market) -> int:

@@ -25,8 +25,7 @@ from dpmarket.files import private_bytes
 from dpmarket.web.pages.texts import catalogue, languages
 from dpmarket.web.settings import LOOPBACK, SETTINGS_FILE, Settings, read_settings
 
-SIGNING_KEY = "signing.pem"
-"""The key that signs certificates, in the service's folder; its public half is ``signing.pub``."""
+SIGNING_KEY = "signing.pem"  # signs certificates; its public half is ``signing.pub`` beside it
 
 
 @dataclass(frozen=True)

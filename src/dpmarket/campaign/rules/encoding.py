@@ -15,8 +15,7 @@ from dpmarket.campaign.rules.columns import Field, Records, fields_of, read_code
 from dpmarket.campaign.rules.rules_file import Rules
 from dpmarket.errors import MarketRefusal
 
-Record = Mapping[str, Any] | Sequence[Mapping[str, Any]]
-"""What somebody delivers: one row by the names of its columns, or several of them."""
+Record = Mapping[str, Any] | Sequence[Mapping[str, Any]]  # one row by its columns, or several
 
 
 def record_bytes(rules: Rules) -> int:

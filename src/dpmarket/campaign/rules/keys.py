@@ -59,8 +59,7 @@ def _as_read(values: list[str | int]) -> list[str | int]:
     return values
 
 
-Categories = Annotated[list[str | int], AfterValidator(_as_read)]
-"""Categories that cells of a table are compared with."""
+Categories = Annotated[list[str | int], AfterValidator(_as_read)]  # that cells are compared with
 
 
 def table_of(annotation: Any) -> tuple[type[Table] | None, bool]:

@@ -144,8 +144,7 @@ FORMS: dict[str, Callable[[Form, views.ShownCampaign], dict[str, Any]]] = {
     "ask_forecast": _sample,
 }
 """Members' acts on a campaign that pages run, and how each form is read."""
-CONFIRMED = ("fund", "refund", "cancel", "withdraw_people", "revoke_links")
-"""Acts that are shown back before they are done."""
+CONFIRMED = ("fund", "refund", "cancel", "withdraw_people", "revoke_links")  # shown back before
 
 
 @router.post("/campaigns/{campaign}/{act}")

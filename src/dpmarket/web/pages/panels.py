@@ -24,8 +24,7 @@ from dpmarket.web.service import SESSION, Rate, TheService, keep_cookie, session
 
 router = APIRouter(include_in_schema=False)
 COOKIE = "__Host-panel"
-OWN_BROWSER = timedelta(days=60)
-"""How long the one browser that used an unsigned link can come back: nothing else proves who it is."""
+OWN_BROWSER = timedelta(days=60)  # so long the one browser that used an unsigned link can come back
 _RATE = Rate(120, 60.0)  # of one address: many people of a panel may share it
 _SECONDS = 8
 OUTCOMES = {

@@ -19,8 +19,7 @@ from dpmarket.campaign.rules.rules_file import Money, Rules, rules_from
 from dpmarket.errors import DpmarketError
 from dpmarket.statistics import ReleasedStatistic
 
-MODEL, NUMBERS = "model", "numbers"
-"""What a campaign buys; texts about numbers are chosen by the second (:mod:`dpmarket.web.pages.texts`)."""
+MODEL, NUMBERS = "model", "numbers"  # what a campaign buys; texts about numbers are chosen by the second
 
 
 def purpose_of(rules: Rules) -> str:

@@ -12,8 +12,7 @@ from dpmarket.campaign.rules.rules_file import Rules
 from dpmarket.web.pages.forms import Form, number_in
 
 OTHER = "__other__"  # what a form sends for something else than the public categories
-FIRST_ROWS, MORE_ROWS = 4, 8
-"""How many rows a form shows at first, and how many are added when there is no room left."""
+FIRST_ROWS, MORE_ROWS = 4, 8  # rows at first, and so many more when there is no room left
 _FIELDS = 1_900  # of a form, in all
 
 

@@ -24,8 +24,7 @@ from dpmarket.web.pages.purchase import MODEL, NUMBERS
 from dpmarket.web.pages.texts import FALLBACK, languages
 
 KINDS = ("mean", "share", "histogram", "quantile", "vector_mean")
-FEATURE_KINDS = ("number", "date", "choice", "truth")
-"""Of features, as the form names them; a kind decides which keys are asked for."""
+FEATURE_KINDS = ("number", "date", "choice", "truth")  # a kind decides which keys are asked for
 GAPS = ("refused", "value", "category")  # what an empty answer counts as
 _LINES: dict[str, tuple[str, type[BaseModel], str, int, int]] = {
     "feature": ("features", Bounds, "name", 4, 100), "statistic": ("statistics", Question, "column", 2, 30),

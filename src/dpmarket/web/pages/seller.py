@@ -345,8 +345,7 @@ FORMS: dict[str, Callable[[Form, View], dict[str, Any] | Response]] = {
 }
 """A seller's acts that pages run, and how each form is read."""
 NEXT = {"reserve": "/s/choose", "accept": "/s/record", "deliver": "/s/payee"}
-ENDING = ("choose", "report", "decline", "deliver", "set_payee", "withdraw")
-"""Acts after which somebody from a panel may have done their part."""
+ENDING = ("choose", "report", "decline", "deliver", "set_payee", "withdraw")  # after which a part may be done
 
 
 @router.post("/{act}")

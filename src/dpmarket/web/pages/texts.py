@@ -29,8 +29,7 @@ _WANTED = re.compile(r"^([A-Za-z]{2,3})(?:-([A-Za-z0-9]{2,8}))?$")
 _LONGEST = 200
 _SMALL, _LAST = 1e-3, 12  # below the first more decimals are written; below 10**-12 powers of ten
 
-Forms = tuple[str, ...]
-"""A text; or one for each plural form of the language, of which the number n chooses one."""
+Forms = tuple[str, ...]  # a text; or one for each plural form of the language
 
 
 @dataclass(frozen=True)
