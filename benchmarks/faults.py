@@ -25,9 +25,9 @@ from _markdown import write_tables
 from _results import Table, at_most, tell
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
-from outside.driver import API, ENDED, Service, until
+from outside.driver import API, ENDED, Caller, Service, until
 from outside.goods import GOODS, sellers
-from outside.processes import Running, run
+from outside.processes import run
 
 GOOD = GOODS["two classes"]
 KINDS = ("web process killed", "worker killed", "web process frozen", "worker frozen", "clock put ahead")
@@ -43,23 +43,27 @@ class BrokenService(Service):
         self.lock, self.broken = threading.Lock(), Counter()
         self.start_web()
         self.start_worker()
-        self.http = httpx.Client(base_url=self.url, timeout=60.0, trust_env=False)
-        self.members = {role: Stubborn(self, token) for role, token in self.tokens.items()}
-
-    def _place(self):
-        names = {"TESTING": "true", "CLOCK_FILE": self.clock, "STATE": self.folder / "state"}
-        environment = {f"DPMARKET_{name}": str(value) for name, value in names.items()} | self.settings
-        return {"cwd": self.folder.parent, "environment": environment}
+        self.http = httpx.Client(timeout=30.0, trust_env=False)
+        self.members = {role: self.caller(token) for role, token in self.tokens.items()}
 
     def start_web(self):
         """Start the web process; its address changes."""
         options = ("--port", 0, "--metrics-port", 0, "--no-worker")
-        self._serving = Running("serve", self.folder, *options, **self._place())
+        self._serving = self.launch("serve", self.folder, *options)
         self.url = until(lambda: re.search(r"Serving on (http\S+?);?\s", self._serving.out()), 120.0)[1]
 
     def start_worker(self):
         """Start the worker."""
-        self._worker = Running("worker", self.folder, **self._place())
+        self._worker = self.launch("worker", self.folder)
+
+    def stop(self, number=signal.SIGTERM):
+        """End both processes."""
+        self._running = [self._worker, self._serving]
+        return super().stop(number)
+
+    def caller(self, token):
+        """Return a caller who does not give up."""
+        return Stubborn(self, token)
 
     def break_something(self, rng, kinds=KINDS):
         """Do one thing that goes wrong in a data centre."""
@@ -79,54 +83,31 @@ class BrokenService(Service):
                 self.start_worker() if "worker" in kind else self.start_web()
 
 
-class Stubborn:
+class Stubborn(Caller):
     """A caller who repeats each request with the same key until it is answered, and remembers the answers."""
 
     def __init__(self, service, token):
-        self.service, self.token, self.answers = service, token, {}
+        super().__init__(service.http, token)
+        self.service, self.answers = service, {}
 
     def request(self, method, path, body=None, key=None):
         """Return the first answer that is no failure of the service."""
-        headers = {
-            "Authorization": f"Bearer {self.token}",
-            "Idempotency-Key": key or secrets.token_urlsafe(24),
-        }
+        key, said = key or secrets.token_urlsafe(24), ""
+        headers = {"Authorization": f"Bearer {self.token}", "Idempotency-Key": key}
         for _ in range(600):
             try:
-                address = self.service.url + API + path
-                answer = httpx.request(
-                    method, address, json=body, headers=headers, timeout=30.0, trust_env=False
-                )
-            except httpx.HTTPError:
+                answer = self.http.request(method, self.service.url + API + path, json=body, headers=headers)
+            except httpx.HTTPError as problem:
+                said = type(problem).__name__
                 time.sleep(0.2)
                 continue
             if answer.status_code not in (429, 500, 502, 503, 504):
+                if method == "POST" and answer.is_success:
+                    self.answers[path, key] = (body, answer.json())
                 return answer
+            said = f"{answer.status_code} {answer.text[:200]}"
             time.sleep(0.5)
-        raise SystemExit(f"{method} {path} was not answered: {answer.status_code} {answer.text[:200]}")
-
-    def get(self, path):
-        """Return the answer."""
-        return self.request("GET", path)
-
-    def post(self, path, body=None, key=None):
-        """Return the body of the answer, and remember it with its key."""
-        key = key or secrets.token_urlsafe(24)
-        answer = self.request("POST", path, body, key)
-        if answer.is_success:
-            self.answers[path, key] = (body, answer.json())
-        return answer.json()
-
-    def sell(self, cost, rows, account):
-        """Go a seller's whole way."""
-        self.post("/me/consent", {"digest": self.get("/me/consent").json()["digest"]})
-        self.post("/me/menu")
-        quoted = self.post("/me/quote", {"cost": cost})
-        if quoted.get("epsilon"):
-            self.post("/me/acceptance")
-            self.post("/me/record", {"values": rows[0]})
-            self.post("/me/payee", {"payee": account})
-        return quoted
+        raise SystemExit(f"{method} {path} was not answered: {said}")
 
 
 def day(folder, minutes, number, seed):
@@ -146,13 +127,10 @@ def day(folder, minutes, number, seed):
         while time.monotonic() < end:
             campaigns.append(service.open(GOOD.rules(number), amount=AMOUNT))
             people = [f"{campaigns[-1]} {k}" for k in range(number)]
-            invited = f"/campaigns/{campaigns[-1]}/invitations"
-            made = service.members["operator"].post(invited, {"people": people})
-            callers = [Stubborn(service, one["token"]) for one in made["invitations"]]
+            callers = service.invite(campaigns[-1], *people)
             _, costs, records = sellers(GOOD, number, seed=len(campaigns))
             with ThreadPoolExecutor(CALLERS) as pool:
-                ways = zip(callers, costs, records, people, strict=True)
-                quotes = list(pool.map(lambda one: one[0].sell(*one[1:]), ways))
+                quotes = list(pool.map(sell, callers, costs, records, people))
             sold += zip([campaigns[-1]] * number, callers, quotes, people, strict=True)
             tell(f"{len(sold)} sellers, {sum(service.broken.values())} faults")
         stop.set()
@@ -161,15 +139,23 @@ def day(folder, minutes, number, seed):
         for campaign in campaigns:
             findings += released(service, campaign, rng)
         findings += kept_answers(sold) + paid_once(service, campaigns, sold)
-        done = Running("service", "check", service.folder, **service._place()).wait(None)
-        told = [line for line in done.out.splitlines() if "clock" not in line]
-        findings += [f"service check: {done.code} {told}"] if done.code and len(told) > 1 else []
+        done = service.launch("check", "-m", service.folder, "--json").wait(None)
+        found = [one for one in done.json["findings"] if one["kind"] != "clock"]
+        findings += [f"check: {found}"] if found else []
     finally:
         stop.set()
         breaker.join()
         service.stop()
     acts = sum(len(caller.answers) for _, caller, _, _ in sold)
     return service.broken, acts, findings
+
+
+def sell(caller, cost, rows, account):
+    """Go a seller's whole way."""
+    quoted = caller.sell(cost, rows[0])
+    if quoted["epsilon"]:
+        caller.act("set_payee", payee=account)
+    return quoted
 
 
 def released(service, campaign, rng):
@@ -182,7 +168,7 @@ def released(service, campaign, rng):
         return [f"campaign {campaign} ended {state}"]
     path = service.folder.parent / "certificate.json"
     buyer, address = service.members["buyer"], f"/campaigns/{campaign}/certificate"
-    answer = until(lambda: (found := buyer.get(address)).is_success and found)
+    answer = until(lambda: (found := buyer.request("GET", address)).is_success and found)
     path.write_bytes(answer.content)
     done = run("verify", path.name, "--json", cwd=path.parent, code=None)
     return [] if done.code == 0 else [f"certificate of {campaign}: {done.out[:300]}"]
@@ -203,12 +189,10 @@ def paid_once(service, campaigns, sold):
     """Make payouts; every seller who delivered must be paid the quoted amount, once."""
     findings, paid = [], Counter()
     for campaign in campaigns:
-        payout = service.members["paymaster"].post("/payouts", {"campaign": campaign})
-        lines = service.members["paymaster"].get(f"/payouts/{payout['id']}").json()["lines"]
-        for line in lines:
+        for line in service.pay(campaign)["lines"]:
             paid[line["payee"]] += line["amount"]
     for _, _, quoted, person in sold:
-        owed = quoted["payment"] if quoted.get("epsilon") else 0
+        owed = quoted["payment"] if quoted["epsilon"] else 0
         if paid.pop(person, 0) != owed:
             findings.append("a seller's payout is not the quoted payment")
     return findings + ["somebody was paid without a quote"] * len(paid)

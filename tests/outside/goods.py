@@ -54,7 +54,7 @@ class Good:
         """Return the rules of a campaign; ``objective`` adds to its table, such as ``budget=30``."""
         aims = {"max_epsilon": 1.0, **self.aims, **objective}
         if not {"budget", "payment_weight"} & set(aims):
-            aims["payment_weight"] = 1.5e-4
+            aims["payment_weight"] = 7.5e-5
         if self.delta is not None:
             aims["delta"] = self.delta
         return {
