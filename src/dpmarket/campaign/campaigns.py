@@ -5,11 +5,9 @@ largest payment, the ceiling of epsilon and the delta. Whether a campaign is can
 no report changes, because a campaign that is dropped by what sellers ask for makes misreporting pay.
 """
 
-from __future__ import annotations
-
 import json
 from datetime import timedelta
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 import pydantic
 import sqlalchemy as sa
@@ -50,7 +48,7 @@ class Draft(pydantic.BaseModel, frozen=True, extra="forbid"):
     consent: int | None = None  # the version of the consent text
 
     @pydantic.model_validator(mode="after")
-    def _is_ordered(self) -> Draft:
+    def _is_ordered(self) -> Self:
         opens, closes, until = self.opens_at, self.closes_at, self.deliver_until
         is_ordered = opens and closes and until and opens < closes <= until
         if self.channel == "live" and not is_ordered:

@@ -5,8 +5,6 @@ database, check the caller's role, claim the idempotency key, call the act, COMM
 answer.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os
@@ -16,7 +14,7 @@ import threading
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 from urllib.parse import quote
 
 import sqlalchemy as sa
@@ -55,14 +53,11 @@ class Market:
         self.key = bytes(key)  # of digests of ids and of references
         self.log = Log(state / self.id)
 
-    def __enter__(self) -> Market:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def __repr__(self) -> str:
-        return f"Market({self.place!r})"
 
     def close(self) -> None:
         """Close all connections."""

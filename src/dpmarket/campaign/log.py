@@ -84,9 +84,6 @@ class Log:
         self.folder = folder
         self.path = folder / NAME
 
-    def __repr__(self) -> str:
-        return f"Log({str(self.folder)!r})"
-
     def last(self) -> Line | None:
         """Return the last whole line; None if there is none."""
         with file_problems(f"cannot read {self.path}"):

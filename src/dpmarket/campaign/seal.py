@@ -80,9 +80,6 @@ class Opener:
 
         self._private = X25519PrivateKey.from_private_bytes(private)
 
-    def __repr__(self) -> str:
-        return "Opener()"
-
     def open(self, sealed: bytes, *purpose: str) -> bytes | None:
         """Return what was sealed for a purpose; None if it was not, or not with this key."""
         from cryptography.exceptions import InvalidTag

@@ -1,11 +1,9 @@
 """How a service is set up: its folder's ``settings.toml``, and ``DPMARKET_...`` on top of it."""
 
-from __future__ import annotations
-
 import tomllib
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
@@ -117,7 +115,7 @@ class Settings(BaseSettings):
         return value.rstrip("/")
 
     @model_validator(mode="after")
-    def _names_come_from_proxies(self) -> Settings:
+    def _names_come_from_proxies(self) -> Self:
         if self.auth_header is not None and self.trusted_proxies.strip() in ("", "*"):
             raise ValueError("auth_header needs trusted_proxies: anybody else could name anybody")
         if self.oidc_issuer is not None and not self.oidc_client_id:

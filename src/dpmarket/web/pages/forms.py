@@ -26,9 +26,6 @@ class Form:
     def __init__(self, values: Mapping[str, str], files: Mapping[str, bytes] | None = None) -> None:
         self._values, self.files = dict(values), dict(files or {})
 
-    def __repr__(self) -> str:
-        return f"Form({len(self._values)} fields)"
-
     def text(self, name: str) -> str:
         """Return what was typed into a field, without blanks around it; empty for no such field."""
         return self._values.get(name, "").strip()

@@ -4,8 +4,6 @@
 it, such as ``fr.po``. Values that are put into a text are escaped, and never become markup.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Callable, Mapping
@@ -15,7 +13,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from gettext import c2py
 from importlib import resources
-from typing import Any
+from typing import Any, Self
 
 from babel import Locale, UnknownLocaleError, numbers
 from babel.dates import format_datetime
@@ -59,7 +57,7 @@ class Texts:
         made: Markup = found.format(**values) if values else found  # a Markup escapes what is put into it
         return made
 
-    def about(self, purpose: str) -> Texts:
+    def about(self, purpose: str) -> Self:
         """Return the texts for one purpose: those below it in the catalogue, in place of the usual ones."""
         made = copy(self)
         made._purpose = f"{purpose}."
