@@ -1,6 +1,7 @@
 """Read tables as people have them (CSV of any kind, Excel, Parquet), and write CSV and Parquet.
 
-How a file was read, if not as usual, is told by :func:`~dpmarket.progress.tell_reading`.
+Separators, decimal commas and byte-order marks are recognised; :func:`~dpmarket.progress.tell_reading` says
+so.
 """
 
 import contextlib
