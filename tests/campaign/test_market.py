@@ -261,7 +261,7 @@ def test_the_quota_of_a_draft_is_the_one_of_its_last_rules(market):
 
 
 def test_a_lifetime_limit_counts_over_live_and_file_campaigns_and_library_models(market):
-    rules = {"sellers": {"minimum": 1, "lifetime_epsilon": 4.5, "lifetime_delta": 1.0}, "record_bytes": 8}
+    rules = {"sellers": {"minimum": 1, "lifetime_epsilon": 4.5, "lifetime_delta": 0.9}, "record_bytes": 8}
     live = Live(market, rules=rules)
     live.join("person 0")
     survey = file_campaign(market)

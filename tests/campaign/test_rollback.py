@@ -387,7 +387,7 @@ def test_a_line_of_many_people_is_the_last_one(tmp_path):
 
 def test_what_was_spent_counts_even_beyond_a_limit(copies):
     """A limit that a rollback lets be used twice: the other campaign of the person is left."""
-    rules = {"sellers": {"minimum": 1, "lifetime_epsilon": 2.5, "lifetime_delta": 1.0}, "record_bytes": 8}
+    rules = {"sellers": {"minimum": 1, "lifetime_epsilon": 2.5, "lifetime_delta": 0.9}, "record_bytes": 8}
     first = copies.live(name="first", rules=rules)
     me = first.accept("a")
     copies.save()

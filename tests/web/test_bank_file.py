@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 from sepaxml.validation import ValidationError, try_valid_xml
 
-from dpmarket.campaign.bank_file import SCHEMA, BankAccount, Payment, bank_format, latin, read_accounts
+from dpmarket.campaign.bank_file import SCHEMA, BankAccount, Payment, bank_file, latin, read_accounts
 from dpmarket.errors import FileProblem, InvalidInput
 from dpmarket.files import write_table
 from support.readers import form_of, member_of
@@ -43,9 +43,8 @@ def asked(shop, payout, who=("one", "two"), **changes):
 def made(**names):
     payments = [Payment(f"R{k}", who, 100_005 + k) for k, who in enumerate(names)]
     accounts = {who: BankAccount(name, IBAN) for who, name in names.items()}
-    return bank_format(BankAccount("Klinik Köln & Söhne", IBAN), accounts, date(2030, 3, 4))(
-        payments, "EUR", 100
-    )
+    payer = BankAccount("Klinik Köln & Söhne", IBAN)
+    return bank_file(payments, "EUR", 100, accounts=accounts, payer=payer, day=date(2030, 3, 4))
 
 
 @pytest.mark.parametrize("iban", [IBAN[:-1] + "2", IBAN.replace("61", "\u0666\u0661"), "AT61", ""])

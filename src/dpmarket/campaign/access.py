@@ -1,7 +1,5 @@
 """Members, their roles, and tokens: what is stored of a token is its digest and until when it is good."""
 
-from __future__ import annotations
-
 import hashlib
 import secrets
 import unicodedata
@@ -21,8 +19,7 @@ _token, _member, _role = schema.token.c, schema.member.c, schema.member_role.c
 Role = Literal["buyer", "operator", "paymaster", "auditor"]
 
 
-LOGIN = timedelta(days=7)
-"""How long a link signs a member in, once."""
+LOGIN = timedelta(days=7)  # how long a link signs a member in, once
 
 
 @dataclass(frozen=True)

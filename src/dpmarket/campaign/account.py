@@ -4,8 +4,6 @@ Fitting a library model on somebody's record spends epsilon as a campaign does. 
 that, against the same lifetime limits, and logs it before it returns; noise is drawn only afterwards.
 """
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Sequence
 from typing import Any

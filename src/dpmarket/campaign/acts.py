@@ -1,13 +1,5 @@
 """Acts: functions inside one transaction, registered with the roles that may call them and their bodies.
 
-.. code-block:: python
-
-    @act("paymaster")
-    def fund(tx: Tx, caller: Caller, campaign: int, amount: Amount, pool: str = "escrow") -> None: ...
-
-    @act("seller")
-    def choose(tx: Tx, me: Participation, cost: Cost) -> Quote: ...
-
 :meth:`dpmarket.campaign.database.Market.run` calls them. The registry :data:`ACTS` knows the name, the roles
 and the body, a pydantic model of what follows ``me`` or ``caller``; an API is a loop over it. An act with the
 role ``seller`` gets the caller's own participation; all others get the caller. A campaign that a caller has
@@ -46,15 +38,12 @@ if TYPE_CHECKING:
 
 MEMBER_ROLES = ("buyer", "operator", "paymaster", "auditor")
 ROLES = ("seller", *MEMBER_ROLES, "worker")
-LARGEST_AMOUNT = 2**53
-"""Of all that a campaign has, in minor units."""
+LARGEST_AMOUNT = 2**53  # of all that a campaign has, in minor units
 
 
 def shown_id(identity: int) -> str:
     """Return a random id as addresses and answers write it: 13 letters and digits.
 
-    Examples
-    --------
     >>> shown_id(1), id_of(shown_id(2**62)) == 2**62
     ('aaaaaaaaaaaac', True)
     """
@@ -158,8 +147,7 @@ class Act:
         return {name: getattr(checked, name) for name in names}
 
 
-ACTS: dict[str, Act] = {}
-"""All acts, by name."""
+ACTS: dict[str, Act] = {}  # all acts, by name
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -4,22 +4,19 @@ Bank accounts are joined here. A file campaign knows payees by their ids, never 
 has a table of accounts.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re
 import string
 import unicodedata
 import xml.etree.ElementTree as ET
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from decimal import Decimal
-from functools import partial
 
 import polars as pl
 
+from dpmarket.campaign.rules.meaning import in_decimals
 from dpmarket.errors import FileProblem, InvalidInput
 from dpmarket.files import column_names, read_table
 from dpmarket.files.formulas import csv_text
@@ -36,8 +33,6 @@ _LARGEST = 99_999_999_999  # cents: what the format can say
 def is_iban(text: str) -> bool:
     """Whether a text is an IBAN, by its check digits (ISO 7064, modulus 97).
 
-    Examples
-    --------
     >>> is_iban("DE89 3704 0044 0532 0130 00"), is_iban("DE89 3704 0044 0532 0130 01")
     (True, False)
     """
@@ -69,11 +64,7 @@ class BankAccount:
 
 @dataclass(frozen=True)
 class Payment:
-    """One payment to make, in cents.
-
-    The bank hands on the reference from end to end, up to 35 characters; the payee is as the table of
-    accounts calls them, None if they have not said.
-    """
+    """One payment to make, in cents; a payee is as the table of accounts calls them, None if not named."""
 
     reference: str
     payee: str | None
@@ -89,17 +80,9 @@ def bank_file(
 ) -> bytes:  # fmt: skip
     """Return payments as a pain.001 file in XML, valid by its schema; a refusal quotes no value.
 
-    Parameters
-    ----------
-    payments
-        Each once; references are handed on as they are, so that a payment made twice is recognised. The
-        file's identity follows from them: a bank knows the same file, of a restored market as well.
-    currency, minor_units
-        Of the payments: EUR, in cents.
-    accounts, payer
-        By payee, and from which account.
-    day
-        When the bank is to pay.
+    References are handed on as they are, each once, and the file's identity follows from them: a bank knows a
+    payment that is made twice, and the same file, of a restored market as well. ``accounts`` are by payee,
+    ``day`` is when the bank is to pay.
     """
     if (currency, minor_units) != ("EUR", 100):
         raise InvalidInput("expected payments in EUR with 100 minor units: the format is for euros.")
@@ -114,7 +97,8 @@ def bank_file(
     identity = hashlib.sha256(" ".join(sorted(references)).encode()).hexdigest()[:32]
     if not all(0 < payment.amount <= _LARGEST for payment in payments):
         raise InvalidInput("expected amounts > 0, in cents, that the format can say.")
-    total, count = money(sum(payment.amount for payment in payments)), str(len(payments))
+    total = f"{in_decimals(sum(payment.amount for payment in payments), 100)}"
+    count = str(len(payments))
     names = [latin(accounts[str(payment.payee)].name) for payment in payments]
     order = ET.Element("Document", {"xmlns": _SPACE})
     root = ET.SubElement(order, "CstmrCdtTrfInitn")
@@ -134,7 +118,7 @@ def bank_file(
     for payment, name in zip(payments, names, strict=True):
         one = ET.SubElement(batch, "CdtTrfTxInf")
         _add(one, "PmtId/EndToEndId", payment.reference)
-        _add(one, "Amt/InstdAmt", money(payment.amount)).set("Ccy", "EUR")
+        _add(one, "Amt/InstdAmt", f"{in_decimals(payment.amount, 100)}").set("Ccy", "EUR")
         _add(one, "Cdtr/Nm", name)
         _add(one, "CdtrAcct/Id/IBAN", accounts[str(payment.payee)].iban)
         _add(one, "RmtInf/Ustrd", payment.reference)
@@ -151,23 +135,9 @@ def _add(node: ET.Element, path: str, text: str) -> ET.Element:
     return node
 
 
-def bank_format(
-    payer: BankAccount, accounts: Mapping[str, BankAccount], day: date
-) -> Callable[[Sequence[Payment], str, int], bytes]:
-    """Return what writes payments, their currency and its minor units as a pain.001 file."""
-    return partial(bank_file, accounts=accounts, payer=payer, day=day)
-
-
-def money(cents: int) -> str:
-    """Return an amount as the format writes it."""
-    return f"{cents // 100}.{cents % 100:02d}"
-
-
 def latin(name: str) -> str:
     """Return a name in the letters of SEPA: umlauts stay, other accents go, other scripts are refused.
 
-    Examples
-    --------
     >>> latin("Zoë Müller-Łukasz & Søn")
     'Zoe Müller-Lukasz + Son'
     """
@@ -184,8 +154,7 @@ def read_accounts(source: str | os.PathLike[str] | bytes, id_column: str = "paye
     """Return the accounts of a table with the columns name, iban and one of payees.
 
     ``source`` is a file, or its content, which then touches no disk. The payees' column is ``id_column``, so
-    that a payout file with names and accounts added will do, or payee, id or seller. Capitals in the names
-    of columns do not matter.
+    that a payout file with names and accounts added will do, or payee, id or seller, whatever the capitals.
     """
     told = "the accounts" if isinstance(source, bytes) else str(source)
     there = {name.lower(): name for name in reversed(column_names(source))}
@@ -194,33 +163,27 @@ def read_accounts(source: str | os.PathLike[str] | bytes, id_column: str = "paye
         expected = dict.fromkeys((id_column, *_PAYEES))
         raise FileProblem(f"cannot use {told}: expected name, iban and one of {', '.join(expected)}.")
     columns = [payees, there["name"], there["iban"]]
-    return _accounts(read_table(source, columns, columns).iter_rows(), told)
-
-
-def _accounts(rows: Iterable[Sequence[str | None]], source: str) -> dict[str, BankAccount]:
     found: dict[str, BankAccount] = {}
-    for number, (payee, name, iban) in enumerate(rows, 2):
+    for number, (payee, name, iban) in enumerate(read_table(source, columns, columns).iter_rows(), 2):
         if payee in found:
-            raise FileProblem(f"cannot use {source}: line {number} has a payee who was there before.")
+            raise FileProblem(f"cannot use {told}: line {number} has a payee who was there before.")
         try:
             found[str(payee)] = BankAccount(str(name or ""), str(iban or ""))
         except InvalidInput as problem:
-            raise FileProblem(f"cannot use {source}: line {number}: {problem}") from None
+            raise FileProblem(f"cannot use {told}: line {number}: {problem}") from None
     return found
 
 
 def gift_cards(payments: Sequence[Payment], currency: str, minor_units: int) -> bytes:
     """Return payments as a CSV table: amount, currency, reference and contact, which is the payee's own text.
 
-    Examples
-    --------
     >>> print(gift_cards([Payment("REF1", "zoe@example.org", 250)], "EUR", 100).decode(), end="")
     amount,currency,reference,contact
     2.50,EUR,REF1,zoe@example.org
     """
     _refuse_unnamed(payments)
     table = {
-        "amount": [amount_text(one.amount, minor_units) for one in payments],
+        "amount": [f"{in_decimals(one.amount, minor_units)}" for one in payments],
         "currency": [currency] * len(payments),
         "reference": [one.reference for one in payments],
         "contact": [one.payee for one in payments],
@@ -231,8 +194,6 @@ def gift_cards(payments: Sequence[Payment], currency: str, minor_units: int) -> 
 def bonuses(payments: Sequence[Payment], currency: str, minor_units: int) -> bytes:
     """Return payments as the lines of Prolific's bulk bonus form: the panel's id, a comma, the amount.
 
-    Examples
-    --------
     >>> print(bonuses([Payment("REF1", "5f0c", 250)], "GBP", 100).decode(), end="")
     5f0c,2.50
     """
@@ -241,21 +202,13 @@ def bonuses(payments: Sequence[Payment], currency: str, minor_units: int) -> byt
         raise InvalidInput("expected payees that are ids of the panel: letters and digits.")
     if len({one.payee for one in payments}) != len(payments):
         raise InvalidInput("expected every id of the panel once.")
-    lines = (f"{one.payee},{amount_text(one.amount, minor_units)}\n" for one in payments)
+    lines = (f"{one.payee},{in_decimals(one.amount, minor_units)}\n" for one in payments)
     return "".join(lines).encode()
 
 
 FORMATS = {"gift_cards": gift_cards, "bonuses": bonuses}
 """By name: a function of payments, their currency and its minor units, whose docstring the API shows. Pages
 name a format by the text ``paying.format.NAME`` of ``web/texts``."""
-
-
-def amount_text(amount: int, minor_units: int) -> str:
-    """Return an amount in money with all its decimals; refuses minor units that are no power of ten."""
-    digits = len(str(minor_units)) - 1
-    if minor_units != 10**digits:
-        raise InvalidInput("expected minor units such as 100, so that an amount has an end in decimals.")
-    return f"{Decimal(amount).scaleb(-digits):f}"
 
 
 def _refuse_unnamed(payments: Sequence[Payment]) -> None:

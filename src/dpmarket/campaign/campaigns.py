@@ -5,11 +5,9 @@ largest payment, the ceiling of epsilon and the delta. Whether a campaign is can
 no report changes, because a campaign that is dropped by what sellers ask for makes misreporting pay.
 """
 
-from __future__ import annotations
-
 import json
 from datetime import timedelta
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 import pydantic
 import sqlalchemy as sa
@@ -21,24 +19,13 @@ from dpmarket.campaign.consent import last_version
 from dpmarket.campaign.log import canonical, digest_of
 from dpmarket.campaign.money import active, count, end_all, forget_sealed, of, pay_all, selling
 from dpmarket.campaign.partitions import pay_rest, refuse_limits, void_rest
+from dpmarket.campaign.rules.rules_file import MinorUnits, Sellers
 from dpmarket.campaign.schema import moment_of, time_text
 from dpmarket.campaign.transaction import Campaign, Tx, lock_campaign, new_id, require, step
 
 ENDED = schema.CAMPAIGN_ENDED
-MINIMUM = 20
-"""So many people report, or are offered something, at least; else the campaign is cancelled."""
-LARGEST_RECORD = 2**20
-"""Bytes of one person's record, all of whose rows together are of one width."""
+LARGEST_RECORD = 2**20  # bytes of one person's record, all of whose rows together are of one width
 _own, _of = schema.participation.c, schema.campaign.c
-
-
-class SellersRules(pydantic.BaseModel, frozen=True, extra="ignore"):
-    """What the market itself reads of ``[sellers]`` in the rules."""
-
-    expected: Annotated[int, Field(ge=1, le=10**8)] = 1000
-    minimum: Annotated[int, Field(ge=1, le=10**8)] = MINIMUM
-    lifetime_epsilon: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    lifetime_delta: Annotated[float, Field(ge=0, le=1)] | None = None
 
 
 class Draft(pydantic.BaseModel, frozen=True, extra="forbid"):
@@ -53,7 +40,7 @@ class Draft(pydantic.BaseModel, frozen=True, extra="forbid"):
     mechanism: Literal["online", "offline", "posted"] = "online"
     rules: dict[str, Any]
     currency: Annotated[str, Field(pattern="^[A-Z]{3}$")] = "EUR"
-    minor_units: Annotated[int, Field(ge=1, le=10_000)] = 100
+    minor_units: MinorUnits = 100
     opens_at: pydantic.AwareDatetime | None = None
     closes_at: pydantic.AwareDatetime | None = None  # until then sellers report or choose
     deliver_until: pydantic.AwareDatetime | None = None  # until then they send records
@@ -61,12 +48,12 @@ class Draft(pydantic.BaseModel, frozen=True, extra="forbid"):
     consent: int | None = None  # the version of the consent text
 
     @pydantic.model_validator(mode="after")
-    def _is_ordered(self) -> Draft:
+    def _is_ordered(self) -> Self:
         opens, closes, until = self.opens_at, self.closes_at, self.deliver_until
         is_ordered = opens and closes and until and opens < closes <= until
         if self.channel == "live" and not is_ordered:
             raise ValueError("expected opens_at < closes_at <= deliver_until")
-        SellersRules.model_validate(self.rules.get("sellers", {}))
+        Sellers.model_validate(self.rules.get("sellers", {}))
         if not 0 <= int(self.rules.get("record_bytes", 0)) <= LARGEST_RECORD:
             raise ValueError(f"expected records of at most {LARGEST_RECORD} bytes")
         return self
@@ -89,9 +76,9 @@ def rules_of(campaign: Campaign) -> dict[str, Any]:
     return dict(json.loads(campaign.rules))
 
 
-def sellers_rules(campaign: Campaign) -> SellersRules:
+def sellers_rules(campaign: Campaign) -> Sellers:
     """Return what a campaign's rules say about its sellers."""
-    return SellersRules.model_validate(rules_of(campaign).get("sellers", {}))
+    return Sellers.model_validate(rules_of(campaign).get("sellers", {}))
 
 
 @act("buyer")
@@ -182,7 +169,7 @@ def open_(tx: Tx, caller: Caller, campaign: int, opening: Opening, confirmed: bo
     alone = rules.lifetime_epsilon is not None and rules.lifetime_delta is None
     people.lower_caps(tx, rules.lifetime_epsilon, 0.0 if alone else rules.lifetime_delta)
     refuse_limits(tx)
-    cap = people.market_cap(tx)
+    cap = tx.c.execute(sa.select(schema.market.c.cap)).scalar_one()
     sentence = f"Nobody's lifetime limit of {cap / people.EPSILON_UNITS:g} has room for an epsilon of "
     sentence += f"{opening.ceiling:g}: lower objective.max_epsilon."
     require(limits["ceiling"] <= cap, "invalid", sentence)
@@ -288,8 +275,7 @@ def describe(found: Campaign) -> dict[str, Any]:
 def end_reports(tx: Tx, caller: Caller, campaign: int) -> str:
     """End the time in which sellers report or choose; return the campaign's state.
 
-    With fewer people than ``sellers.minimum`` who reported (offline) or were shown their offer (online),
-    whatever it was, the campaign is cancelled.
+    Cancelled with fewer than ``sellers.minimum`` who reported (offline) or were shown any offer (online).
     """
     found = lock_campaign(tx, campaign)
     if found.state != "open":

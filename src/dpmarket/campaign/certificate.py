@@ -6,8 +6,6 @@ documents of a live campaign once: every certificate draws new salts, and a seco
 receipts of the first.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -45,8 +43,7 @@ from dpmarket.files import csv_text, write_folder
 from dpmarket.mechanisms.cross_pricing import split
 from dpmarket.progress import StageProgress, silent
 
-LEFT = ("declined", "expired", "lapsed", "withdrawn", "screened_out")
-"""States of people who were quoted and left before the release."""
+LEFT = ("declined", "expired", "lapsed", "withdrawn", "screened_out")  # quoted, and gone before the release
 
 
 def nonce_of(key: bytes, campaign: int) -> bytes:
@@ -157,11 +154,7 @@ def describe_release(made: Released) -> dict[str, Any]:
 def write_receipts(
     certificate: Certificate, folder: str | os.PathLike[str], progress: StageProgress = silent
 ) -> int:
-    """Write one receipt per seller, and an index of which file is whose, into a new folder; return how many.
-
-    Ids are not used as file names: they may be confidential, and need not be names of files. The folder
-    appears when everything is in it.
-    """
+    """Write receipts by number, and an index of whose each is, into a new folder; return how many."""
     total = len(certificate.lines)
 
     def files() -> Iterator[tuple[str, bytes]]:
@@ -198,10 +191,7 @@ def certify_live(market: Market, campaign: int, sign: Callable[[Certificate], by
 def enter_certificate(
     tx: Tx, caller: Caller, campaign: int, documents: dict[str, bytes], receipts: dict[str, bytes]
 ) -> bytes:
-    """Enter a certificate and what belongs to it, once; return the certificate that is entered.
-
-    Receipts are by the keyed digests of people, as hexadecimal digits.
-    """
+    """Enter a certificate, its documents, and receipts by digest in hex, once; return the one entered."""
     known = body_of(tx.c, campaign, "certificate")
     if known is not None:
         return known  # another worker was quicker

@@ -4,8 +4,6 @@ The books balance if every account is the sum of its transfers, every hold is th
 participations, and every lifetime account is the sum of what participations hold and spent.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Consent: texts that never change, and the page that a seller agrees to by its digest."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated
@@ -82,20 +80,16 @@ def consent_page(c: sa.Connection, found: Campaign, language: str) -> ConsentPag
         if "consent" not in texts:
             raise nothing()
     (body, digest), (notice, of_notice) = (texts.get(kind, ("", None)) for kind in ("consent", "notice"))
-    rules = announced_digest(c, found)
+    rules = _announced(market_row(c).key, found)
     agreed = [found.consent, language, digest, of_notice, rules, found.offer_digest]
     return ConsentPage(
         found.consent, language, body, notice, rules, found.offer_digest, digest_of(canonical(agreed))
     )
 
 
-def announced_digest(c: sa.Connection, found: Campaign) -> str:
-    """Return the digest of a campaign's announced rules, which are frozen once it is open."""
-    return _announced(market_row(c).key, found)
-
-
 @lru_cache(maxsize=256)
 def _announced(key: bytes, found: Campaign) -> str:
+    """Return the digest of a campaign's announced rules, which are frozen once it is open."""
     from dpmarket.campaign.certificate import rules_text
     from dpmarket.certificates.description import rules_digest
 

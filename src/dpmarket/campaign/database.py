@@ -2,10 +2,8 @@
 
 :meth:`Market.run` is the one way to change anything: read the log's last line, BEGIN, compare it with the
 database, check the caller's role, claim the idempotency key, call the act, COMMIT, ship commit points,
-answer. :meth:`Market.look` gives a connection that only reads.
+answer.
 """
-
-from __future__ import annotations
 
 import contextlib
 import hashlib
@@ -16,7 +14,7 @@ import threading
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 from urllib.parse import quote
 
 import sqlalchemy as sa
@@ -32,11 +30,9 @@ from dpmarket.campaign.seal import wrap_folder
 from dpmarket.campaign.transaction import MarketRow, Terms, Tx, market_row
 from dpmarket.errors import DpmarketError, FileProblem, MarketRefusal
 
-Url: TypeAlias = str | os.PathLike[str]
-"""A path, or the address of a database."""
+Url: TypeAlias = str | os.PathLike[str]  # a path, or the address of a database
 WAIT_SECONDS = 30.0
-UNLIMITED = 2**62
-"""A lifetime limit that no campaign has named."""
+UNLIMITED = 2**62  # a lifetime limit that no campaign has named
 
 _MAGIC = b"SQLite format 3\0"
 _ATTEMPTS = 3
@@ -59,14 +55,11 @@ class Market:
         self.key = bytes(key)  # of digests of ids and of references
         self.log = Log(state / self.id)
 
-    def __enter__(self) -> Market:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def __repr__(self) -> str:
-        return f"Market({self.place!r})"
 
     def close(self) -> None:
         """Close all connections."""
@@ -221,22 +214,12 @@ class Market:
 def open_market(url: Url, state: Url, keys: Url | None = None, *, make: bool = False) -> Market:
     """Open a market, for a ``with`` block.
 
-    Parameters
-    ----------
-    url
-        A file, or the address of a PostgreSQL database (``postgresql://user@host/name``).
-    state
-        The folder of anti-rollback logs, on another disk than the database if possible and in no backup
-        that is put back together with it.
-    keys
-        The folder of private keys, in no backup; None: only a worker has them.
-    make
-        Make the tables where there are none. A service never does.
+    ``url`` is a file, or the address of a PostgreSQL database (``postgresql://user@host/name``); ``state``
+    the folder of anti-rollback logs, on another disk if possible and in no backup that is put back together
+    with the database; ``keys`` the folder of private keys, in no backup, None where only a worker has them.
+    ``make`` makes the tables where there are none; a service never does.
 
-    Raises
-    ------
-    FileProblem
-        The database cannot be opened, is none of this version, or there is none and a log knows one here.
+    FileProblem: it cannot be opened, is none of this version, or there is none and a log knows one here.
     """
     is_new = not is_address(url) and not Path(url).exists()
     place, engine = _engine(url, make=make)

@@ -1,7 +1,5 @@
 """What a file or a market holds, in a few lines without any individual."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,10 +32,7 @@ class Description:
 
 
 def describe(path: str | os.PathLike[str]) -> Description:
-    """Describe a model or statistics (.json), or a market (.db, or an address).
-
-    Only totals are in a description: no single seller's id, epsilon, payment or cost.
-    """
+    """Describe a model or statistics (.json), or a market (.db, or an address), by totals only."""
     ending = Path(path).suffix.lower()
     if is_address(path) or ending == ".db":
         return _market(path)

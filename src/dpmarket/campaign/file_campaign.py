@@ -1,10 +1,4 @@
-"""A campaign whose sellers act through files, after their quotes: withdraw, train, certify, statement, check.
-
-Same rows, same lifetime limits and the same acts as a live campaign; here tables are brought in and written
-out.
-"""
-
-from __future__ import annotations
+"""A file campaign after its quotes: withdraw, train, certify, statement, check."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -19,8 +13,7 @@ from dpmarket.campaign.acts import OWNER
 from dpmarket.campaign.certificate import certify_campaign
 from dpmarket.campaign.database import Market
 from dpmarket.campaign.file_quotes import few, quote_file
-from dpmarket.campaign.file_records import digests_of, read_records
-from dpmarket.campaign.file_reports import normal_ids, people_in_file
+from dpmarket.campaign.file_reports import digests_of, normal_ids, people_in_file, read_records
 from dpmarket.campaign.money import count, of
 from dpmarket.campaign.partitions import CHANNEL, people_in, people_of, refuse_channel, rest_of
 from dpmarket.campaign.place import Place, Source, campaign_named, place_of, refuse_changed
@@ -31,24 +24,17 @@ from dpmarket.campaign.rules.rules_file import Rules
 from dpmarket.campaign.training import Read, Release, Sellers, document_of, sellers_by, train
 from dpmarket.campaign.transaction import Campaign, campaign_of
 from dpmarket.certificates import Certificate
-from dpmarket.errors import FileProblem, MarketRefusal
-from dpmarket.files import (
-    column_names,
-    read_table,
-    write_bytes,
-)
+from dpmarket.errors import MarketRefusal
+from dpmarket.files import column_names, read_table, write_bytes
 from dpmarket.progress import StageProgress, silent
 
 _own, _person, _of = schema.participation.c, schema.person.c, schema.campaign.c
 
 
 def withdraw_sellers(rules: Source | Place, ids: Sequence[str]) -> int:
-    """Take people out of a campaign before training; return how many had not withdrawn before.
-
-    They are not paid, and nobody else's epsilon or payment changes.
-    """
+    """Take people out before training; return how many had not withdrawn. Nobody else's terms change."""
     with place_of(rules).campaign() as (market, found):
-        digests, known = people.person_digests(market.key, map(_text, ids)), _people(market, found)
+        digests, known = people.person_digests(market.key, ids), _people(market, found)
         unknown = [name for name, digest in zip(ids, digests, strict=True) if digest not in known]
         if unknown:
             named = ", ".join(map(repr, unknown[:3])) + (", ..." if len(unknown) > 3 else "")
@@ -83,14 +69,6 @@ def certify_file(rules: Source | Place) -> Certificate:
         return certify_campaign(market, found.id)
 
 
-def _text(seller: str) -> str:
-    try:
-        seller.encode()
-    except UnicodeEncodeError:
-        raise FileProblem("expected a seller's id in UTF-8.") from None
-    return seller
-
-
 def _people(market: Market, found: Campaign, *states: str) -> dict[bytes, str]:
     """Return the digests and names of everybody in a campaign, or in some states of it."""
     with market.look() as c:
@@ -121,18 +99,10 @@ def train_file(
 ) -> Training:
     """Spend the campaign once on a model or statistics, and write it; a second call hands out the same.
 
-    Parameters
-    ----------
-    data
-        .csv or .parquet with the rows of everybody who was quoted something and has not withdrawn: ids,
-        features and label, or the columns that statistics ask for. Other people's rows are not looked at.
-    rules, output, overwrite
-        As for :func:`~dpmarket.campaign.file_quotes.quote_file`.
-
-    Notes
-    -----
-    Guaranteed: the debit is entered before a record is read, and the commit point is in the log before noise
-    is drawn. Whatever ends the training before that gives all epsilons back.
+    ``data`` has the rows of everybody who was quoted something and has not withdrawn: ids, features and
+    label, or the columns that statistics ask for; other people's rows are not looked at. Guaranteed: the
+    debit is entered before a record is read, and the commit point is in the log before noise is drawn.
+    Whatever ends the training before that gives all epsilons back.
     """
     place = place_of(rules)
     place.refuse_output(output, data, overwrite=overwrite)
@@ -198,63 +168,44 @@ def refuse_untrainable(market: Market, found: Campaign, rules: Rules) -> None:
         raise few(shown, rules.sellers.minimum)
 
 
-@dataclass(frozen=True)
-class StatementLine:
-    """What one campaign has on one person. Confidential; times are UTC."""
-
-    campaign: str
-    channel: str
-    quoted_at: str
-    state: str
-    epsilon: float
-    held: float
-    spent: float
-    delta: float
-    payment: int
-    minor_units: int
-    currency: str
-    paid_at: str | None
-
-
-def statement_of(rules: Source | Place, seller: str) -> list[StatementLine]:
-    """Return what a database knows about one person, over all of its campaigns."""
+def statement_of(rules: Source | Place, seller: str) -> list[dict[str, Any]]:
+    """Return what a database knows about one person, by campaign. Confidential; times are UTC."""
     with place_of(rules).open(verified=False) as market:
-        digest = people.person_digest(market.key, _text(seller))
+        digest = people.person_digest(market.key, seller)
         query = (
             sa.select(schema.participation)
             .join(schema.person, _person.id == _own.person)
             .where(_person.digest == digest)
             .order_by(_own.id)
         )
+        lines = []
         with market.look() as c:
-            lines = [_line(campaign_of(c, row["campaign"]), row) for row in c.execute(query).mappings()]
+            for row in c.execute(query).mappings():
+                held, spent, used = row["epsilon_held"], row["epsilon_spent"], row["epsilon_used"]
+                own = float(spent / people.EPSILON_UNITS if used is None else used)
+                found = campaign_of(c, row["campaign"])
+                lines.append(_line(found, row, held / people.EPSILON_UNITS, own, uses_delta=held + spent > 0))
             for one in c.scalars(sa.select(_of.id).where(_of.channel == CHANNEL)).all():
                 found = campaign_of(c, one)
                 rows = people_in(c, found).filter(pl.col("digest") == digest)
-                lines += [_line_in_files(found, row) for row in rows.iter_rows(named=True)]
+                for filed in rows.iter_rows(named=True):  # without a lifetime account
+                    own = float(filed["used"] or filed["epsilon"]) if filed["state"] == "spent" else 0.0
+                    sold = filed["state"] in ("accepted", "spent")
+                    lines.append(_line(found, filed, 0.0, own, uses_delta=sold))
     if not lines:
         raise MarketRefusal("unknown", "No quote for this id in this database.")
     return lines
 
 
-def _line(found: Campaign, row: Mapping[Any, Any]) -> StatementLine:
-    held, spent, used = row["epsilon_held"], row["epsilon_spent"], row["epsilon_used"]
-    return StatementLine(
-        found.name, found.channel, row["since"], row["state"], float(row["epsilon"] or 0.0),
-        held / people.EPSILON_UNITS, float(spent / people.EPSILON_UNITS if used is None else used),
-        found.delta / people.DELTA_UNITS if held + spent else 0.0, int(row["payment"] or 0),
-        found.minor_units, found.currency, row["paid_at"],
-    )  # fmt: skip
-
-
-def _line_in_files(found: Campaign, row: Mapping[Any, Any]) -> StatementLine:
-    """Return the line of somebody in files of quotes, who has no lifetime account."""
-    spent = float(row["used"] or row["epsilon"]) if row["state"] == "spent" else 0.0
-    return StatementLine(
-        found.name, found.channel, row["since"], row["state"], row["epsilon"], 0.0, spent,
-        found.delta / people.DELTA_UNITS if row["state"] in ("accepted", "spent") else 0.0, row["payment"],
-        found.minor_units, found.currency, None,
-    )  # fmt: skip
+def _line(
+    found: Campaign, row: Mapping[Any, Any], held: float, spent: float, *, uses_delta: bool
+) -> dict[str, Any]:
+    return {
+        "campaign": found.name, "channel": found.channel, "quoted_at": row["since"], "state": row["state"],
+        "epsilon": float(row["epsilon"] or 0.0), "held": held, "spent": spent,
+        "delta": found.delta / people.DELTA_UNITS if uses_delta else 0.0, "payment": int(row["payment"] or 0),
+        "minor_units": found.minor_units, "currency": found.currency, "paid_at": row.get("paid_at"),
+    }  # fmt: skip
 
 
 def check_files(rules: Source | Place, files: Sequence[Source]) -> list[tuple[str, str]]:

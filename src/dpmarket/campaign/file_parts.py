@@ -1,9 +1,7 @@
 """Campaigns over many files: quotes in a file for each file of reports, and what workers do with one file.
 
 One pass checks all reports and sums up what prices need; one writes quotes. What workers return is all that
-leaves them: ids for the list of sellers and, without a budget, the costs of at most a million reports, which
-the exact mechanism decides about in one place. A file of quotes is for everybody in the file of reports, in
-its order, without excluded people, and as far as the budget reaches.
+leaves them: ids for the list of sellers and, without a budget, the costs of at most a million reports.
 """
 
 from __future__ import annotations
@@ -30,8 +28,7 @@ from dpmarket.arrays import FloatArray, IntArray
 from dpmarket.campaign.acts import OWNER
 from dpmarket.campaign.certificate import binding_of
 from dpmarket.campaign.file_quotes import EXCLUDED, FULL, Quoting, open_campaign, refuse_first
-from dpmarket.campaign.file_records import read_records
-from dpmarket.campaign.file_reports import excluded_ids, normal_ids, read_reports
+from dpmarket.campaign.file_reports import excluded_ids, normal_ids, read_records, read_reports
 from dpmarket.campaign.log import canonical
 from dpmarket.campaign.money import ESCROW, free_by_pool
 from dpmarket.campaign.opening import decide_for
@@ -68,8 +65,7 @@ from dpmarket.mechanisms.outcome import whole_units
 from dpmarket.mechanisms.price_schedule import PriceSchedule, quote_each
 from dpmarket.progress import StageProgress
 
-_EXACT = 1_000_000
-"""Without a budget an offline campaign is decided about at once: at most so many reports."""
+_EXACT = 1_000_000  # without a budget an offline campaign is decided about at once: at most so many reports
 _AT_ONCE, _SPACING = 1 << 22, 1 << 10
 """So many ids of all files are here at a time, in ranges between ids so far apart in each file."""
 Hashes = NDArray[np.uint64]
@@ -126,11 +122,6 @@ class Prices:
         losses = terms_of(self.rules).epsilon_cost.cost_of_epsilon(epsilons)
         amounts = whole_units(payments, self.rules.money.minor_units, costs, losses)
         return epsilons, np.where(epsilons > 0.0, np.maximum(amounts, 1), 0)
-
-
-def public_prices(rules: Rules) -> Prices | None:
-    """Return how everybody is quoted by the rules alone; None where reports decide."""
-    return None if rules.campaign.mechanism == OFFLINE else Prices(rules, [online_schedules(rules)[0][0]])
 
 
 def many_files(pattern: str | os.PathLike[str]) -> list[Path]:
@@ -260,7 +251,9 @@ def _quoted(
     names = [str(made / part_name(k)) for k in range(len(sources))]
     same: dict[str, Any] = {"rules": rules, "excluded": excluded_ids(rules, place.path)}
     progress("Reading reports", 0.0)
-    check = partial(look, rules=rules, rules_path=place.path.absolute(), prices=public_prices(rules))
+    is_offline = rules.campaign.mechanism == OFFLINE
+    prices = None if is_offline else Prices(rules, [online_schedules(rules)[0][0]])
+    check = partial(look, rules=rules, rules_path=place.path.absolute(), prices=prices)
     looked = parts.map(check, names, key=secrets.randbits(60))
     seen: list[Seen] = looked.get(getitem, [0] * len(parts))
     people, lowest = sum(one.people for one in seen), min(one.lowest for one in seen)

@@ -1,7 +1,5 @@
 """Payouts of a file campaign: whom to pay, as a table or as a bank file, and what became of payments."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from datetime import date
 
@@ -26,11 +24,7 @@ from dpmarket.campaign.people import normal_id
 from dpmarket.campaign.place import Place, Source, place_of
 from dpmarket.campaign.transaction import Campaign
 from dpmarket.errors import InvalidInput, MarketRefusal
-from dpmarket.files import (
-    private_bytes,
-    read_table,
-    write_table,
-)
+from dpmarket.files import private_bytes, read_table, write_table
 
 REFERENCE = "reference"
 _own, _person = schema.participation.c, schema.person.c
@@ -45,15 +39,6 @@ class Bank:
     day: date
 
 
-@dataclass(frozen=True)
-class PayoutFile:
-    """A payout that was written to a file, and the units of its amounts."""
-
-    payout: Payout
-    minor_units: int
-    currency: str
-
-
 def write_payout(
     rules: Source | Place,
     output: Source,
@@ -61,23 +46,13 @@ def write_payout(
     overwrite: bool = False,
     repeat: int | None = None,
     bank: Bank | None = None,
-) -> PayoutFile:
-    """Write whom to pay how much: all that sellers are owed and that is in no payout yet.
+) -> tuple[Payout, Campaign]:
+    """Write whom to pay how much, all that is owed and in no payout yet; return payout and campaign.
 
-    The payout is in the log before the file appears. If the file is lost, it is written again by its number:
-    a second payout never has the same payments. People without an account are refused before anything is
-    entered.
-
-    Parameters
-    ----------
-    output
-        .csv or .parquet: reference, id, payment in money and in minor units, currency; with a bank, .xml.
-    repeat
-        The number of an earlier payout, whose payments that are not confirmed are written once more.
-    bank
-        Write a bank file in place of a table.
-    rules, overwrite
-        As for :func:`~dpmarket.campaign.file_quotes.quote_file`.
+    The payout is in the log before the file appears: a .csv or .parquet table, or with ``bank`` an .xml file,
+    whose people without an account are refused before anything is entered. ``repeat`` is the number of an
+    earlier payout, whose payments that are not confirmed are written once more: a second payout never has the
+    same payments.
     """
     place = place_of(rules)
     place.refuse_output(output, *([] if bank is None else [bank.accounts]), overwrite=overwrite)
@@ -105,7 +80,7 @@ def write_payout(
             payments, found.currency, found.minor_units, accounts=accounts, payer=bank.payer, day=bank.day
         )
         private_bytes(output, content, overwrite=overwrite)
-    return PayoutFile(made, found.minor_units, found.currency)
+    return made, found
 
 
 def _payout(market: Market, found: Campaign, repeat: int | None) -> Payout:
@@ -144,10 +119,7 @@ def _accounts(
 
 
 def enter_payout_file(rules: Source | Place, source: Source, kind: str) -> int:
-    """Enter that payments were ``confirmed``, or ``returned`` by the bank; return how many are new.
-
-    The source is a .csv or .parquet file with the column reference; a payout file itself will do.
-    """
+    """Enter that a file's payments were ``confirmed``, or ``returned``; return how many are new."""
     table = read_table(source, [REFERENCE], [REFERENCE])
     asked = [str(one) for one in table.get_column(REFERENCE).to_list() if one]
     with place_of(rules).campaign() as (market, found):

@@ -1,10 +1,7 @@
 """Quotes for a file of reports: read, decide, enter and write them; again: the same quotes.
 
-A dry run goes the same way and enters nothing. What is written is on the disk before the quotes are entered,
-and appears when they were.
+What is written is on the disk before the quotes are entered, and appears when they were.
 """
-
-from __future__ import annotations
 
 import contextlib
 import tempfile
@@ -36,8 +33,7 @@ from dpmarket.errors import FileProblem, Infeasible, MarketRefusal
 from dpmarket.files import is_standard_stream, table_kind, writing_table
 from dpmarket.progress import StageProgress, silent
 
-FULL, LIFETIME, EXCLUDED = "full", "lifetime", "excluded"
-"""Why somebody was not quoted: no room in the budget, no epsilon left, on the list of who must not sell."""
+FULL, LIFETIME, EXCLUDED = "full", "lifetime", "excluded"  # why somebody was not quoted
 _own = schema.participation.c
 
 
@@ -73,20 +69,10 @@ def quote_file(
 ) -> Quoting:
     """Quote every seller of a file of reports, enter the quotes, and write them; again: the same quotes.
 
-    Parameters
-    ----------
-    rules
-        The rules file, whose rules are fixed with the first quote; or its place, with another database.
-    reports
-        .csv or .parquet with the columns ``sellers.id_column`` and ``sellers.cost_column``.
-    output
-        .csv or .parquet for the quotes: id, epsilon, payment in money and in minor units, currency.
-        Confidential, because an epsilon tells what was reported. None: a dry run, which enters nothing.
-    overwrite, confirmed
-        Whether existing outputs may be replaced, and whether to go on although what is bought will probably
-        be no better than a guess.
-    not_quoted
-        Where people who were not quoted are listed, with the reason; None: beside the output.
+    The rules are fixed with the first quote. ``output`` is confidential, because an epsilon tells what was
+    reported; None: a dry run, which enters nothing. ``overwrite``: existing outputs may be replaced;
+    ``confirmed``: go on although what is bought will probably be no better than a guess. ``not_quoted`` lists
+    people who were not quoted, with the reason; None: beside the output.
     """
     place = place_of(rules)
     if output is not None:
@@ -109,11 +95,7 @@ def quote_file(
 
 
 def commit_file(rules: Source | Place) -> tuple[str, str]:
-    """Fix a campaign's rules before anybody reports; return their text to publish, and the time.
-
-    The text is the same whenever it is asked for. Rules that were fixed and changed since, before anybody was
-    quoted, are fixed anew, with a new time.
-    """
+    """Fix a campaign's rules before anybody reports, or before anybody was quoted; return text and time."""
     place = place_of(rules)
     opening_of(place.rules)  # refuses rules by which nothing can be bought
 

@@ -1,10 +1,4 @@
-"""Files of reported costs: reading and checking them, ids included, before anything is entered.
-
-Ids are compared in one form (:func:`~dpmarket.campaign.people.normal_id`); quotes are written in the order
-and in the spelling of the file.
-"""
-
-from __future__ import annotations
+"""Tables of a file campaign: reported costs, before anything is entered, and records, after the debit."""
 
 import os
 from dataclasses import dataclass
@@ -14,14 +8,15 @@ import numpy as np
 import polars as pl
 
 from dpmarket.arrays import BoolArray, FloatArray
-from dpmarket.campaign.people import normal_id
+from dpmarket.campaign.people import normal_id, person_digests
+from dpmarket.campaign.rules.columns import Records, columns_by_type, fields_of, read_codes, records_of
 from dpmarket.campaign.rules.rules_file import Rules, read_rules, to_distribution
+from dpmarket.campaign.training import Sellers
 from dpmarket.errors import FileProblem, InvalidInput, MarketRefusal
 from dpmarket.files import (
     ColumnProblem,
     column_names,
     find,
-    is_standard_stream,
     numbers_of,
     read_bytes,
     read_json,
@@ -101,10 +96,7 @@ def repeated_ids(ids: pl.Series, column: str, rows_each: int = 1) -> list[Column
 
 
 def read_reports(rules: Rules, rules_path: Path, source: Source) -> ReportsFile:
-    """Read a file of reports, or refuse it with all that is wrong, by lines and columns, never by values.
-
-    Refused are also many costs outside of the distribution, and a distribution fitted to these very reports.
-    """
+    """Read a file of reports, or refuse it with all that is wrong, by lines and columns, never by values."""
     id_column, cost_column = rules.sellers.id_column, rules.sellers.cost_column
     group_column = [rules.sellers.group_column] if rules.groups else []
     texts = [id_column, *group_column]
@@ -120,7 +112,7 @@ def read_reports(rules: Rules, rules_path: Path, source: Source) -> ReportsFile:
         raise FileProblem(f"cannot use {source}: nobody reports in it.")
     table = pl.DataFrame({"id": ids, "written": written.get_column(id_column), "cost": costs})
     table = table.with_columns(written.get_column(column).alias("group") for column in group_column)
-    refuse_own_reports(rules, rules_path, table, source)
+    refuse_own_reports(rules, rules_path, table)
     below, above = _outside(rules, table)
     if below + above > max(_OUTSIDE_SHARE * costs.size, 1.0) and costs.size >= 10:
         raise FileProblem(
@@ -184,13 +176,12 @@ def excluded_ids(rules: Rules, rules_path: Path) -> set[str]:
     return found
 
 
-def refuse_own_reports(rules: Rules, rules_path: Path, reports: pl.DataFrame, source: Source) -> None:
+def refuse_own_reports(rules: Rules, rules_path: Path, reports: pl.DataFrame) -> None:
     """Refuse reports to which the cost distribution was fitted, where that can be known.
 
-    Prices follow from the distribution. If that follows from the sellers' own reports, each of them moves the
-    rules by what they name, and misreporting pays. It can be known where the distribution is the empirical
-    one of these costs, and where the file that ``dpmarket costs fit`` wrote names its pilot and the pilot
-    lies beside it. The message has no id and no cost.
+    If the distribution follows from the sellers' own reports, each of them moves the rules by what they name,
+    and misreporting pays. It can be known where it is the empirical one of these costs, and where the file
+    that ``dpmarket costs fit`` wrote names a pilot that lies beside it. The message has no id and no cost.
     """
     costs = reports.get_column("cost").to_numpy()
     if _is_made_of(rules, costs):
@@ -198,8 +189,6 @@ def refuse_own_reports(rules: Rules, rules_path: Path, reports: pl.DataFrame, so
     pilot, column = pilot_of(rules_path)
     if pilot is None:
         return
-    if not is_standard_stream(source) and _is_same(pilot, source):
-        raise FileProblem(f"the reports are the pilot that the cost distribution was fitted to. {_WAY_OUT}")
     ids = rules.sellers.id_column
     people = read_table(pilot, [column, ids], [ids], [column], if_there=[ids])
     own, _ = numbers_of(people, column)
@@ -228,13 +217,6 @@ def pilot_of(rules_path: Path) -> tuple[Path | None, str]:
     return (beside if beside.is_file() else None), pilot["column"]
 
 
-def _is_same(pilot: Path, source: Source) -> bool:
-    try:
-        return os.path.samefile(pilot, source)
-    except OSError:
-        return False
-
-
 def _is_made_of(rules: Rules, costs: FloatArray) -> bool:
     """Whether the distribution is the empirical one of these costs."""
     from dpmarket.costs import Empirical
@@ -246,3 +228,45 @@ def _is_made_of(rules: Rules, costs: FloatArray) -> bool:
         return bool(Empirical(costs) == dist)
     except InvalidInput:
         return False
+
+
+def read_records(
+    rules: Rules, source: Source, key: bytes, quoted: set[bytes] | None, sellers: Sellers
+) -> Records:
+    """Return the rows of these sellers in a table, or refuse the file with all that is wrong with it.
+
+    ``key`` is the market's key of digests, and ``quoted`` has the digests of everybody who was quoted: other
+    people's records are refused, by line and column, never by value.
+    """
+    column, fields = rules.sellers.id_column, fields_of(rules)
+    texts, numbers = columns_by_type(fields)
+    table = read_table(source, [column, *texts, *numbers], [column, *texts], numbers)
+    ids, problems = normal_ids(table, column)
+    problems += repeated_ids(ids, column, rules.sellers.rows_per_person)
+    digests = digests_of(key, ids)
+    order = {digest: place for place, digest in enumerate(sellers.get_column("digest"))}
+    owners = np.array([order.get(digest, -1) for digest in digests], dtype=np.int64)
+    quoted = set(digests) if quoted is None else quoted
+    strangers = np.array([bool(one) and one not in quoted for one in digests], dtype=bool)
+    problems += find(column, "a seller without a quote", strangers)
+    rows = np.flatnonzero(owners >= 0)
+    codes, wrong = read_codes(fields, table, rows)
+    refuse(table, source, problems + wrong)
+    absent = len(order) - np.unique(owners[rows]).size
+    if absent:
+        raise absent_rows(str(source), absent)
+    return records_of(fields, codes, owners[rows])
+
+
+def absent_rows(where: str, sellers: int) -> FileProblem:
+    """Return the refusal of records without those of some sellers."""
+    return FileProblem(
+        f"cannot use {where}: there is no row for {sellers:,} sellers who were quoted. Add their rows, or "
+        "take them out: dpmarket withdraw --absent-from."
+    )
+
+
+def digests_of(key: bytes, ids: pl.Series) -> list[bytes]:
+    """Return the digests of ids in the one form; of empty ones nothing."""
+    found = iter(person_digests(key, ids.filter(ids != "").to_list()))
+    return [next(found) if there else b"" for there in (ids != "").to_list()]

@@ -1,10 +1,7 @@
-"""Webhooks: send a campaign's own events to addresses, in order, and never one person's.
+"""Webhooks: send a campaign's own events to addresses, in order, and never one person's, or any amount.
 
-A message has kind, campaign and time of an event of a campaign itself. No message says anything about one
-seller, or any amount. The worker sends an event until the address takes it; its number shows a repeated one.
+The worker sends an event until the address takes it; its number shows a repeated one.
 """
-
-from __future__ import annotations
 
 import base64
 import hashlib
@@ -54,13 +51,7 @@ class Webhook:
     error: str | None  # why the last try failed
 
 
-@dataclass(frozen=True)
-class Message:
-    """One event, as it is sent."""
-
-    number: int
-    body: bytes
-    headers: dict[str, str]
+Message = tuple[int, bytes, dict[str, str]]  # an event's number, and its body and headers as they are sent
 
 
 @act("operator")
@@ -143,4 +134,4 @@ def _message(secret: bytes, event: Any, at: str) -> Message:
         "webhook-timestamp": at,
         "webhook-signature": f"v1,{base64.b64encode(signed).decode()}",
     }
-    return Message(event.number, body, headers)
+    return event.number, body, headers

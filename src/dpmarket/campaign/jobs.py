@@ -4,16 +4,10 @@ Four lanes: ``work`` (clear, close, train), ``mail``, ``hook`` (webhooks) and ``
 for). A job of a worker that died is due again, except in the lane ``mail``: it was perhaps sent, is
 ``unknown``, and is never repeated unless somebody asks for it.
 
-What a worker finds out for a person:
-
-* *Forecasts* that a buyer asks for about a draft, with a sample table that is public, or of people who
-  agreed. The table is forgotten once the forecast is made, which holds for the rules it was made with.
-* What is sealed to the operator's key: the web process has no private key. A request has the public half of a
-  key that lives in the asking process's memory only; the worker opens what was asked for and seals it to that
-  key. The database never has it in clear, and the job's row is deleted once it is answered.
+What is sealed to the operator's key is opened by a worker, since the web process has no private key. A
+request has the public half of a key that lives in the asking process's memory only; the worker seals what was
+asked for to that key. The database never has it in clear, and the job's row is deleted once it is answered.
 """
-
-from __future__ import annotations
 
 import json
 import secrets
@@ -34,17 +28,14 @@ from dpmarket.campaign.seal import OPERATOR, Opener, key_pair, opener_of, seal
 from dpmarket.campaign.transaction import Tx, body_of, campaign_of, new_id, nothing, require
 from dpmarket.errors import DpmarketError, FileProblem
 
-FORECAST = "forecast"
-"""The kind of the job."""
+FORECAST = "forecast"  # the kind of the job
 Sample = Annotated[str, pydantic.Field(min_length=1, max_length=10**7, pattern=r"^[^\x00]*$")]
 WAIT_SECONDS = 20.0
 _PAUSE = 0.03
 _job, _seller, _own = schema.job.c, schema.seller.c, schema.participation.c
 _LONGEST_PAUSE = timedelta(minutes=10)
-MOST_ATTEMPTS = {"mail": 8, "hook": 60}
-"""How often what leaves the machine is tried before it has failed."""
-MOST_DEATHS = 20
-"""So many workers die of a job, or break off for an unforeseen reason, before it has failed."""
+MOST_ATTEMPTS = {"mail": 8, "hook": 60}  # how often what leaves the machine is tried before it has failed
+MOST_DEATHS = 20  # so many workers die of a job, or break off for an unforeseen reason, before it has failed
 
 
 class PerhapsSent(DpmarketError):
@@ -112,8 +103,7 @@ def end_job(
 ) -> bool:
     """Enter what became of a job, unless it was taken over or entered anew; return whether it was not.
 
-    ``unknown``: perhaps a mail was sent; it is never repeated unless somebody asks for it. ``error`` is a
-    class of errors, never a message. What a job that is done was made from is forgotten.
+    ``error`` is a class of errors, never a message. What a job that is done was made from is forgotten.
     """
     values = {"state": state, "error": error, "answer": answer} | ({"body": None} if state == "done" else {})
     return _change(market, job, claim=None, lease_until=None, **values)

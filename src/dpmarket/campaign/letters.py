@@ -1,7 +1,5 @@
 """Letters to sellers: each one's offer as a row for a mail merge, and as a text made from a template."""
 
-from __future__ import annotations
-
 import string
 from pathlib import Path
 
@@ -46,11 +44,7 @@ def read_template(source: Source | None) -> str:
 def write_letters(
     rules: Rules, quotes: Source, output: Source, template: str, *, overwrite: bool = False
 ) -> int:
-    """Write a letter for everybody in a file of quotes who is offered something; return how many.
-
-    The table has a column for each of :data:`FIELDS`, and ``letter`` with the whole text. Confidential, as
-    quotes are.
-    """
+    """Write a letter for everybody in a file of quotes who is offered something; return how many."""
     column, figures = rules.sellers.id_column, ["epsilon", "payment_minor_units"]
     table = read_table(quotes, [column, *figures], [column], figures)
     epsilons, amounts = (numbers_of(table, name)[0].tolist() for name in figures)

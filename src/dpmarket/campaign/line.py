@@ -1,12 +1,9 @@
 """Reservations and the waiting line of online campaigns: room before any report.
 
-A reservation is the offer's largest payment, held for minutes, and a place of the group's quota. No seller
-reports a cost in vain, and whether there is room never depends on what anybody reports. Without room sellers
-wait in order; a group whose places are all sold is full, and its other sellers learn it at once. A
-reservation that ends unused is given again, three times in all.
+A reservation is the offer's largest payment, held for minutes, and a place of the group's quota: whether
+there is room never depends on what anybody reports. Without room sellers wait in order; a group whose places
+are all sold is full. A reservation that ends unused is given again, three times in all.
 """
-
-from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any

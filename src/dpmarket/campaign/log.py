@@ -18,8 +18,6 @@ Lines are JSON objects ``{tick, at, kind, body, before}``; ``before`` is the dig
 * ``refund``: money left escrow.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import hashlib
@@ -85,9 +83,6 @@ class Log:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.path = folder / NAME
-
-    def __repr__(self) -> str:
-        return f"Log({str(self.folder)!r})"
 
     def last(self) -> Line | None:
         """Return the last whole line; None if there is none."""

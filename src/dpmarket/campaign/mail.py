@@ -1,11 +1,8 @@
 """Mails as jobs: which are due, to which address, in which words; sending them is the worker's.
 
-Sellers' addresses are sealed to the operator's key. A mail holds a link that is made when it is sent, so that
-no token is stored, and no other private value. Each kind goes to a person once; what was perhaps sent is not
-sent again.
+Sellers' addresses are sealed to the operator's key. A mail's link is made when it is sent, so that no token
+is stored. What was perhaps sent is not sent again.
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -30,10 +27,8 @@ from dpmarket.errors import FileProblem, MarketRefusal
 Kind = Literal[
     "invitation", "called", "offer", "reminder", "record", "receipt", "payee", "paid", "over", "login"
 ]
-KINDS: tuple[Kind, ...] = get_args(Kind)
-"""Mails, all but ``login`` to sellers."""
-PAYEE_AFTER = timedelta(days=3)
-"""So long after the receipt sellers are reminded who have not said where to send the money."""
+KINDS: tuple[Kind, ...] = get_args(Kind)  # mails, all but ``login`` to sellers
+PAYEE_AFTER = timedelta(days=3)  # after the receipt sellers without a payee are reminded
 _ASKED = ("invited", "consented", "waiting", "reserved", "quoted")
 _STILL = {
     "invitation": ("invited",), "called": ("reserved",), "offer": ("quoted",), "reminder": _ASKED,
@@ -46,10 +41,7 @@ _words = SandboxedEnvironment(undefined=StrictUndefined)
 
 @dataclass(frozen=True)
 class Mail:
-    """One mail: its kind, the address, the reader's language if it is known, the link's token, own words.
-
-    ``words`` are an operator's: the subject in the first line, and below it the text; None: the usual ones.
-    """
+    """One mail; ``words`` are an operator's own: a subject in the first line, the text below it."""
 
     id: int
     kind: str
@@ -64,10 +56,7 @@ class Mail:
 
 @act("operator")
 def add_mail_text(tx: Tx, caller: Caller, kind: Kind, texts: dict[str, Text]) -> int:
-    """Enter own words of a mail, by language: the subject, an empty line, and a text with ``{{ link }}``.
-
-    A Jinja template, which also knows ``{{ contact }}``. Return its version; the newest is used.
-    """
+    """Enter own words of a mail by language, in Jinja: subject, empty line, text with ``{{ link }}``."""
     for body in texts.values():
         fits = "LINK" in fill_in(body, "LINK", "CONTACT").partition("\n\n")[2]
         require(fits, "invalid", "Expected a subject, an empty line, and a text with {{ link }}.")

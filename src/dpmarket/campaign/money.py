@@ -10,8 +10,6 @@ Participations change together with the accounts of money and of lifetime limits
 Acts on many run while the campaign's row is locked: no seller of it acts meanwhile.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import sqlalchemy as sa

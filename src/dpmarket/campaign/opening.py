@@ -1,10 +1,7 @@
 """What follows from a campaign's rules before anybody reports: the opening, and how reports are decided.
 
-Functions of the rules alone: no report, and nobody's arrival, has any part in them. Opening a campaign builds
-no array of expected sellers; the typical market is quantile bins with counts.
+Opening a campaign builds no array of expected sellers; the typical market is quantile bins with counts.
 """
-
-from __future__ import annotations
 
 import math
 from collections.abc import Mapping
@@ -21,6 +18,7 @@ from dpmarket.campaign.rules.rules_file import Rules, rules_from
 from dpmarket.campaign.transaction import Campaign
 from dpmarket.errors import Infeasible
 from dpmarket.mechanisms.objective import AnyObjective
+from dpmarket.mechanisms.outcome import whole_units
 from dpmarket.mechanisms.plan import SMALL_MARKET
 from dpmarket.mechanisms.price_schedule import PriceSchedule, price_market
 
@@ -43,7 +41,8 @@ def opening_of(rules: Rules) -> Opening:
     warning = pricing.noise_warning(rules)
     if rules.campaign.mechanism != pricing.OFFLINE:
         schedules, _ = pricing.online_schedules(rules)
-        largest = max(decision.largest_amount(schedules, rules.money.minor_units), 1)
+        payments = np.array([schedule.largest_payment for schedule in schedules])
+        largest = max(int(whole_units(payments, rules.money.minor_units).max()), 1)
         allot = _allotted(rules, largest)
         return Opening(
             offer={pool: one.to_dict() for pool, one in zip(pools_of(rules), schedules, strict=True)},
@@ -66,10 +65,7 @@ def pools_of(rules: Rules) -> list[str]:
 
 
 def _allotted(rules: Rules, largest: int) -> dict[str, int]:
-    """Return the escrow of each group: the part of the budget that it is expected to be paid.
-
-    Each has room for one reservation at least; without a budget, for as many as its quota.
-    """
+    """Return each group's escrow: its expected part of the budget, or its quota times the largest payment."""
     budget, groups = decision.budget_in_minor_units(rules), rules.groups
     if budget is None:
         return {name: (group.quota or 0) * largest for name, group in groups.items()}
@@ -112,9 +108,8 @@ def rules_of(found: Campaign) -> Rules:
 def decide_for(rules: Rules, binding: decision.Binding = decision.UNBOUND) -> Decide:
     """Return the mechanism of these rules, as a function of frozen reports.
 
-    Online each report is quoted by the public schedule. Offline all are decided about at once; the offer of
-    the decision then has the public tables, the objective, and the salt of cross-pricing, which ``binding``
-    fixes together with the reports (:func:`~dpmarket.campaign.certificate.binding_of`).
+    Online each report is quoted by the public schedule. Offline all are decided about at once, with the salt
+    that ``binding`` fixes together with the reports (:func:`~dpmarket.campaign.certificate.binding_of`).
     """
     pools = pools_of(rules)
     if rules.campaign.mechanism != pricing.OFFLINE:
@@ -131,10 +126,7 @@ def decide_for(rules: Rules, binding: decision.Binding = decision.UNBOUND) -> De
 
 
 def by_schedules(schedules: Mapping[str, PriceSchedule], minor_units: int) -> Decide:
-    """Return the mechanism that quotes each report by the price schedule of its pool.
-
-    Payments are at least the reported loss.
-    """
+    """Return the mechanism that quotes each report by the price schedule of its pool."""
 
     def decide(reports: Reports) -> Decision:
         costs, pools = np.asarray(reports.costs, dtype=float), np.array(reports.pools, dtype=object)

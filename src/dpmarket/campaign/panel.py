@@ -1,11 +1,8 @@
 """People from a panel: signed links, screening before consent, and how their part ended for the panel.
 
-A link names a campaign and the panel's id of a person, signed with a secret of that campaign alone: altered,
-or taken to another campaign, it fits nothing. Of the answers to screening questions only the group is stored,
-or that somebody was screened out. People who cannot be called again learn at once that a group is full.
+A link is signed with a secret of its campaign alone: altered, or taken to another campaign, it fits nothing.
+Of the answers to screening questions only the group is stored, or that somebody was screened out.
 """
-
-from __future__ import annotations
 
 import hashlib
 import hmac
@@ -25,8 +22,7 @@ from dpmarket.campaign.sellers import enter_seller, lacks_screening, participati
 from dpmarket.campaign.transaction import Campaign, Participation, Tx, campaign_of, nothing, require
 
 _seller = schema.seller.c
-PID = r"^[A-Za-z0-9._~-]{1,100}$"
-"""The panel's id of a person: what an address holds as it is."""
+PID = r"^[A-Za-z0-9._~-]{1,100}$"  # the panel's id of a person: what an address holds as it is
 Answers = Annotated[list[Annotated[int, pydantic.Field(ge=0, le=50)]], pydantic.Field(max_length=50)]
 
 

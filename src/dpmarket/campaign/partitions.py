@@ -6,8 +6,6 @@ is in the state that follows from the campaign's. Sellers who leave, or whose pa
 participation as in any other campaign, and are no longer counted in the files.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -110,10 +108,7 @@ _PEOPLE: dict[str, Any] = {
 
 
 def people_of(c: sa.Connection, found: Campaign) -> pl.DataFrame:
-    """Return everybody of a campaign by digest: quote, what was used of it, weight, state, time.
-
-    ``id`` is of the participation; people in files have none.
-    """
+    """Return everybody of a campaign by digest; ``id`` is of the participation, none of people in files."""
     person = schema.person.c
     columns = (person[name] if name in ("name", "digest") else _own[name] for name in _PEOPLE)
     query = sa.select(*columns).join(schema.person, _own.person == person.id).order_by(person.digest)

@@ -1,12 +1,9 @@
 """Payouts: what sellers are owed becomes lines for the bank, and what became of each line.
 
-A participation is owed its payment once it is spent; it is in a payout once it has one, confirmed once
-``paid_at`` is set, and owed again if it was returned. Nobody is paid without a payee. A line's reference is a
-function of the market's key, the campaign, the person and the number of returns: a database that was put back
-from a backup makes the same references again, and a bank that saw them can tell.
+Nobody is paid without a payee. A line's reference is a function of the market's key, the campaign, the person
+and the number of returns: a database that was put back from a backup makes the same references again, and a
+bank that saw them can tell.
 """
-
-from __future__ import annotations
 
 import base64
 import dataclasses
@@ -110,11 +107,7 @@ def missing_payees(c: sa.Connection, found: Campaign) -> int:
 
 
 def payout_lines(market: Market, payout: int) -> pl.DataFrame:
-    """Return the lines of a payout that are not confirmed: reference, participation, name, payment, payee.
-
-    They are handed out only once the payout is in the log. ``payee`` is sealed to the operator's key; of
-    files, ``name`` is the person's id.
-    """
+    """Return the lines of a payout that are not confirmed, once it is in the log; ``payee`` is sealed."""
     market.ship()
     query = (
         sa.select(_own.campaign, _person.digest, _own.returns, _own.id, _person.name, _own.payment)
@@ -169,10 +162,7 @@ def returned(tx: Tx, caller: Caller, campaign: int, references: References) -> i
 
 
 def _lines(tx: Tx, campaign: int, references: list[str]) -> list[tuple[Any, bool]]:
-    """Return the participations that references name, and whether each reference is the newest of its person.
-
-    Older ones are of payments that came back.
-    """
+    """Return the participations that references name; True: it is the newest reference of its person."""
     found, wanted = lock_campaign(tx, campaign), set(references)
     if first_payout(tx.c, campaign) is not None:
         filed = [digest for digest, _, _ in _filed(tx.c, campaign)]

@@ -1,11 +1,8 @@
 """People and their lifetime limits: keyed digests of ids, and epsilon and delta on whole grids, rounded up.
 
-A person is known by a keyed BLAKE2b digest of an id. Ids that differ only in how a computer writes them are
-one id: Unicode's form NFC; an e-mail address casefolded in the form NFKC. Ids with invisible characters
-are refused: two people would look like one, or one like two.
+Ids that differ only in how a computer writes them are one id: Unicode's form NFC; an e-mail address
+casefolded in the form NFKC. Ids with invisible characters are refused.
 """
-
-from __future__ import annotations
 
 import hashlib
 import math
@@ -29,8 +26,6 @@ _person = schema.person.c
 def epsilon_units(epsilon: float) -> int:
     """Return epsilon in whole units of 2**-30, rounded up; exact, since the factor is a power of two.
 
-    Examples
-    --------
     >>> epsilon_units(1.0) == 2**30, epsilon_units(1e-300)
     (True, 1)
     """
@@ -51,8 +46,6 @@ def _units(name: str, units: float) -> int:
 def normal_id(text: str) -> str:
     """Return an id in the one form in which ids are compared.
 
-    Examples
-    --------
     >>> normal_id("Zoe.X@Example.org"), normal_id("Panel-7 A")
     ('zoe.x@example.org', 'Panel-7 A')
     """
@@ -153,11 +146,6 @@ def lower_caps(tx: Tx, epsilon: float | None, delta: float | None) -> None:
         _lower(tx, "delta_cap", "delta_cap", _person.delta_used, math.floor(delta * DELTA_UNITS))
 
 
-def market_cap(tx: Tx) -> int:
-    """Return the epsilon, in units, that everybody's lifetime limit has room for at most."""
-    return int(tx.c.execute(sa.select(schema.market.c.cap)).scalar_one())
-
-
 def _lower(tx: Tx, own: str, of_market: str, used: Any, units: int) -> None:
     """Lower one limit; the caller rounded it down, because what is charged against it rounds up."""
     lowered = sa.case((used > units, used), else_=units)
@@ -168,8 +156,6 @@ def _lower(tx: Tx, own: str, of_market: str, used: Any, units: int) -> None:
 def is_address(text: str) -> bool:
     """Whether a text is an e-mail address.
 
-    Examples
-    --------
     >>> is_address("zoe@example.org"), is_address("panel 7")
     (True, False)
     """

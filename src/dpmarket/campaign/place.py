@@ -1,7 +1,5 @@
 """Where a campaign from files is entered: its database, its log, its name and its fixed rules there."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 from collections.abc import Iterator

@@ -6,8 +6,6 @@ reports decides outside of any transaction, and one act enters the result. A fil
 once: consent, report, quote and acceptance of everybody in it.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import struct
@@ -46,8 +44,7 @@ from dpmarket.mechanisms.outcome import whole_units
 from dpmarket.mechanisms.price_schedule import PriceSchedule
 
 _own, _person, _sealed = schema.participation.c, schema.person.c, schema.sealed.c
-_LEFT = -1
-"""In place of room in the limits: the log says that this person withdrew."""
+_LEFT = -1  # in place of room in the limits: the log says that this person withdrew
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,8 +66,7 @@ class Decision:
 
 
 DecisionAsIs = Annotated[Decision, pydantic.SkipValidation]
-Decide = Callable[[Reports], Decision]
-"""A mechanism: a function of frozen reports."""
+Decide = Callable[[Reports], Decision]  # a mechanism: a function of frozen reports
 DecideAsIs = Annotated[Decide, pydantic.SkipValidation]
 _ENTERED = ("state", "reason", "pool", "epsilon", "payment")
 
@@ -150,10 +146,7 @@ def report(tx: Tx, me: Participation, cost: Cost) -> None:
 
 
 def clear_campaign(market: Market, campaign: int, decide: Decide) -> str:
-    """Quote all sellers of an offline campaign at once; return the campaign's state.
-
-    What cannot be decided for good ends the campaign: everything is freed, and nobody waits for ever.
-    """
+    """Quote all sellers of an offline campaign at once, or cancel it for good; return its state."""
     with market.look() as c:
         found = campaign_of(c, campaign)
         if found.state != "clearing":
@@ -201,8 +194,7 @@ def clear(
     """Enter what was decided about participations: hold all quotes, or none and a debt; return the state.
 
     If one of them withdrew meanwhile, nothing is entered, and the campaign is still ``clearing``: a decision
-    is certified with everybody whom it was about. ``costs`` are the reports, sealed to the operator's key for
-    an auditor.
+    is certified with everybody whom it was about. ``costs`` are the reports, sealed for an auditor.
     """
     found = lock_campaign(tx, campaign)
     if found.state != "clearing":
@@ -247,7 +239,7 @@ def _debt(tx: Tx, found: Campaign) -> int:
     free = money.free_by_pool(tx.c, found.id)
     pools = money.sums_by_pool(tx.c, of(found.id, "quoted"), _own.payment)
     missing = max(money.needed(pools, free) - free[money.ESCROW], 0)
-    expected = sellers_rules(found).expected
+    expected = sellers_rules(found).expected or 1000
     width = max(-(-tx.terms.batch * sum(free.values()) // expected), 1)
     return -(-missing // width) * width
 

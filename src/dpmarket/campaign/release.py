@@ -1,11 +1,8 @@
 """The release of a campaign: records and epsilons in, a document with noise out.
 
-One function for everything that rules can ask for: a classifier with any number of labels, a regression of
-the mean or of a quantile, with or without a delta, and statistics. What can be refused is refused before any
-noise is drawn; in the moment before, the caller's ``before_noise`` is called, which passes the commit point.
+What can be refused is refused before any noise is drawn; in the moment before, the caller's ``before_noise``
+is called, which passes the commit point.
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -27,10 +24,7 @@ from dpmarket.version import __version__
 
 @dataclass(frozen=True)
 class LastMoment(SecureNoise):
-    """Secure noise that calls ``before_noise`` once entropy is known to be there, before any is drawn.
-
-    What the call raises stops the draw.
-    """
+    """Secure noise that calls ``before_noise`` once entropy is there, before any is drawn; it may raise."""
 
     before_noise: Callable[[], None]
 
@@ -152,9 +146,7 @@ def _owned(rules: Rules, epsilons: FloatArray, owners: IntArray) -> dict[str, An
 def penalty_for(rules: Rules, epsilons: FloatArray) -> float | None:
     """Return the rules' penalty, or the least one that keeps these epsilons where the rules' cannot.
 
-    None: it is suggested, or there is none, with a delta. A function of epsilons and public constants: it
-    costs no privacy. Fewer people sell than were planned for, so that a penalty that was right for all of
-    them may be too small.
+    None: it is suggested, or there is none, with a delta. A function of epsilons and public constants.
     """
     from dpmarket.privacy import Release as LossRelease
 

@@ -13,8 +13,6 @@ A backup of a SQLite file is one, made by SQLite's online backup; of a PostgreSQ
 revoked ones could have come back.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil
@@ -53,20 +51,9 @@ def repair(
 ) -> list[str]:
     """Enter commit points that a database lacks; return a word for each: its kind.
 
-    Parameters
-    ----------
-    url, state, keys
-        As for :func:`~dpmarket.campaign.database.open_market`; a missing database is made from the log.
-    log_lost
-        Write the log anew from the database; without it, a lost log is refused.
-    released
-        Released documents by the campaign's id or name, which exist elsewhere: these campaigns are
-        released, not failed.
-
-    Raises
-    ------
-    FileProblem
-        The log, a snapshot or the database cannot be read, or the log is of another market.
+    A missing database is made from the log. ``log_lost`` writes the log anew from the database; without it, a
+    lost log is refused. ``released`` has documents that exist elsewhere by the campaign's id or name: these
+    campaigns are released, not failed.
     """
     make_from_log(url, Path(state))
     with open_market(url, state, keys) as market:
@@ -334,22 +321,7 @@ def _spend_in_doubt(tx: Tx, found: Campaign) -> str:
 
 
 def back_up(url: Url, target: Url, programs: Path | None = None) -> None:
-    """Copy a market's database, as it is at one moment, to a new file for its owner only.
-
-    Parameters
-    ----------
-    url
-        The database.
-    target
-        The new file.
-    programs
-        The folder of ``pg_dump``; None: it is searched for as any program.
-
-    Raises
-    ------
-    FileProblem
-        The database cannot be read, or the file exists or cannot be written.
-    """
+    """Copy a market's database, as it is at one moment, to a new file, by ``pg_dump`` in ``programs``."""
     with atomic_path(target, overwrite=False, mode=PRIVATE) as temporary:
         if is_address(url):
             _run("pg_dump", programs, os.fspath(url), "--format=custom", *_PLAIN, f"--file={temporary}")

@@ -5,8 +5,6 @@ times are text, UTC, whole seconds. A state is checked by ``s = 'a' OR s = 'b'``
 builds a table for every row it writes (6 s of processor time per million rows).
 """
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,8 +13,7 @@ from sqlalchemy import CheckConstraint, Column, ForeignKey, Index, MetaData, Tab
 
 from dpmarket.errors import InvalidInput
 
-REVISION = "core_1"
-"""The Alembic revision that makes these tables."""
+REVISION = "core_1"  # the Alembic revision that makes these tables
 
 WHOLE = sa.BigInteger().with_variant(sa.Integer, "sqlite")
 REAL: Any = sa.Double().with_variant(sa.REAL, "sqlite")

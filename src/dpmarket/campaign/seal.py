@@ -4,8 +4,8 @@ Sealing is HPKE (RFC 9180: X25519, HKDF-SHA256, AES-256-GCM) of the package cryp
 of what is sealed: a row that was put in the place of another does not open. A campaign's private key is
 destroyed before noise is drawn; the folder of keys therefore belongs in no backup.
 
-Where ``DPMARKET_MASTER_KEY_FILE`` names a master key (64 hexadecimal digits, ``openssl rand -hex 32``),
-private keys are wrapped by it with AES-256-GCM, bound to their file's name.
+With a master key (64 hexadecimal digits, ``openssl rand -hex 32``) private keys are wrapped by it with
+AES-256-GCM, bound to their file's name.
 """
 
 from __future__ import annotations
@@ -26,8 +26,7 @@ from dpmarket.files.atomic import flush_to_disk, private_bytes
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.hpke import Suite
 
-OPERATOR = "operator"
-"""The name of the key that outlives campaigns: for payees and for what certificates commit to."""
+OPERATOR = "operator"  # the key that outlives campaigns: for payees and for what certificates commit to
 
 
 def key_pair() -> tuple[bytes, bytes]:
@@ -40,10 +39,7 @@ def key_pair() -> tuple[bytes, bytes]:
 
 
 def new_key(folder: Path, name: str) -> bytes:
-    """Make a key pair; the private half goes to a file for its owner only, the public half is returned.
-
-    Where there is a master key, the private half is wrapped by it.
-    """
+    """Make a key pair; the private half goes to a file for its owner only, the public half is returned."""
     private, public = key_pair()
     path = _path(folder, name, public)
     private_bytes(path, _wrapped(private, path.name))
@@ -83,9 +79,6 @@ class Opener:
         from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
         self._private = X25519PrivateKey.from_private_bytes(private)
-
-    def __repr__(self) -> str:
-        return "Opener()"
 
     def open(self, sealed: bytes, *purpose: str) -> bytes | None:
         """Return what was sealed for a purpose; None if it was not, or not with this key."""
@@ -146,8 +139,7 @@ def _path(folder: Path, name: str, public: bytes) -> Path:
     return folder / f"{name}-{hashlib.sha256(public).hexdigest()[:16]}.key"
 
 
-VARIABLE = "DPMARKET_MASTER_KEY_FILE"
-"""The environment variable that names the master key's file; without it keys are not wrapped."""
+VARIABLE = "DPMARKET_MASTER_KEY_FILE"  # names the master key's file; without it keys are not wrapped
 
 _MAGIC = b"dpmarket wrapped key 1\n"
 _NONCE = 12
@@ -201,10 +193,7 @@ def _unwrapped(content: bytes, name: str) -> bytes:
 
 
 def wrap_folder(folder: Path) -> None:
-    """Wrap all keys of a folder that are in clear, if there is a master key.
-
-    Whenever it is killed, every key is there, once; what was in clear is overwritten.
-    """
+    """Wrap all keys of a folder that are in clear, and overwrite those, if there is a master key."""
     if master_key() is None:
         return
     for path in sorted(folder.glob("*.key")):

@@ -1,11 +1,8 @@
 """What sellers do, one act each: consent, accept, decline, undo, deliver, withdraw, name a payee.
 
 Consenting holds the campaign's ceiling of a person's lifetime limits, so that no later act is refused for
-lack of room. Withdrawing is logged outside of the database: a backup that is put back does not bring
-people back who left.
+lack of room. Withdrawing is logged outside of the database, so that no backup brings people back.
 """
-
-from __future__ import annotations
 
 import re
 import secrets
@@ -27,18 +24,14 @@ from dpmarket.campaign.partitions import enter_rows
 from dpmarket.campaign.seal import seal
 from dpmarket.campaign.transaction import PARTICIPATION, Campaign, Participation, Tx, lock_campaign, require
 
-MOST_AT_ONCE = 1000
-"""People in one line of the log, and in one call of ``invite``."""
+MOST_AT_ONCE = 1000  # people in one line of the log, and in one call of ``invite``
 _own, _seller, _person = schema.participation.c, schema.seller.c, schema.person.c
 Ids = Annotated[list[Text], pydantic.Field(max_length=10**6)]
 
 
 @dataclass(frozen=True)
 class Invitation:
-    """A new participation: the id as the operator wrote it, and the link's token, which is shown once.
-
-    Without a token the link goes to the person by mail, and to nobody else.
-    """
+    """A new participation; its token, shown once, is None where the link goes by mail."""
 
     id: str
     participation: int
@@ -54,10 +47,7 @@ def invite(
     group: str | None = None,
     mailed: bool = False,  # noqa: FBT001, FBT002
 ) -> list[Invitation]:
-    """Invite people by their ids; those who take part already or asked for no invitations are left out.
-
-    With ``mailed``, people whose id is an e-mail address get their link by mail.
-    """
+    """Invite people by their ids, with ``mailed`` by mail; those who take part or want none are left out."""
     found = tx.campaign(campaign)
     is_invited = found.channel == "live" and found.state in ("draft", "open")
     require(is_invited, "state", "People are invited to live campaigns that have not closed.")
@@ -83,10 +73,7 @@ def invite(
 def enter_seller(
     tx: Tx, campaign: int, person: int, pool: str = money.ESCROW, panel: int = 0, **named: str | None
 ) -> int | None:
-    """Enter a person as invited, with what is ``named`` sealed to the operator; return the participation.
-
-    None: the person takes part already.
-    """
+    """Enter a person as invited, with what is ``named`` sealed to the operator; None: takes part already."""
     values = {"campaign": campaign, "person": person, "state": "invited", "pool": pool, "since": tx.now}
     new = tx.insert(schema.participation).values(values).on_conflict_do_nothing().returning(_own.id)
     identity: int | None = tx.c.scalar(new)
@@ -145,7 +132,7 @@ def participation_by(tx: Tx, campaign: int, digest: bytes) -> Participation | No
 def consent(tx: Tx, me: Participation, page: Text, language: str = "en") -> str:
     """Agree to the consent page of this digest; return the state.
 
-    It is ``consented``; ``waiting`` for a lifetime limit; or ``screened_out`` where the group is full.
+    ``waiting`` is for a lifetime limit; ``screened_out``: the group is full.
     """
     refuse_unless_open(tx, me)
     require(me.state == "invited", "state", "This seller consented already, or has left.")
@@ -307,13 +294,6 @@ def set_payee(tx: Tx, me: Participation, payee: Text) -> None:
     fits = begins is None or is_iban(payee)
     require(fits, "invalid", "This IBAN has a typing error: its check digits do not fit.")
     _change(tx, me, payee=sealed_to_operator(tx, payee, "payee", me.id))
-
-
-@act("seller")
-def set_contact(tx: Tx, me: Participation, contact: Text) -> None:
-    """Name the e-mail address that mails go to, sealed to the operator's key."""
-    require(people.is_address(contact), "invalid", "Expected an e-mail address.")
-    _change(tx, me, contact=sealed_to_operator(tx, contact, "contact", me.id))
 
 
 def sealed_to_operator(tx: Tx, text: str, kind: str, participation: int) -> bytes:

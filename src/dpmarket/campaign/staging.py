@@ -1,7 +1,5 @@
 """Many rows at once: into a temporary table for statements over whole columns, and out into a data frame."""
 
-from __future__ import annotations
-
 import io
 from typing import Any
 

@@ -15,8 +15,6 @@ campaign is released, or it failed after noise: epsilon is spent as promised, an
 line cannot be shipped, no noise is drawn: the attempt is returned, and a line ``return`` follows.
 """
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -83,12 +81,7 @@ What it raises before that is refused as if nothing had happened. A second call 
 def train(market: Market, campaign: int, read: Read, release: Release, caller: Caller = WORKER) -> bytes:
     """Spend a campaign once, and return its released document; a second call returns the same.
 
-    Raises
-    ------
-    MarketRefusal
-        The campaign cannot be trained now.
-    DpmarketError
-        No release. Before the commit point the campaign is as it was; after it, it has failed after noise.
+    If it raises before the commit point the campaign is as it was; after it, it has failed after noise.
     """
     recover(market, campaign)
     there = document_of(market, campaign)

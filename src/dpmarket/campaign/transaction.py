@@ -3,8 +3,6 @@
 A row is changed by a conditional update: an act whose row another act changed meanwhile is refused.
 """
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -195,10 +193,7 @@ def campaign_of(c: sa.Connection, campaign: int, query: Any = _CAMPAIGNS) -> Cam
 
 
 def lock_campaign(tx: Tx, campaign: int, *states: str) -> Campaign:
-    """Return a campaign's row, which no other act can use until the end of the transaction.
-
-    Where states are named, a campaign in another one is refused.
-    """
+    """Return a campaign's row, in one of some states, which no other act can use meanwhile."""
     found = campaign_of(tx.c, campaign, _CAMPAIGNS.with_for_update())
     require(not states or found.state in states, "state", only_while(*states))
     return found

@@ -5,8 +5,6 @@ whole batches: the first 20 j acceptances, shown once there are 20 (j + 1), roun
 count acceptances, which stay in them if the seller withdraws: no sum ever changes by one person.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
@@ -186,10 +184,7 @@ def shown(found: Campaign, caller: Caller) -> ShownCampaign:
 
 
 def show_rules(c: sa.Connection, caller: Caller, campaign: int) -> str:
-    """Return a campaign's rules as JSON: what is bought, at which prices, and which records are asked for.
-
-    Sellers do not see the panel's addresses, which hold completion codes.
-    """
+    """Return a campaign's rules as JSON; to sellers without the panel's addresses and completion codes."""
     rules = str(_visible(c, caller, campaign, *_INVOLVED).rules)
     if caller.participation is None or '"panel":' not in rules:
         return rules
@@ -281,10 +276,7 @@ def show_history(c: sa.Connection, caller: Caller) -> list[MyEvent]:
 
 
 def show_money(c: sa.Connection, caller: Caller, campaign: int) -> Money:
-    """Return what came in and went out, to a paymaster or an auditor, and to the buyer.
-
-    A buyer does not see payouts: those to one seller would tell what that seller is paid.
-    """
+    """Return what came in and went out; to a buyer without payouts, which tell what a seller is paid."""
     found = _money(c, _visible(c, caller, campaign, "paymaster", "auditor", "buyer"))
     if is_allowed(c, caller, ("paymaster", "auditor"), campaign):
         return found
@@ -316,8 +308,7 @@ def _money(c: sa.Connection, found: Campaign) -> Money:
     )
 
 
-SEALED = ("openings", "costs")
-"""Documents that are sealed to the operator's key."""
+SEALED = ("openings", "costs")  # documents that are sealed to the operator's key
 
 
 def show_document(c: sa.Connection, caller: Caller, campaign: int, kind: str) -> bytes:

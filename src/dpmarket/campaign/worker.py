@@ -1,14 +1,8 @@
 """The worker: does what is due, ends what dead workers left, keeps and destroys campaign keys, forgets.
 
-Any number of workers can run side by side.
-
-So many days after a campaign has ended, a seller's payee, address, language, links, sessions and history are
-deleted, once nothing is owed or on its way to the seller; and acts of members. What stays is what guarantees
-and books need: who took part, by keyed digest, with epsilon and payment; the digest and time of the consent;
-entries of money; released documents.
+Any number of workers can run side by side. Of forgotten sellers stays what guarantees and books need: who
+took part, by keyed digest, with epsilon and payment; the digest and time of the consent; entries of money.
 """
-
-from __future__ import annotations
 
 import contextlib
 import threading
@@ -55,8 +49,7 @@ def work(
 ) -> list[Job]:
     """Do everything of some lanes and kinds that is due; return the jobs that were begun.
 
-    A job that cannot be done is entered as failed, with the class of its error; one that lacked a file or the
-    database is due again later. Kinds that are not known here wait for a worker that knows them.
+    A job that cannot be done has failed; one that lacked a file or the database is due again later.
     """
     begun = []
     if "work" in lanes and kinds is None:
@@ -136,8 +129,7 @@ def sweep(market: Market) -> None:
         market.run(tidy_line if state == "open" else campaigns.cancel_deserted, WORKER, campaign)
 
 
-KEPT = timedelta(days=30)
-"""For so long a repeated request is answered as before, and ended sign-ins are known."""
+KEPT = timedelta(days=30)  # so long answers of repeated requests and ended sign-ins are known
 
 
 def tidy(market: Market) -> int:

@@ -1,7 +1,5 @@
 """The ``dpmarket`` command. Thin: parse, call one function, render. Heavy libraries load late."""
 
-from __future__ import annotations
-
 import gc
 import os
 

@@ -1,7 +1,5 @@
 """Put the command groups together, and turn refusals into one line and exit code 1."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -49,8 +49,7 @@ PlaceOption = Annotated[
 OutputOption = Annotated[Path, typer.Option("--output", "-o")]
 OptionalOutput = Annotated[Path | None, typer.Option("--output", "-o")]
 RULES = Path("rules.toml")
-Shape = Literal["linear", "quadratic"]
-"""How epsilon costs a seller."""
+Shape = Literal["linear", "quadratic"]  # how epsilon costs a seller
 
 
 @dataclass(frozen=True)

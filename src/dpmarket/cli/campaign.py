@@ -43,8 +43,7 @@ def init(
     """Write a rules file with every key and a comment to each, ready to be edited.
 
     :param rules: Where to write the rules file.
-    :param settings: Write this value: PATH=VALUE, such as objective.budget=500 or features.age.low=18:
-        whatever the file takes. Several times.
+    :param settings: Write this PATH=VALUE, such as objective.budget=500; several times.
     :param sample: A public sample, .csv, .xlsx or .parquet: its columns become the features, to be read over.
     :param service: Make a service's folder and its first operator instead.
     :param name: With --service: the operator's name.

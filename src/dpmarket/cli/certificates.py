@@ -1,7 +1,5 @@
 """``dpmarket commit``, ``certify``, ``receipts``, ``verify``, ``signing-key``: prove, and check."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -47,8 +45,7 @@ def certify(
 
     :param output: Write the certificate to this .json file.
     :param openings: Write every seller's line, and the salt that hides it, to this .json file: confidential.
-    :param key: Sign with this key of 'dpmarket signing-key'; the signature goes beside the certificate, with
-        .sig after its name.
+    :param key: Sign with this key of 'dpmarket signing-key', in a file .sig beside the certificate.
     """
     from dpmarket.campaign.file_campaign import certify_file
     from dpmarket.certificates.files import write_certificate
@@ -82,11 +79,8 @@ def receipts(
 ) -> None:  # fmt: skip
     """Write every seller's receipt, with which they can check their own line of the certificate.
 
-    It holds their line, its salt, its path in the certificate, and the digest. A receipt is as confidential
-    as the seller's cost. The folder's index.csv says which file is whose.
-
-    With --page alone only the page is written: nothing confidential is in it, and it is the same file for
-    everybody, so that sellers can get it from somebody other than the buyer.
+    A receipt is as confidential as the seller's cost; index.csv says which file is whose. With --page alone
+    only the page is written: the same file for everybody, which sellers can get from others than the buyer.
 
     :param certificate: The certificate that 'dpmarket certify' wrote.
     :param openings: The openings that 'dpmarket certify' wrote.

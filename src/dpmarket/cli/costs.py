@@ -1,7 +1,5 @@
 """``dpmarket costs``: look at a cost distribution, or fit one to a pilot."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Annotated

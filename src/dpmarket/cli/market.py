@@ -70,18 +70,18 @@ def statement(given: OfCampaign, seller: str) -> None:
     lines = statement_of(given.place, seller)
     rows = [
         [
-            f"{line.campaign}, {line.quoted_at}",
-            number(line.epsilon) + (f", delta {line.delta:g}" if line.delta else ""),
-            number(line.spent),
-            money_text(line.payment, line.minor_units, line.currency),
-            line.state.replace("_", " "),
+            f"{line['campaign']}, {line['quoted_at']}",
+            number(line["epsilon"]) + (f", delta {line['delta']:g}" if line["delta"] else ""),
+            number(line["spent"]),
+            money_text(line["payment"], line["minor_units"], line["currency"]),
+            line["state"].replace("_", " "),
         ]
         for line in lines
     ]
-    deltas = sum(line.delta for line in lines)
+    deltas = sum(line["delta"] for line in lines)
     beside = f"; deltas, of open campaigns included: {deltas:g}" if deltas else ""
-    note = f"Spent in all: epsilon {number(sum(line.spent for line in lines))}{beside}."
-    data = {"seller": seller, "campaigns": [vars(line) for line in lines]}
+    note = f"Spent in all: epsilon {number(sum(line['spent'] for line in lines))}{beside}."
+    data = {"seller": seller, "campaigns": lines}
     columns = ["campaign, quoted at", "epsilon", "spent", "payment", "state"]
     given.voice().tell("A statement: confidential", rows, data, note, columns)
 
@@ -119,13 +119,13 @@ def payouts(
         voice.tell("Payments entered", [(f"{kind} now", f"{count:,}")], {kind: count})
         return
     how = None if bank is None else _bank(bank, payer_name, payer_iban, day)
-    made = write_payout(given.place, output, overwrite=given.force, repeat=repeat, bank=how)
+    made, found = write_payout(given.place, output, overwrite=given.force, repeat=repeat, bank=how)
     rows = [
-        ("payout", f"{made.payout.number}"),
-        ("payments", f"{made.payout.people:,}"),
-        ("to pay", money_text(made.payout.amount, made.minor_units, made.currency)),
+        ("payout", f"{made.number}"),
+        ("payments", f"{made.people:,}"),
+        ("to pay", money_text(made.amount, found.minor_units, found.currency)),
     ]
-    data = {**vars(made.payout), "minor_units": made.minor_units, "currency": made.currency}
+    data = {**vars(made), "minor_units": found.minor_units, "currency": found.currency}
     note = None if str(output) == "-" else f"Whom to pay is in {output}. When it is paid: --confirmed TABLE."
     voice.tell("A payout", rows, data, note)
 

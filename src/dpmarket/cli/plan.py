@@ -234,9 +234,6 @@ def tell_simpler_rules(voice: Voice, plan: Plan, note: str | None = None) -> Non
     voice.table("What personal prices buy: the same money by simpler rules", columns, rows, note)
 
 
-# --- menus ------------------------------------------------------------------------------------------
-
-
 @command
 def menu(given: Spoken, *, rules: RulesOption = RULES, group: str | None = None, points: int = 10) -> None:
     """Show the choices of epsilon and payment for sellers who arrive one by one.

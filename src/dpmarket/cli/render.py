@@ -1,7 +1,5 @@
 """Tables that a person can read, and bars that say how long it will take."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

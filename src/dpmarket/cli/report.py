@@ -82,9 +82,6 @@ def _score_rows(score: Score | NumberScore | None) -> list[tuple[str, str]]:
     return rows
 
 
-# --- the demonstration ------------------------------------------------------------------------------
-
-
 @command
 def demo(given: Spoken, folder: Path = Path("dpmarket-demo")) -> None:
     """Buy privacy from 456 simulated sellers, train a model, audit everything, and write the report.
@@ -119,11 +116,7 @@ def demo(given: Spoken, folder: Path = Path("dpmarket-demo")) -> None:
         *((audit.question, "no" if audit.passed else "YES") for audit in summary.audits[:2]),
         *((audit.question, "yes" if audit.passed else "NO") for audit in summary.audits[2:]),
     ]
-    data = {
-        "folder": str(done.folder),
-        "report": str(done.report),
-        "summary": summary.to_dict(),
-    }
+    data = {"folder": str(done.folder), "report": str(done.report), "summary": summary.to_dict()}
     voice.tell("A market for privacy", rows, data)
     tell_simpler_rules(voice, done.plan)
     if not (given.as_json or given.quiet):

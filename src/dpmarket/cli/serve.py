@@ -115,9 +115,6 @@ def retry(given: Shown, folder: Folder, *, perhaps_sent: bool = False) -> None:
     given.voice().list(f"{jobs} jobs wait for a worker.", [], {"jobs": jobs})
 
 
-# --- members ---------------------------------------------------------------------------------------
-
-
 @command
 def add(given: Shown, folder: Folder, name: str, roles: list[str]) -> None:
     """Enter a member with roles in all campaigns; token and link are shown once.

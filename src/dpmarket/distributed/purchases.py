@@ -13,8 +13,7 @@ from dpmarket.arrays import FloatArray
 from dpmarket.campaign import file_parts
 from dpmarket.campaign.file_campaign import Training, hand_out
 from dpmarket.campaign.file_quotes import Quoting
-from dpmarket.campaign.file_records import absent_rows
-from dpmarket.campaign.file_reports import people_in_file
+from dpmarket.campaign.file_reports import absent_rows, people_in_file
 from dpmarket.campaign.partitions import CHANNEL, people_of
 from dpmarket.campaign.place import Place, Source, place_of
 from dpmarket.campaign.release import release_for

@@ -1,7 +1,5 @@
 """Write files so that a reader sees the old one or the new one, never half of one."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import secrets
@@ -12,10 +10,8 @@ from pathlib import Path
 
 from dpmarket.errors import FileProblem
 
-PUBLIC = 0o666
-"""Mode of a file that others may read, as far as the process's umask lets them."""
-PRIVATE = 0o600
-"""Mode of a confidential file: only its owner may read it."""
+PUBLIC = 0o666  # mode of a file that others may read, as far as the process's umask lets them
+PRIVATE = 0o600  # mode of a confidential file: only its owner may read it
 
 
 def is_standard_stream(path: str | os.PathLike[str]) -> bool:
@@ -57,14 +53,11 @@ def refuse_same(output: str | os.PathLike[str], *others: str | os.PathLike[str])
 def atomic_path(
     target: str | os.PathLike[str], *, overwrite: bool = True, mode: int = PUBLIC
 ) -> Iterator[Path]:
-    """Give an empty temporary file beside ``target``; on success it takes the target's place.
+    """Give an empty temporary file beside ``target``; on success it takes the target's place, in one step.
 
-    The new file is flushed to the disk before it replaces the old one, in one step. If the block raises,
-    or the process is killed, the old file stays as it was. With ``overwrite=False`` an existing target is
-    refused, even if it appears while the block runs.
-
-    Who may read the file is ``mode``, less what the umask forbids, and less what an old file forbade. The
-    temporary file is at no time open to more people than the target.
+    If the block raises, or the process is killed, the old file stays as it was. With ``overwrite=False`` an
+    existing target is refused, even if it appears while the block runs. Who may read the file is ``mode``,
+    less what the umask forbids, and less what an old file forbade; the same holds for the temporary file.
     """
     path = Path(target)
     refuse_unwritable(path)
@@ -137,10 +130,7 @@ def write_folder(target: str | os.PathLike[str], files: Iterable[tuple[str, byte
 
 
 def read_bytes(source: str | os.PathLike[str], most: int | None = None) -> bytes:
-    """Read a whole file, or say in one sentence why that cannot be done; ``-`` is the standard input.
-
-    Of a file with more bytes than ``most`` no more is read, and it is refused.
-    """
+    """Read a whole file of at most so many bytes, or refuse it in one sentence; ``-`` is standard input."""
     size = -1 if most is None else most + 1
     try:
         if is_standard_stream(source):

@@ -1,7 +1,5 @@
 """Turn columns of a table into arrays, and what is wrong with them into line numbers, never into values."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -45,10 +43,7 @@ class ColumnProblem:
 
 
 def find(column: str, words: str, offends: BoolArray, rows: IntArray | None = None) -> list[ColumnProblem]:
-    """Return the problem for the rows that offend, as a list that is empty if there are none.
-
-    ``rows`` are the positions in the file of the rows that ``offends`` speaks of; None: all rows, in order.
-    """
+    """Return the problem for the rows that offend, at these positions of the file (None: all), if any do."""
     where = np.flatnonzero(offends)
     if where.size == 0:
         return []
@@ -70,10 +65,7 @@ def refuse(table: pl.DataFrame, source: str | os.PathLike[str], problems: Sequen
 def numbers_of(
     table: pl.DataFrame, name: str, rows: IntArray | None = None
 ) -> tuple[FloatArray, list[ColumnProblem]]:
-    """Return a column as float64, NaN where there is no finite number, and what was found instead.
-
-    Only ``rows``, positions in the file, are looked at; None: all.
-    """
+    """Return a column as float64, NaN where there is no finite number, and what was found instead."""
     column = table.get_column(name) if rows is None else table.get_column(name).gather(rows)
     if column.dtype == pl.Float64 and column.null_count() == 0:
         values = column.to_numpy()
@@ -118,10 +110,7 @@ def dates_of(texts: pl.Series) -> tuple[pl.Series, bool]:
 
 
 def number_column(table: pl.DataFrame, name: str, source: str | os.PathLike[str]) -> FloatArray:
-    """Return a column as float64, refusing missing values and text by line number, never by value.
-
-    NaN and infinities in a column of numbers pass.
-    """
+    """Return a column as float64, refusing missing values and text; NaN and infinities pass."""
     column = table.get_column(name)
     if column.dtype.is_numeric() and column.null_count() == 0:
         return cast(FloatArray, np.ascontiguousarray(column.cast(pl.Float64).to_numpy(), dtype=np.float64))
@@ -135,17 +124,7 @@ def _numbering(table: pl.DataFrame, source: str | os.PathLike[str]) -> tuple[str
     kind = Path(source).suffix.lower()
     if kind in (".parquet", ".xlsx"):
         return "row", 1 if kind == ".parquet" else 2
-    texts = [table.get_column(name) for name in table.columns if table.get_column(name).dtype == pl.String]
-    several, first = any(bool(column.str.contains("\n", literal=True).any()) for column in texts), 2
-    if not several and not is_standard_stream(source) and Path(source).is_file():
-        with Path(source).open("rb") as file:
-            first += file.read(8).startswith((b"sep=", b"\xef\xbb\xbfsep="))
-            file.seek(0)
-            breaks = sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
-            # Blank lines at the end are no rows.
-            file.seek(max(file.tell() - (1 << 16), 0))
-            end = file.read()
-            breaks -= max(end.count(b"\n") - end.rstrip().count(b"\n") - 1, 0)
-        several = breaks > table.height + first - 1
     # Cells with line breaks in them: lines cannot be counted, rows can.
-    return ("row", 1) if several else ("line", first)
+    texts = table.select(pl.col(pl.String))
+    several = any(bool(column.str.contains("\n", literal=True).any()) for column in texts)
+    return ("row", 1) if several else ("line", 2)

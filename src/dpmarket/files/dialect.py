@@ -1,11 +1,8 @@
 """How a table is written: separators and decimal marks, recognised from what stands in it, never guessed.
 
-A column of numbers has decimal commas if a cell of it shows so, as 12,5 does. 1,234 and 1.234 show nothing:
-they may be thousands. What is ambiguous is left in a form that :func:`~dpmarket.files.columns.numbers_of`
-refuses by its line.
+A column of numbers has decimal commas if a cell of it shows so, as 12,5 does; 1,234 and 1.234 show nothing.
+What is ambiguous is left for :func:`~dpmarket.files.columns.numbers_of` to refuse by its line.
 """
-
-from __future__ import annotations
 
 import csv
 import io
@@ -29,8 +26,6 @@ _AMBIGUOUS = r"^[+-]?[1-9]\d{0,2}[.,]\d{3}$"
 def separator_of(text: str) -> str:
     r"""Return what separates the columns of CSV text: that which gives the first rows as many cells.
 
-    Examples
-    --------
     >>> separator_of('id;"name, first";weight\n1;Ann;70,5\n')
     ';'
     """
@@ -68,8 +63,6 @@ def with_points(
 
     ``is_plain`` says that points are decimal points unless something shows otherwise.
 
-    Examples
-    --------
     >>> table = pl.DataFrame({"weight": ["70,5", "1.234"], "height": ["1,234", "2,345"]})
     >>> with_points(table, ["weight", "height"], is_plain=False)[0].rows()
     [('70.5', '1.234'), ("1'234", '2.345')]

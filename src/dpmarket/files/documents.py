@@ -1,10 +1,4 @@
-"""JSON and TOML: written as plain data, and read from untrusted text without taking much time or memory.
-
-Small texts can stand for much work: brackets within brackets, keys of fifty thousand parts, numbers of a
-hundred thousand digits. What no honest file needs is refused.
-"""
-
-from __future__ import annotations
+"""JSON and TOML: written as plain data, and read from untrusted text without taking much time or memory."""
 
 import json
 import os
@@ -15,10 +9,8 @@ from typing import Any
 from dpmarket.errors import FileProblem, InvalidInput
 from dpmarket.files.atomic import read_bytes, write_bytes
 
-LARGEST_JSON = 1 << 30
-"""Bytes of a JSON file: results of a market with millions of sellers are of that size."""
-LARGEST_TOML = 1 << 18
-"""Bytes of a TOML file: a market's rules are some hundred lines."""
+LARGEST_JSON = 1 << 30  # bytes of a JSON file: results of a market with millions of sellers are of that size
+LARGEST_TOML = 1 << 18  # bytes of a TOML file: a market's rules are some hundred lines
 _DEPTH = 64
 _CONTAINERS = 1_000_000
 _DIGITS = 300
@@ -34,8 +26,6 @@ _MONSTERS = {
 def parse_json(data: bytes | str) -> Any:
     """Return what JSON text in UTF-8 says; refuses what is no JSON or asks for too much, and quotes nothing.
 
-    Examples
-    --------
     >>> parse_json(b"[" * 100_000)
     Traceback (most recent call last):
         ...
@@ -59,8 +49,6 @@ def parse_json(data: bytes | str) -> Any:
 def parse_toml(data: bytes) -> dict[str, Any]:
     """Return what TOML text in UTF-8 says; refuses what is no TOML or asks for too much.
 
-    Examples
-    --------
     >>> parse_toml(b".".join([b"a"] * 50_000) + b" = 1")
     Traceback (most recent call last):
         ...

@@ -1,11 +1,8 @@
 """Excel files as CSV: the one sheet that has cells, with a header in its first row.
 
 Cells are read as what they hold, not as what they look like, but for leading zeros: a number that is shown as
-007 is the text 007. Nothing is guessed: merged cells, errors, formulas without a result and several sheets
-are refused.
+007 is the text 007. Nothing is guessed.
 """
-
-from __future__ import annotations
 
 import csv
 import datetime

@@ -1,18 +1,11 @@
 r"""Make texts harmless in spreadsheets, by one rule that can be undone.
 
 Spreadsheet programs run a cell that begins with ``=``, ``+``, ``-`` or ``@`` as a formula: an id such as
-``=HYPERLINK(...)`` would send the table away when a person opens the file. The rule, for every cell of text
-in every CSV file that is written here:
-
-    A text gets one apostrophe in front if, after any apostrophes and then any blanks, it begins with one of
-    ``= + - @`` or their full-width forms, or if it begins, after any apostrophes, with a tab or a line's end.
-
-Whether the rule applies does not change with the apostrophe that it adds, so that one taken off again by the
-same condition gives every text back as it was, also one that began with apostrophes. Texts in Parquet files,
-and numbers, are left alone: no program runs them.
+``=HYPERLINK(...)`` would send the table away when a person opens the file. So every text in CSV gets one
+apostrophe in front if, after any apostrophes and then any blanks, it begins with one of ``= + - @`` or their
+full-width forms, or if it begins, after any apostrophes, with a tab or a line's end. The condition does not
+change with the apostrophe, so that taking one off gives every text back.
 """
-
-from __future__ import annotations
 
 import io
 from typing import BinaryIO
@@ -27,8 +20,6 @@ _SEPARATORS = r"[;\t|]"
 def harmless(texts: pl.Series) -> pl.Series:
     """Return texts as they are written to CSV.
 
-    Examples
-    --------
     >>> harmless(pl.Series(["ann", "=1+1", "'=1+1", "'tis", "-"])).to_list()
     ['ann', "'=1+1", "''=1+1", "'tis", "'-"]
     """

@@ -1,10 +1,8 @@
 """Read tables as people have them (CSV of any kind, Excel, Parquet), and write CSV and Parquet.
 
-The file's ending says which, ``-`` is standard input or output. Separators, decimal commas and byte-order
-marks are recognised, and :func:`~dpmarket.progress.tell_reading` says so.
+Separators, decimal commas and byte-order marks are recognised; :func:`~dpmarket.progress.tell_reading` says
+so.
 """
-
-from __future__ import annotations
 
 import contextlib
 import io
@@ -45,26 +43,13 @@ def read_table(
 ) -> pl.DataFrame:
     """Read a table, all columns or the named ones, in this order.
 
-    Parameters
-    ----------
-    source
-        A .csv (.tsv, .txt), .xlsx or .parquet file; ``-`` is the standard input. It, and content in memory,
-        is what its first bytes say.
-    columns, if_there
-        The columns to read, None: all; and those of them that may be missing.
-    texts
-        Columns of texts, whatever they hold: ``007`` stays ``007``. Of CSV all columns are texts but
-        ``numbers``, without the apostrophe that keeps spreadsheets from running a cell.
-    numbers
-        Columns of numbers. Cells that are none, or have what may be a separator of thousands, are left for
-        :func:`~dpmarket.files.columns.numbers_of` to find. Where all columns are read, those that hold
-        nothing else.
+    ``source`` is a .csv (.tsv, .txt), .xlsx or .parquet file; ``-``, and content in memory, is what its first
+    bytes say. Of the named columns ``if_there`` may be missing. Columns of ``texts`` are so whatever they
+    hold (``007`` stays ``007``), in CSV all but ``numbers``. Of those, cells that are no numbers, or have
+    what may be a separator of thousands, are left for :func:`~dpmarket.files.columns.numbers_of` to find.
 
-    Raises
-    ------
-    FileProblem
-        The message never contains a value of the table, nor a column's name that was not asked for: without
-        a header row, that would be a value.
+    A refusal never contains a value, nor a column's name that was not asked for: without a header row, that
+    would be a value.
     """
     file = _opened(source)
     with _refusing(file):
@@ -103,12 +88,7 @@ def column_names(source: str | os.PathLike[str] | bytes) -> list[str]:
 
 
 def write_table(target: str | os.PathLike[str], table: pl.DataFrame, *, overwrite: bool = True) -> None:
-    """Write a table to a .csv or .parquet file, atomically, losing no bit.
-
-    Tables are about individuals: only the file's owner may read it. ``-`` is the standard output, as CSV. In
-    CSV, texts that a spreadsheet would run get an apostrophe in front (:mod:`dpmarket.files.formulas`), which
-    :func:`read_table` takes off again.
-    """
+    """Write a table to a .csv or .parquet file for its owner only, atomically; ``-`` is standard output."""
     with writing_table(target, table, overwrite=overwrite):
         pass
 
@@ -117,11 +97,7 @@ def write_table(target: str | os.PathLike[str], table: pl.DataFrame, *, overwrit
 def writing_table(
     target: str | os.PathLike[str], table: pl.DataFrame, *, overwrite: bool = True
 ) -> Iterator[None]:
-    """Write a table as :func:`write_table` does, and show it when a block has succeeded.
-
-    The table is in a temporary file while the block runs, and known to fit there. The target appears, or the
-    standard output is written, at the end of the block; if the block raises, nothing does.
-    """
+    """Write a table to a temporary file, which takes the target's place when a block has succeeded."""
     if is_standard_stream(target):
         yield
         write_bytes(target, csv_text(table))

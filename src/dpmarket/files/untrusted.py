@@ -6,8 +6,6 @@ it becomes; a page that becomes larger than it says is refused when it is unpack
 Thrift's compact protocol, of which this module reads what it needs.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import os
@@ -62,8 +60,6 @@ def refuse_unreadable_parquet(data: bytes, name: str) -> None:
 def csv_problem(data: bytes, separator: str = ",") -> str | None:
     r"""Return where bytes stop being CSV with the same number of cells in every row; None if nowhere.
 
-    Examples
-    --------
     >>> csv_problem(b"seller,cost\na,1\nb,2,3\n")
     'line 3 has 3 cells, the header row 2'
     >>> csv_problem(b"seller,cost\nZo\xeb,1\n")
@@ -82,9 +78,6 @@ def csv_problem(data: bytes, separator: str = ",") -> str | None:
     except csv.Error:
         return f"line {reader.line_num} cannot be cut into cells"
     return None
-
-
-# --- the size of a Parquet file ---------------------------------------------------------------------
 
 
 _FOOTER = 4 << 20
@@ -114,11 +107,7 @@ class ParquetSize(NamedTuple):
 
 
 def parquet_size(data: bytes) -> ParquetSize:
-    """Return the size of a Parquet file once it is unpacked; only its footer and page headers are read.
-
-    Refused are parts that contradict each other, and an encoding of texts that can grow without a page
-    saying so.
-    """
+    """Return the size of a Parquet file once it is unpacked; only its footer and page headers are read."""
     try:
         return _size(io.BytesIO(data))
     except InvalidInput:

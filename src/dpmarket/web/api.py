@@ -1,11 +1,8 @@
 """The API: one POST route for each act of the registry, and GET routes over the views.
 
-The body of a POST is the act's own; the answer is what the act returns. Every POST needs an idempotency key.
-Acts whose bodies are no plain values have a body of the API's own (:data:`PREPARED`), from which the act's
-arguments are computed outside of the transaction.
+Every POST needs an idempotency key. Acts whose bodies are no plain values have a body of the API's own
+(:data:`PREPARED`), from which the act's arguments are computed outside of the transaction.
 """
-
-from __future__ import annotations
 
 import inspect
 import re
@@ -51,9 +48,6 @@ health = APIRouter(tags=["health"])
 def _answers(media: str) -> dict[int | str, dict[str, Any]]:
     """Return what the OpenAPI document says about answers of a media type."""
     return {200: {"content": {media: {"schema": {"type": "object" if media == _JSON else "string"}}}}}
-
-
-# --- bodies of the API's own -----------------------------------------------------------------------
 
 
 class Strict(pydantic.BaseModel):
@@ -151,9 +145,6 @@ PREPARED: dict[str, type[Strict]] = {
 """Bodies of the API's own, whose ``arguments`` are the act's."""
 
 
-# --- acts ------------------------------------------------------------------------------------------
-
-
 def served_acts() -> dict[str, Act]:
     """Return the acts that people call over a network: a worker's own, and those of files, are none."""
     return {
@@ -173,12 +164,7 @@ def path_of_act(entry: Act) -> str:
 
 
 def run_form(
-    service: Service,
-    caller: Caller,
-    act: str,
-    key: str,
-    form: Mapping[str, Any],
-    campaign: int | None = None,
+    service: Service, caller: Caller, act: str, key: str, form: Mapping[str, Any], campaign: int | None = None
 ) -> Any:
     """Run an act as its route does, by a body that a form was read into."""
     try:
@@ -256,9 +242,6 @@ for _entry in served_acts().values():
         tags=["acts"],
         name=_entry.name,
     )
-
-
-# --- views -----------------------------------------------------------------------------------------
 
 
 _ASKED = {"campaign": CampaignId, "payout": PayoutId, "after": After, "language": Language}

@@ -1,7 +1,5 @@
 """Routes, refusals, guard and metrics together: one ASGI application."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from fastapi import FastAPI

@@ -1,7 +1,5 @@
 """A service's folder: its settings, opening its market, the first operator, consent texts, and its checks."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -27,8 +25,7 @@ from dpmarket.files import private_bytes
 from dpmarket.web.pages.texts import catalogue, languages
 from dpmarket.web.settings import LOOPBACK, SETTINGS_FILE, Settings, read_settings
 
-SIGNING_KEY = "signing.pem"
-"""The key that signs certificates, in the service's folder; its public half is ``signing.pub``."""
+SIGNING_KEY = "signing.pem"  # signs certificates; its public half is ``signing.pub`` beside it
 
 
 @dataclass(frozen=True)
@@ -175,12 +172,8 @@ def prepare(market: Market, settings: Settings) -> None:
     with market.look() as c:
         version = last_version(c)
     if version is None:
-        market.run(add_consent, OWNER, consent_texts())
-
-
-def consent_texts() -> dict[str, str]:
-    """Return the service's own consent text by language; an operator can enter others."""
-    return {language: catalogue(language).texts["consent_text"][0] for language in languages()}
+        texts = {language: catalogue(language).texts["consent_text"][0] for language in languages()}
+        market.run(add_consent, OWNER, texts)
 
 
 def new_member(market: Market, name: str, roles: list[str], public_url: str) -> NewMember:
@@ -212,14 +205,8 @@ def members_of(market: Market) -> list[Member]:
         return list_members(c, time_text(market.clock()))
 
 
-# --- checks -----------------------------------------------------------------------------------------
-
-
 def check_service(folder: Path) -> list[Finding]:
-    """Look for missing keys, wrong modes, wrong books, a log ahead, a wrong clock, a full disk.
-
-    Nothing is changed, and a service may run meanwhile.
-    """
+    """Look for missing keys, wrong modes, wrong books, a log ahead, a wrong clock, a full disk."""
     settings = settings_of(folder)
     name_master_key(settings)
     return [*_market(settings), *_modes(settings), *_address(settings)]
@@ -237,44 +224,23 @@ def _market(settings: Settings) -> Iterator[Finding]:
         yield Finding("database", str(problem), "Put it back, or name the right one.")
 
 
-def _private_paths(settings: Settings) -> Iterator[Path]:
-    """Give everything that is for its owner only."""
-    yield settings.folder
-    yield from (settings.folder / name for name in (SETTINGS_FILE, SIGNING_KEY))
-    if settings.master_key_file is not None:
-        yield settings.master_key_file
+def _modes(settings: Settings) -> Iterator[Finding]:
+    """Look for files that others than their owner can use."""
+    master = settings.master_key_file
+    if master is not None and not master.exists():
+        yield Finding("keys", f"{master} is not there.", "Put it back, or name the right one.")
+    own = [settings.folder, settings.folder / SETTINGS_FILE, settings.folder / SIGNING_KEY]
+    own += [] if master is None else [master]
     if not is_address(settings.database):
         database = Path(settings.database)
-        yield from (database.parent, database)
-        yield from (database.with_name(database.name + end) for end in ("-wal", "-shm"))
-    for folder in dict.fromkeys((settings.keys, settings.state_folder)):
-        yield folder
-        if os.access(folder, os.R_OK | os.X_OK):
-            yield from sorted(folder.rglob("*"))
-
-
-def _modes(settings: Settings) -> Iterator[Finding]:
-    for path in _private_paths(settings):
-        try:
-            found = path.stat()
-        except FileNotFoundError:
-            if path == settings.master_key_file:
-                yield Finding("keys", f"{path} is not there.", "Put it back, or name the right one.")
-            continue
-        except OSError as problem:
-            reason = problem.strerror or problem
-            yield Finding("mode", f"cannot look at {path}: {reason}.", "run this check as its owner.")
-            continue
-        mode = stat.S_IMODE(found.st_mode)
+        own += [database.parent, *database.parent.glob(f"{database.name}*")]
+    for folder in (settings.keys, settings.state_folder):
+        own += [folder, *folder.rglob("*")]
+    for path in sorted(set(own)):
+        mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0
         if mode & 0o077:
-            wanted = "700" if stat.S_ISDIR(found.st_mode) else "600"
+            wanted = "700" if path.is_dir() else "600"
             yield Finding("mode", f"others can use {path}: its mode is {mode:o}.", f"chmod {wanted} {path}")
-        if found.st_uid != os.geteuid():
-            yield Finding(
-                "mode",
-                f"{path} belongs to another user (number {found.st_uid}).",
-                "run the service and this check as one user; chown what belongs to another.",
-            )
 
 
 def _address(settings: Settings) -> Iterator[Finding]:

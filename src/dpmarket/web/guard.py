@@ -1,10 +1,4 @@
-"""Stand before the application, in plain ASGI: what must not come in does not, and every answer is strict.
-
-Bodies are counted while they come and never kept beyond the limit, compressed ones are refused, and so are
-changes that another site's page asks for.
-"""
-
-from __future__ import annotations
+"""Stand before the application: bounded and strictly read bodies, no other site's changes, strict answers."""
 
 import asyncio
 import json

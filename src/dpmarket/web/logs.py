@@ -1,10 +1,4 @@
-"""Logs as lines of JSON, without anything of what is in a request.
-
-A log that holds a path holds tokens, and one that holds a message may hold a value. So neither is written:
-of other people's log records only the template is kept, never what was put into it.
-"""
-
-from __future__ import annotations
+"""Logs as lines of JSON, without anything of what is in a request: paths hold tokens, messages values."""
 
 import json
 import logging

@@ -1,7 +1,5 @@
 """Metrics of requests without anything of what is in them: route templates, statuses, times."""
 
-from __future__ import annotations
-
 import secrets
 import time
 from collections.abc import Iterator, MutableMapping

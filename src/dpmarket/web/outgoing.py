@@ -1,9 +1,4 @@
-"""What goes out: mails by SMTP over TLS, plain text with a link and no other private value; and webhooks.
-
-Webhooks go over TLS, to public addresses only, and follow nothing.
-"""
-
-from __future__ import annotations
+"""What goes out: mails by SMTP over TLS, and webhooks, over TLS to public addresses only."""
 
 import contextlib
 import html
@@ -12,7 +7,7 @@ import ipaddress
 import smtplib
 import socket
 import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from email import policy
@@ -43,13 +38,6 @@ def check_smtp(settings: Settings) -> None:
         raise FileProblem("smtp+plain is for a server on this machine only: expected smtps:// or smtp://.")
     if settings.mail_from is None:
         raise FileProblem("expected mail_from, the address that mails come from, beside smtp_url.")
-
-
-def sender_of(settings: Settings) -> Callable[[Mail], None] | None:
-    """Return what sends one mail; None without a server for mails."""
-    if settings.smtp_url is None:
-        return None
-    return lambda mail: send(mail, settings)
 
 
 class Refused(DpmarketError):
@@ -145,9 +133,6 @@ def _connected(settings: Settings) -> Iterator[smtplib.SMTP]:
         server.close()
 
 
-# --- webhooks ---------------------------------------------------------------------------------------
-
-
 _HOOK_SECONDS = 10.0
 _GONE = 410
 _UNICAST = ipaddress.ip_network("2000::/3")  # other IPv6 addresses are local, or ways to some IPv4 address
@@ -164,9 +149,9 @@ class Private(DpmarketError):
 def send_hooks(market: Market, job: Job, settings: Settings) -> None:
     """Send a webhook's events one by one; each that was taken is not sent again."""
     url, messages = pending(market, job.subject)
-    for one in messages:
+    for number, body, headers in messages:
         try:
-            status = _post(url, one.body, one.headers, private=settings.private_hooks)
+            status = _post(url, body, headers, private=settings.private_hooks)
         except (OSError, http.client.HTTPException):
             raise FileProblem("the address of a webhook cannot be reached.") from None
         except ValueError:
@@ -175,7 +160,7 @@ def send_hooks(market: Market, job: Job, settings: Settings) -> None:
             raise Gone("the address wants no more.")
         if not 200 <= status < 300:
             raise FileProblem("the address of a webhook did not take an event.")
-        took(market, job.subject, one.number)
+        took(market, job.subject, number)
 
 
 def _post(url: str, body: bytes, headers: dict[str, str], *, private: bool) -> int:
@@ -204,8 +189,6 @@ def _post(url: str, body: bytes, headers: dict[str, str], *, private: bool) -> i
 def is_public(address: str) -> bool:
     """Whether an IP address is on the public internet.
 
-    Examples
-    --------
     >>> [is_public(one) for one in ("8.8.8.8", "10.0.0.1", "::ffff:127.0.0.1", "2002:7f00:1::", "fec0::1")]
     [True, False, False, False, False]
     """

@@ -1,10 +1,7 @@
 """Turn refusals into ``application/problem+json``: a sentence, a status, and place and kind of what is wrong.
 
-Never a value of the request, and never the name of a key that nobody asked for: both may be private, and an
-error is copied into many places.
+Never a value of the request, and never the name of a key that nobody asked for: both may be private.
 """
-
-from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,9 +1,4 @@
-"""A running service: it answers on a socket, has workers beside it, and stops cleanly.
-
-Connections are closed if no request comes.
-"""
-
-from __future__ import annotations
+"""A running service: it answers on a socket, has workers beside it, and stops cleanly."""
 
 import asyncio
 import contextlib
@@ -33,8 +28,7 @@ from dpmarket.web.settings import Settings
 from dpmarket.web.worker import WORKER_SECONDS, start_thread
 
 _WORKER = "from dpmarket.cli import main; main()"
-HEAD_SECONDS = 20.0
-"""Within so long a request's head must come; the guard counts the body's time."""
+HEAD_SECONDS = 20.0  # within so long a request's head must come; the guard counts the body's time
 
 
 def listening(host: str, port: int) -> socket.socket:
@@ -105,10 +99,7 @@ def make_server(app: Application) -> uvicorn.Server:
 
 @contextlib.contextmanager
 def serving(market: Market, settings: Settings) -> Iterator[tuple[str, Metrics]]:
-    """Serve a market on a free port of loopback in a thread of this process; for a ``with`` block.
-
-    Gives the address, and what is counted.
-    """
+    """Serve a market on a free port of loopback in a thread; gives the address, and what is counted."""
     taken = listening("127.0.0.1", 0)
     url = f"http://127.0.0.1:{taken.getsockname()[1]}"
     metrics = Metrics()

@@ -1,12 +1,8 @@
 """What every route needs: the market, the settings, rate limits, who calls, and one way to run an act.
 
-Callers have bearer tokens or session cookies; what is not a caller's does not exist for them.
-
-Rate limits are token buckets in this process's memory, one for each kind of request and caller. They are not
-in the database: a refused request must count, and would be rolled back with its act.
+Rate limits are token buckets in this process's memory. They are not in the database: a refused request must
+count, and would be rolled back with its act.
 """
-
-from __future__ import annotations
 
 import threading
 from collections import OrderedDict
@@ -31,8 +27,7 @@ from dpmarket.web.settings import Settings
 _T = TypeVar("_T")
 _MOST = 100_000
 
-COOKIE = "__Host-dpmarket"
-"""Browsers take it over TLS (or from loopback) only, for this host alone."""
+COOKIE = "__Host-dpmarket"  # browsers take it over TLS (or from loopback) only, for this host alone
 SESSION = timedelta(hours=12)
 _LONGEST = 200
 
@@ -53,8 +48,6 @@ class Rate:
 class Limits:
     """Buckets of all callers; the ones that were used least recently are forgotten first.
 
-    Examples
-    --------
     >>> from datetime import UTC
     >>> limits, now = Limits(), datetime(2026, 3, 1, tzinfo=UTC)
     >>> [limits.take("login", "an address", Rate(2, 60.0), now) for _ in range(3)]
@@ -142,9 +135,6 @@ def path_of(campaign: int) -> str:
     return f"/m/campaigns/{shown_id(campaign)}"
 
 
-# --- callers ---------------------------------------------------------------------------------------
-
-
 def the_service(request: Request) -> Service:
     """Return the service whose request this is."""
     found = request.app.state.service
@@ -173,10 +163,7 @@ def session(request: Request, service: TheService) -> Caller:
 
 
 def start_session(token: str, lasts: timedelta = SESSION) -> Response:
-    """Return an answer that keeps a session's token in a cookie, and leads to where it goes on.
-
-    The next page is asked for by this site itself, so that the cookie goes with it.
-    """
+    """Return an answer that keeps a session's token in a cookie; the next page is asked for by this site."""
     answer = RedirectResponse("/signed-in", status_code=303)
     keep_cookie(answer, COOKIE, token, lasts)
     return answer

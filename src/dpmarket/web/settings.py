@@ -1,11 +1,9 @@
 """How a service is set up: its folder's ``settings.toml``, and ``DPMARKET_...`` on top of it."""
 
-from __future__ import annotations
-
 import tomllib
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
@@ -117,7 +115,7 @@ class Settings(BaseSettings):
         return value.rstrip("/")
 
     @model_validator(mode="after")
-    def _names_come_from_proxies(self) -> Settings:
+    def _names_come_from_proxies(self) -> Self:
         if self.auth_header is not None and self.trusted_proxies.strip() in ("", "*"):
             raise ValueError("auth_header needs trusted_proxies: anybody else could name anybody")
         if self.oidc_issuer is not None and not self.oidc_client_id:
@@ -163,10 +161,7 @@ class Settings(BaseSettings):
 
 
 def read_settings(folder: Path, **given: Any) -> Settings:
-    """Return the settings of a service: what is given, over the environment, over the folder's file.
-
-    A setting that is not what is expected is refused by its name; no value is quoted.
-    """
+    """Return the settings of a service: what is given, over the environment, over the folder's file."""
     path = folder / SETTINGS_FILE
     written: dict[str, Any] = {}
     if path.is_file():

@@ -1,10 +1,4 @@
-"""Single sign-on of members: a trusted proxy's header, or OpenID Connect (a code with PKCE).
-
-Both give names; the member who has one of them (``member.subject``) gets a session like any other. Nobody
-is entered by signing in: an operator enters members.
-"""
-
-from __future__ import annotations
+"""Single sign-on of members, whom an operator entered: a trusted proxy's header, or OpenID Connect."""
 
 import base64
 import functools

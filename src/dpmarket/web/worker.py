@@ -1,7 +1,5 @@
 """The worker of a service: what it does with campaigns by their rules, lane by lane, and reports apart."""
 
-from __future__ import annotations
-
 import ctypes
 import gc
 import json
@@ -35,19 +33,15 @@ from dpmarket.certificates.signature import sign
 from dpmarket.errors import DpmarketError, Infeasible, InvalidInput, NotCertifiable, NotConverged
 from dpmarket.web.folder import SIGNING_KEY, held_open, opened
 from dpmarket.web.logs import log_event, log_to
-from dpmarket.web.outgoing import check_smtp, send_hooks, sender_of
+from dpmarket.web.outgoing import check_smtp, send, send_hooks
 from dpmarket.web.settings import Settings
 
 _PAUSE = 1.0  # seconds between a worker's rounds
 _NOW_PAUSE = 0.1
 _WORK, _LONG = ("certify",), ("report", "forecast")  # nobody's certificate waits for the second
 _HOUR, _MAILS = 3600.0, 20.0
-WORKER_SECONDS = 60.0
-"""For a worker that is asked to stop, and may be training."""
+WORKER_SECONDS = 60.0  # for a worker that is asked to stop, and may be training
 _MOST_LINES = 10
-
-
-# --- processes and threads -------------------------------------------------------------------------
 
 
 def run_worker_process(settings: Settings, beside: int | None) -> None:
@@ -83,8 +77,7 @@ def run_worker(
 ) -> None:
     """Do what is due but reports and forecasts, again and again; a job that was begun is ended first.
 
-    Each lane has a thread: a person waits for a key or a document however long a training takes, and a slow
-    mail server holds no job up.
+    Each lane has a thread: nobody waits for a training, and a slow mail server holds no job up.
     """
     methods = methods_of(settings)
     mails = tuple(name for name in methods.others if name not in (*_WORK, *_LONG))
@@ -155,10 +148,7 @@ def _run_long(settings: Settings, beside: int) -> None:
 
 
 def _repeat(stopped: Callable[[], bool], pause: float, step: Callable[..., object], *args: Any) -> None:
-    """Do something again and again, and log what stops it for a while: a full disk, a job that breaks.
-
-    A job that broke is due again when its lease has ended.
-    """
+    """Do something again and again, and log what stops it for a while: a full disk, a job that breaks."""
     while not stopped():
         try:
             step(*args)
@@ -190,9 +180,6 @@ def _days(number: float | None) -> timedelta | None:
     return None if number is None else timedelta(days=number)
 
 
-# --- what is done with a campaign ------------------------------------------------------------------
-
-
 def methods_of(settings: Settings) -> Methods:
     """Return what a worker of a service does with campaigns and further jobs."""
     key = settings.folder / SIGNING_KEY
@@ -211,7 +198,8 @@ def methods_of(settings: Settings) -> Methods:
         return _forecast(market, job, settings)
 
     own = {"certify": certify, "report": _report, FORECAST: forecast, hooks.KIND: hook}
-    others = {**own, **handlers(sender_of(settings))}
+    sender = None if settings.smtp_url is None else lambda mail: send(mail, settings)
+    others = {**own, **handlers(sender)}
 
     def release(found: Campaign) -> Release:
         rules = rules_of(found)

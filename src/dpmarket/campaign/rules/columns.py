@@ -1,9 +1,7 @@
 """What one record is: a list of fields, each of which is written as one number.
 
-Features, labels, targets and the columns that statistics are asked of are fields of four kinds: a number, a
-date, a choice among public levels, or yes or no. A cell of a file, a value of a form and eight bytes of a
-sealed record become the same number, and the number becomes what an estimator takes. What a field may hold is
-declared by the rules alone.
+A cell of a file, a value of a form and eight bytes of a sealed record become the same number, and the number
+becomes what an estimator takes. What a field may hold is declared by the rules alone.
 """
 
 from __future__ import annotations
@@ -21,27 +19,16 @@ from dpmarket.arrays import BoolArray, FloatArray, IntArray
 from dpmarket.campaign.rules.questions import Question
 from dpmarket.campaign.rules.rules_file import Rules
 from dpmarket.files import ColumnProblem, dates_of, find, numbers_of
-from dpmarket.learning.columns import (
-    TRUTHS,
-    Categories,
-    Column,
-    Dates,
-    Numbers,
-    column_from,
-    row_scale,
-)
+from dpmarket.learning.columns import TRUTHS, Categories, Column, Dates, Numbers, column_from, row_scale
 from dpmarket.progress import tell_reading
 
 if TYPE_CHECKING:
     from dpmarket.learning import PublicEncoder
     from dpmarket.privacy import Loss, NoiseNorm
 
-OUTCOME = "\0outcome"
-"""The name of the field with the label or target; no column can be called so."""
-UNKNOWN = -1.0
-"""The code of a category that is none of the public ones."""
-NO_CATEGORY = "\0"
-"""Stands for it where an encoder takes texts; no rules can name it."""
+OUTCOME = "\0outcome"  # the name of the field with the label or target; no column can be called so
+UNKNOWN = -1.0  # the code of a category that is none of the public ones
+NO_CATEGORY = "\0"  # stands for it where an encoder takes texts; no rules can name it
 _TRUTHS = {word: float(truth) for word, truth in TRUTHS.items()}
 _NO_LEVEL = "none of the public categories"
 _FIRST_DAY = datetime.date(1970, 1, 1).toordinal()
@@ -228,9 +215,8 @@ def _question_fields(name: str, question: Question, outside: str) -> list[Field]
 class Records:
     """Rows of the people who sell, ready for a release. Private.
 
-    ``owners`` are the places of the rows' owners among the sellers. ``columns`` has by name what an encoder,
-    an estimator or a statistic's ``fit`` takes. ``clipped`` counts by column the values that lay outside of
-    what is declared: for the data holder's eyes.
+    ``owners`` are the places of the rows' owners among the sellers; ``columns`` has by name what is fitted;
+    ``clipped`` counts by column the values that lay outside, for the data holder's eyes.
     """
 
     owners: IntArray

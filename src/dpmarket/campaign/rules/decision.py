@@ -1,13 +1,9 @@
 """Decisions about frozen reports, by rules that were fixed before anybody reported.
 
-With a budget and at least 50 reports sellers are cross-priced: each part of them by the other parts' reports,
-which meets the budget. With fewer reports, with a payment weight, or where the budget must hold with a stated
-probability, the exact mechanism decides; its payment weight follows from the rules and from how many reports
-there are, those above the reserve price included. Few reports never make a market infeasible: mechanisms
-raise the weight cap to a published multiple of the mean weight, by counts alone.
+With a budget and at least 50 reports sellers are cross-priced: each part of them by the other parts' reports.
+With fewer reports, with a payment weight, or where the budget must hold with a stated probability, the exact
+mechanism decides; its payment weight follows from the rules and from how many reports there are.
 """
-
-from __future__ import annotations
 
 import hashlib
 import hmac
@@ -26,7 +22,6 @@ from dpmarket.errors import Infeasible, MarketRefusal
 from dpmarket.mechanisms.cross_pricing import LEAST_SELLERS, CrossPricedMechanism
 from dpmarket.mechanisms.exact import OfflineMechanism
 from dpmarket.mechanisms.outcome import Outcome, whole_units
-from dpmarket.mechanisms.price_schedule import PriceSchedule
 
 
 @dataclass(frozen=True)
@@ -46,15 +41,11 @@ class Binding:
         return hashlib.sha256(self.nonce).hexdigest()
 
 
-UNBOUND = Binding("00" * 32, bytes(32))
-"""For dry runs, whose salt is nobody's."""
+UNBOUND = Binding("00" * 32, bytes(32))  # for dry runs, whose salt is nobody's
 
 
 def sellers_digest(nonce: bytes, ids: Sequence[str]) -> str:
-    """Return the keyed digest of the frozen list of sellers, which says nothing about them without the nonce.
-
-    No cost goes into it, so that no report moves its seller to another part.
-    """
+    """Return the keyed digest of the frozen list of sellers; no cost goes into it."""
     return sorted_digest(nonce, [sorted(map(str.encode, ids))])
 
 
@@ -67,10 +58,7 @@ def sorted_digest(nonce: bytes, batches: Iterable[Sequence[bytes]]) -> str:
 
 
 def bound_salt(rules_digest: str, sellers: str) -> bytes:
-    """Return the salt that follows from the digests of the rules and of the frozen list of sellers.
-
-    A buyer who wants another one has to change the rules that sellers agreed to, or who sells.
-    """
+    """Return the salt that follows from the digests of the rules and of the frozen list of sellers."""
     content = b"dpmarket-salt-1" + bytes.fromhex(rules_digest) + bytes.fromhex(sellers)
     return hashlib.sha256(content).digest()
 
@@ -127,12 +115,6 @@ def cross_pricing_of(rules: Rules) -> tuple[CrossPricedMechanism, dict[str, Any]
         coverage=terms.coverage, minor_unit=terms.unit,
     )  # fmt: skip
     return mechanism, public
-
-
-def largest_amount(schedules: Sequence[PriceSchedule], minor_units: int) -> int:
-    """Return the largest payment of schedules, in minor units."""
-    largest = np.array([schedule.largest_payment for schedule in schedules])
-    return int(whole_units(largest, minor_units).max())
 
 
 def budget_in_minor_units(rules: Rules) -> int | None:

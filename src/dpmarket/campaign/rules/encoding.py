@@ -1,11 +1,8 @@
 """Records as bytes of one length, whatever is in them, and bytes as records.
 
-A length would tell a category, a gap, or how many rows somebody has. So every field is written as one number,
-every row in one width with a byte that says whether it is there, and every record as so many rows as the
-rules allow. The values of a form are read like the cells of a file.
+A length would tell a category, a gap, or how many rows somebody has. So every field is one number, every row
+has one width with a byte that says whether it is there, and every record as many rows as are allowed.
 """
-
-from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -18,8 +15,7 @@ from dpmarket.campaign.rules.columns import Field, Records, fields_of, read_code
 from dpmarket.campaign.rules.rules_file import Rules
 from dpmarket.errors import MarketRefusal
 
-Record = Mapping[str, Any] | Sequence[Mapping[str, Any]]
-"""What somebody delivers: one row by the names of its columns, or several of them."""
+Record = Mapping[str, Any] | Sequence[Mapping[str, Any]]  # one row by its columns, or several
 
 
 def record_bytes(rules: Rules) -> int:
@@ -30,9 +26,8 @@ def record_bytes(rules: Rules) -> int:
 def encode_record(rules: Rules, values: Record) -> bytes:
     """Write a record as bytes of one length, whatever is in it.
 
-    ``values`` has, by column, a number, a text of a category or a date such as 2020-12-31, true or false, or
-    None where gaps are declared; and one of the labels, or the target. What is missing or wrong is refused by
-    its column, never by a value or an unknown name.
+    ``values`` has, by column, numbers, texts of categories and dates, truths, or None for gaps. What is
+    missing or wrong is refused by its column, never by a value or an unknown name.
     """
     most = rules.sellers.rows_per_person
     rows = [values] if isinstance(values, Mapping) else list(values)
@@ -48,10 +43,7 @@ def zero_record(rules: Rules) -> bytes:
 
 
 def decode_records(rules: Rules, contents: Sequence[bytes | None]) -> Records:
-    """Return the records of some people, one content each; what :func:`encode_record` never writes is zero.
-
-    Guaranteed: nothing that is in a record raises an error.
-    """
+    """Return people's records, one content each; nothing in one raises: what is no record is the zero one."""
     fields, zero, kind = fields_of(rules), zero_record(rules), _row(rules)
     whole = b"".join(one if one is not None and len(one) == len(zero) else zero for one in contents)
     table = np.frombuffer(whole, kind).reshape(len(contents), rules.sellers.rows_per_person).copy()

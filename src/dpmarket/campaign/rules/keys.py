@@ -1,7 +1,5 @@
 """Tables and keys of the rules file: what is expected, what it means, and sentences about what is wrong."""
 
-from __future__ import annotations
-
 import difflib
 import json
 import types
@@ -24,8 +22,7 @@ _WITHIN = {
 def key(default: Any, expected: str = "", example: Any = None, **limits: Any) -> Any:
     """Describe one key: its default (``...``: required), an example, and limits of pydantic's ``Field``.
 
-    The docstring below a key says what it means. ``expected`` is only for keys of which their type and
-    limits do not say it.
+    ``expected`` is only for keys of which their type and limits do not say it.
     """
     shown = default if example is None else example
     return Field(default, json_schema_extra={"expected": expected, "example": shown}, **limits)
@@ -62,8 +59,7 @@ def _as_read(values: list[str | int]) -> list[str | int]:
     return values
 
 
-Categories = Annotated[list[str | int], AfterValidator(_as_read)]
-"""Categories that cells of a table are compared with."""
+Categories = Annotated[list[str | int], AfterValidator(_as_read)]  # that cells are compared with
 
 
 def table_of(annotation: Any) -> tuple[type[Table] | None, bool]:

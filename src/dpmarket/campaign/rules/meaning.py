@@ -4,26 +4,21 @@ Epsilon is shown as a probability, always rounded up: the highest chance of gues
 Somebody who knows everything else guesses it: 50% right without the result. With the result, an
 (epsilon, delta) guarantee bounds the chance by ``(exp(epsilon) + delta) / (1 + exp(epsilon))``.
 
-Examples
---------
 >>> guess_percent(0.0), guess_percent(0.473), guess_percent(0.473, 0.1), guess_percent(50.0)
 (50, 62, 66, 100)
 >>> epsilon_left(0.47399), epsilon_left(12.0), epsilon_shown(0.47301), epsilon_shown(0.0)
 (0.473, 12.0, 0.474, 0.0)
 >>> chance_of(1e-5), round(cost_of(1.0), 4), round(cost_of(1.0, "quadratic"), 4)
 (100000, 2.4663, 6.0827)
->>> money_text(123456, 100, "EUR"), money_text(-5, 1000, ""), money_text(7, 240, "GBP")
-('1,234.56 EUR', '-0.005', '7/240 GBP')
+>>> money_text(123456, 100, "EUR"), money_text(-5, 1000, ""), money_text(7, 1, "JPY")
+('1,234.56 EUR', '-0.005', '7 JPY')
 """
 
-from __future__ import annotations
-
 import math
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 
-REFERENCE = 60
-"""Percent: sellers are asked what they want for a chance that rises from 50% to this."""
+REFERENCE = 60  # percent: sellers are asked what they want for a chance that rises from 50% to this
 _ERROR = 1e-12  # larger than what rounding of doubles takes away
 _UP, _DOWN = (Context(prec=3, rounding=way) for way in (ROUND_CEILING, ROUND_FLOOR))
 
@@ -62,10 +57,9 @@ def cost_of(amount: float, shape: str = "linear") -> float:
 
 def money_text(amount: int, minor_units: int, currency: str) -> str:
     """Return an amount of whole minor units as text."""
-    digits = len(str(minor_units)) - 1
-    if minor_units == 10**digits:
-        whole, part = divmod(abs(amount), minor_units)
-        text = f"{'-' if amount < 0 else ''}{whole:,}" + (f".{part:0{digits}d}" if digits else "")
-    else:
-        text = f"{amount:,}/{minor_units}"
-    return f"{text} {currency}".strip()
+    return f"{in_decimals(amount, minor_units):,f} {currency}".strip()
+
+
+def in_decimals(amount: int, minor_units: int) -> Decimal:
+    """Return an amount of whole minor units in money, with all its decimals."""
+    return Decimal(int(amount)).scaleb(1 - len(str(minor_units)))

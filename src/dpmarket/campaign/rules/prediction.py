@@ -1,7 +1,5 @@
 """Predictions of a released model for the rows of a table."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass
 from typing import Any
@@ -31,10 +29,7 @@ class Predictions:
 def read_features(
     model: ModelFile, source: Source, more: tuple[str, ...] = ()
 ) -> tuple[pl.DataFrame, dict[str, Any], int]:
-    """Return a table, its features as the model's encoder takes them, and how many values are outside.
-
-    ``more`` are columns that are read as texts if they are there, such as ids and labels.
-    """
+    """Return a table with ``more`` texts if there, its features for the encoder, and how many lie outside."""
     fields = feature_fields(model.public_encoder.columns, model.outside_bounds)
     texts, numbers = columns_by_type(fields)
     extra = [name for name in dict.fromkeys(more) if name not in (*texts, *numbers)]
@@ -55,10 +50,8 @@ def predict_file(
     """Write a prediction for every row of a table; cells that are not as declared are refused.
 
     Of two labels the probability of the second one and the likelier label; of more a column for each,
-    ``probability_LABEL``, and the likeliest; of a regression a number. The id column comes along if the table
-    has it; otherwise rows are numbered from 1. With ``interval``, a level such as 0.9, each prediction has
-    the ends of its interval: ``interval_low`` and ``interval_high``, of more than two labels
-    for each of them.
+    ``probability_LABEL``, and the likeliest; of a regression a number. Rows have their ids, or numbers from
+    1. With ``interval``, a level such as 0.9, columns ``interval_low`` and ``interval_high`` have its ends.
     """
     refuse_same(output, data)
     table, features, clipped = read_features(model, data, (model.id_column,))

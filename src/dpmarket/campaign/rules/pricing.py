@@ -1,8 +1,6 @@
 """The announced market of a campaign: public tables from its rules, and what a budget buys with them.
 
-Every decision of a campaign follows from four public values: the table of virtual costs, the objective (the
-error constants of what is released), the table of epsilon costs, and a number of people or of reports. A
-delta is another table and other constants, a cost shape another table, and groups are several tables of
+A delta is another table and other constants, a cost shape another table, and groups are several tables of
 virtual costs; none is another kind of market. No report is an argument of anything here.
 """
 
@@ -193,10 +191,7 @@ def _statistics_error(rules: Rules) -> StatisticError:
 
 @lru_cache(maxsize=_REMEMBERED)
 def online_schedules(rules: Rules) -> tuple[tuple[PriceSchedule, ...], dict[str, Any]]:
-    """Return the schedules by which sellers are quoted one by one, one per group, and all that decides.
-
-    A function of the rules alone.
-    """
+    """Return the schedules for sellers one by one, one per group, and all that decides."""
     wanted, terms = rules.objective, terms_of(rules)
     if rules.campaign.mechanism == POSTED or wanted.confidence is None or wanted.budget is None:
         objective, schedules = _typical(rules, rules.people, wanted.budget)
@@ -256,10 +251,7 @@ def objective_for(rules: Rules, sizes: tuple[int, ...]) -> AnyObjective:
 
 @lru_cache(maxsize=_REMEMBERED)
 def plan_for(rules: Rules, people: int, budget: float) -> Plan:
-    """Return what a budget buys from so many people: error, simpler rules, weight.
-
-    Below 100 people markets are simulated, which takes seconds; :func:`prospect_for` does not.
-    """
+    """Return what a budget buys from so many people: error, simpler rules, weight."""
     terms = terms_of(rules)
     sizes, several = terms.sizes(people), len(terms.groups) > 1
     return plan(
@@ -277,10 +269,7 @@ def plan_for(rules: Rules, people: int, budget: float) -> Plan:
 
 @lru_cache(maxsize=_REMEMBERED)
 def prospect_for(rules: Rules, people: int, budget: float | None) -> Prospect:
-    """Return what a budget lets expect in the typical market of so many people, by the rules' mechanism.
-
-    The paper's objective bounds another error; the one expected is always the squared one.
-    """
+    """Return what a budget lets expect in the typical market, always the squared error, by the rules."""
     terms, (_, schedules) = terms_of(rules), _typical(rules, people, budget)
     market = terms.market([group.share * people for group in terms.groups])
     found = market.quoted(rules.campaign.mechanism, _error_constants(rules), schedules)
@@ -348,9 +337,8 @@ def schedules_of(
 ) -> tuple[PriceSchedule, ...]:
     """Return what rules offer each group at each cost: their schedules, or the optimum of a market.
 
-    The market is everybody's report, or how many people the typical one has. Offline, one seller's own report
-    moves the exact mechanism's prices a little, and each part of a cross-priced market has its own: these are
-    the schedules of all of them together.
+    The market is everybody's report, or how many people the typical one has. Of a cross-priced market, whose
+    parts have their own schedules, these are the ones of all parts together.
     """
     if "schedules" in public:
         return tuple(map(PriceSchedule.from_dict, public["schedules"]))

@@ -4,8 +4,6 @@ Sellers agree to a digest of their text. Published where others store it with it
 be held to: prices that were fixed before the reports make a truthful report everybody's best one.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from dpmarket.campaign.rules.columns import norm_of, stated_loss
@@ -24,10 +22,7 @@ _PRIVATE: Any = {
 
 
 def announced_text(rules: Rules, committed_at: str, nonce: str) -> str:
-    """Return the text of announced rules: everything that a certificate will state, as far as it is fixed.
-
-    ``nonce`` is the SHA-256 of the nonce of the sellers' digest, where parts may be cross-priced.
-    """
+    """Return the text of announced rules; ``nonce`` is the SHA-256 of the one of the sellers' digest."""
     data = rules.model_dump(mode="json", exclude_none=True, exclude=_PRIVATE)
     money = {"currency": rules.money.currency, "minor_units": rules.money.minor_units}
     return announce_rules(

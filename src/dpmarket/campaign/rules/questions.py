@@ -1,7 +1,4 @@
-"""Statistics that a campaign may ask for: a mean, a share, a histogram, a quantile, a mean vector.
-
-One table describes a question: its kind, the column, and the public bounds or categories of that kind.
-"""
+"""Statistics that a campaign may ask for: a mean, a share, a histogram, a quantile, a mean vector."""
 
 from __future__ import annotations
 

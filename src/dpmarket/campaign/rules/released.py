@@ -1,7 +1,4 @@
-"""What a campaign publishes: a model or statistics, as a file that holds all public settings with it.
-
-Nothing in such a file is private beyond what the epsilons allow: no record, no cost, no seller.
-"""
+"""What a campaign publishes: a model or statistics, as a file that holds all public settings with it."""
 
 from __future__ import annotations
 
@@ -24,8 +21,7 @@ if TYPE_CHECKING:
 
 MODEL: Literal["dpmarket.model/8"] = "dpmarket.model/8"
 STATISTICS: Literal["dpmarket.statistics/2"] = "dpmarket.statistics/2"
-LARGEST_FILE = 64 << 20
-"""Bytes of a released document."""
+LARGEST_FILE = 64 << 20  # bytes of a released document
 
 
 class _Part(BaseModel):
@@ -193,10 +189,7 @@ class ModelFile(_Part):
 
 
 def estimator_for(predicts: Label | Target, **settings: Any) -> Any:
-    """Return an estimator with these parameters, a torch model's if a ``module`` is one of them.
-
-    A classifier takes and gives the numbers of labels.
-    """
+    """Return an estimator, a torch model's with a ``module``; a classifier takes the numbers of labels."""
     from dpmarket import learning  # takes scikit-learn along, which most commands do not need
 
     is_network = "module" in settings

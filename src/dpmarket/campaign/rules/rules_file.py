@@ -1,7 +1,6 @@
 """The rules file (TOML): a checked value, or a list of everything that is wrong with the file.
 
-The models below are the one description of the file: what is accepted, what is said about a wrong key, the
-commented template, the form of the service and the reference page all come from them.
+The models below are its one description, from which template, form and reference page come.
 """
 
 from __future__ import annotations
@@ -49,8 +48,7 @@ def _text_of_date(value: Any) -> Any:
     return value.isoformat() if is_date else value
 
 
-Date = Annotated[str, BeforeValidator(_text_of_date)]
-"""A text such as 2020-12-31, or a date of TOML."""
+Date = Annotated[str, BeforeValidator(_text_of_date)]  # a text such as 2020-12-31, or a date of TOML
 
 
 class CampaignTable(Table):
@@ -179,10 +177,13 @@ class Objective(Table):
     it is kept by bounding the mean epsilon."""
 
 
+MinorUnits = Literal[1, 10, 100, 1000, 10_000]  # an amount has an end in decimals
+
+
 class Money(Table):
     """How payments are rounded."""
 
-    minor_units: int = key(100, ge=1, le=10_000)
+    minor_units: MinorUnits = key(100)
     """Smallest currency units to one unit of money, such as 100 cents; payments round up to them."""
     currency: str = key(
         "", "a currency's three letters, such as EUR", example="EUR", pattern=r"^([A-Z]{3})?$"
@@ -394,8 +395,6 @@ def read_rules(path: str | os.PathLike[str]) -> Rules:
 def check_rules(data: Mapping[str, Any], name: str = "the rules") -> Rules:
     """Return the rules of tables as a TOML file gives them, or raise ``FileProblem`` with all that is wrong.
 
-    Examples
-    --------
     >>> check_rules({"costs": {"distribution": "uniform(1, 5)"}, "objective": {"payment_weight": 0.01},
     ...     "features": {"age": {"low": 18, "high": 90}}, "label": {"values": [0, 1]}}).label.column
     'label'

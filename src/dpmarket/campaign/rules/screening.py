@@ -1,8 +1,4 @@
-"""Screening questions that lead to groups, and the panel that people come from, in the rules file.
-
-Answers to screening questions decide who can take part, and in which group. No epsilon protects them. They
-are forgotten at once: only the group is stored, or that somebody was screened out.
-"""
+"""Screening questions that lead to groups, and the panel that people come from, in the rules file."""
 
 from __future__ import annotations
 

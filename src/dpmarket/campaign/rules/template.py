@@ -1,7 +1,5 @@
 """Rules files with every key and a comment to each, made from the model that checks them."""
 
-from __future__ import annotations
-
 import datetime
 import json
 import os
@@ -43,12 +41,7 @@ _FEW = 10
 
 
 def rules_template(values: Mapping[str, Any] | None = None) -> str:
-    """Return a rules file with every key, each with a comment; it is a valid rules file itself.
-
-    ``values`` stand in place of examples and defaults, by dotted path: everything that a rules file takes,
-    such as ``objective.budget``, ``features.age.low`` or ``statistics.age.kind``. A payment weight takes the
-    budget's place, statistics take the place of features and label, a target takes the label's.
-    """
+    """Return a rules file with every key, each with a comment; ``values`` by dotted path replace defaults."""
     return _checked(_nested(values or {}))
 
 
@@ -57,9 +50,7 @@ def sample_template(
 ) -> tuple[str, dict[str, str]]:
     """Return a rules file whose features are the columns of a public sample, and what each was taken for.
 
-    Ids, costs, labels and targets, by their names in ``values`` or by default, are no features. Labels, and
-    the bounds of a target, are taken from the sample as well if it has that column and ``values`` do not say
-    them. A comment asks to read it all over.
+    Labels, and the bounds of a target, are taken from the sample as well if ``values`` do not say them.
     """
     given, table = _nested(values or {}), read_table(sample)
     sellers = Sellers().model_dump() | given.get("sellers", {})
@@ -75,10 +66,7 @@ def sample_template(
 def declared_by(
     table: pl.DataFrame, sample: str | os.PathLike[str], left_out: set[Any]
 ) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
-    """Return declarations for the columns of a public sample, and what each column was taken for.
-
-    Columns of texts most of which differ, such as ids and names, are left out.
-    """
+    """Return declarations for the columns of a public sample, without ids, and what each was taken for."""
     from dpmarket.learning.tables import declared_from
 
     read = {name: _as_meant(table, name, sample) for name in table.columns if name not in left_out}

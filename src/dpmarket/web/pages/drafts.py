@@ -1,7 +1,5 @@
 """A buyer's drafts: the form of a new campaign with its plan beside it, changed, copied and previewed."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
@@ -71,9 +69,6 @@ def preview(campaign: CampaignId, visit: Visited) -> Response:
     shown = {"campaign": found, "path": path_of(campaign), "purpose": purpose_of(rules)}
     asked = {"wanted": wanted_of(rules), "label": fields_of_form(rules)[-1].wording}
     return visit.page("preview", {**shown, **asked, **form_of(rules, texts_of(visit.request).language)})
-
-
-# --- parts -----------------------------------------------------------------------------------------
 
 
 def _draft(visit: Visit, campaign: int) -> views.ShownCampaign:

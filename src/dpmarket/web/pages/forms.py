@@ -1,7 +1,5 @@
 """Forms as pages send them: names, texts and files in memory, never on a disk, with limits."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Annotated
@@ -27,9 +25,6 @@ class Form:
 
     def __init__(self, values: Mapping[str, str], files: Mapping[str, bytes] | None = None) -> None:
         self._values, self.files = dict(values), dict(files or {})
-
-    def __repr__(self) -> str:
-        return f"Form({len(self._values)} fields)"
 
     def text(self, name: str) -> str:
         """Return what was typed into a field, without blanks around it; empty for no such field."""
@@ -71,13 +66,8 @@ Sent = Annotated[Form, Depends(sent)]
 
 
 def number_in(text: str) -> float | None:
-    """Return the number that somebody typed, or None for what is none.
+    """Return the number that somebody typed, or None for what is none, or has a comma before thousands.
 
-    A comma is taken for a point, unless it may be one between thousands: a payment that is a thousand
-    times too small must not come of a misunderstanding.
-
-    Examples
-    --------
     >>> number_in("2,5"), number_in("1e3"), number_in("-.5"), number_in("1,000"), number_in("nan")
     (2.5, 1000.0, -0.5, None, None)
     """

@@ -1,10 +1,7 @@
 """Members' pages: campaigns, dashboards, and members' acts on a campaign.
 
-A dashboard shows sums in batches, never one person. The live balance of escrow is not shown: it would change
-by each seller's payment, and a payment tells a cost.
+The live balance of escrow is not shown: a change by one seller's payment would tell a cost.
 """
-
-from __future__ import annotations
 
 import csv
 import io
@@ -120,9 +117,6 @@ def dashboard(campaign: CampaignId, visit: Visited) -> Response:
     return _dashboard(visit, campaign)
 
 
-# --- acts ------------------------------------------------------------------------------------------
-
-
 def _people(form: Form, _: views.ShownCampaign) -> dict[str, Any]:
     people = names_in(form.files.get("file", b""), form.text("people"))
     if not 0 < len(people) <= 1_000:
@@ -150,8 +144,7 @@ FORMS: dict[str, Callable[[Form, views.ShownCampaign], dict[str, Any]]] = {
     "ask_forecast": _sample,
 }
 """Members' acts on a campaign that pages run, and how each form is read."""
-CONFIRMED = ("fund", "refund", "cancel", "withdraw_people", "revoke_links")
-"""Acts that are shown back before they are done."""
+CONFIRMED = ("fund", "refund", "cancel", "withdraw_people", "revoke_links")  # shown back before
 
 
 @router.post("/campaigns/{campaign}/{act}")
@@ -189,9 +182,6 @@ def _links(visit: Visit, found: views.ShownCampaign, made: Any, named: int, *, a
     )
 
 
-# --- documents -------------------------------------------------------------------------------------
-
-
 @router.get("/campaigns/{campaign}/report")
 def report(campaign: CampaignId, visit: Visited) -> Response:
     """Show a released campaign in figures, with what the verifier says about its certificate."""
@@ -223,9 +213,6 @@ def file(campaign: CampaignId, name: str, visit: Visited) -> Response:
     if name != "costs.csv" and (kind not in _FILES or ending != "json"):
         raise nothing()
     return attached(name, document_of(visit.service, visit.caller, campaign, kind))
-
-
-# --- parts -----------------------------------------------------------------------------------------
 
 
 def _dashboard(visit: Visit, campaign: int, warning: str | None = None) -> Response:
@@ -274,8 +261,6 @@ def _seen(show: Any) -> Any:
 def funnel_of(counts: Mapping[str, int]) -> list[tuple[str, int]]:
     """Return how many came at least so far, step by step; sellers who left are in the first alone.
 
-    Examples
-    --------
     >>> funnel_of({"invited": 2, "quoted": 1, "spent": 3, "declined": 1})[:4]
     [('invited', 7), ('consented', 4), ('quoted', 4), ('accepted', 3)]
     """
@@ -297,8 +282,6 @@ def hours_left(found: views.ShownCampaign, now: datetime) -> int | None:
 def amount_in(text: str, minor_units: int) -> int:
     """Return an amount of money that somebody typed, in whole minor units.
 
-    Examples
-    --------
     >>> amount_in("12.5", 100), amount_in("12,50", 100)
     (1250, 1250)
     """
@@ -317,8 +300,6 @@ def amount_in(text: str, minor_units: int) -> int:
 def names_in(content: bytes, text: str) -> list[str]:
     r"""Return the people of a file and of a list, each once, in their order.
 
-    Examples
-    --------
     >>> names_in(b"person;note\nann;x\nbob;y\n", "cem\nann")
     ['ann', 'bob', 'cem']
     """

@@ -1,11 +1,9 @@
 """Pages for people from a panel: the link that leads here, screening before consent, and the way back.
 
 The way back is a page with a link, and the header ``Refresh``: browsers do not follow a redirect to another
-site after a form under the policy ``form-action 'self'``. The panel's id of a person is stored nowhere here;
-it waits in a cookie of the person's own browser, and is believed only if its digest is the seller's.
+site after a form under the policy ``form-action 'self'``. The panel's id waits in a cookie of the person's
+own browser, and is believed only if its digest is the seller's.
 """
-
-from __future__ import annotations
 
 from datetime import timedelta
 from typing import Annotated
@@ -15,7 +13,6 @@ from fastapi import APIRouter, Query, Request, Response
 from dpmarket.campaign.access import issue_token
 from dpmarket.campaign.opening import rules_of
 from dpmarket.campaign.panel import PID, digest_of_pid, enter
-from dpmarket.campaign.rules.screening import Panel
 from dpmarket.campaign.transaction import Tx, campaign_of
 from dpmarket.campaign.views import is_person
 from dpmarket.web.api import CampaignId, run_form
@@ -27,8 +24,7 @@ from dpmarket.web.service import SESSION, Rate, TheService, keep_cookie, session
 
 router = APIRouter(include_in_schema=False)
 COOKIE = "__Host-panel"
-OWN_BROWSER = timedelta(days=60)
-"""How long the one browser that used an unsigned link can come back: nothing else proves who it is."""
+OWN_BROWSER = timedelta(days=60)  # so long the one browser that used an unsigned link can come back
 _RATE = Rate(120, 60.0)  # of one address: many people of a panel may share it
 _SECONDS = 8
 OUTCOMES = {
@@ -116,15 +112,10 @@ def way_back(view: View) -> tuple[str, str | None] | None:
         if panel is None:
             return outcome, None
         is_own = is_person(c, view.caller, digest_of_pid(view.service.market.key, panel, pid))
-    return outcome, address_of(panel, outcome, pid if is_own else None)
-
-
-def address_of(panel: Panel, outcome: str, pid: str | None) -> str | None:
-    """Return where a person goes back to; None if the panel names no address, or it needs an unknown id."""
     url: str | None = getattr(panel, outcome)
-    if url is None or (pid is None and "{pid}" in url):
-        return None
-    return url.replace("{pid}", pid or "")
+    if url is None or (not is_own and "{pid}" in url):
+        return outcome, None
+    return outcome, url.replace("{pid}", pid)
 
 
 def _screening(view: View, *, problem: bool = False) -> Response:

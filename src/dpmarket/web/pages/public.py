@@ -1,12 +1,7 @@
 """Pages for everybody: sign-in by links, the check of certificates and receipts, the choice of a language.
 
-Looking at a link shows a button and changes nothing, pressing the button signs in: mail scanners open every
-link of a mail, so that a link that is only opened is not used up. A member's link signs in once, a seller's
-as often as the seller comes back. Certificates are checked by the verifier that shares no code with us. A
-language that is chosen by a link, in place of what the browser asks for, is kept in a cookie of its own.
+Looking at a link shows a button and changes nothing: mail scanners open every link of a mail.
 """
-
-from __future__ import annotations
 
 import re
 from datetime import timedelta
@@ -109,9 +104,6 @@ def _door(request: Request, service: Service, *, asked: bool = False) -> HTMLRes
     return page(request, "door", asked=asked, **ways)
 
 
-# --- certificates and languages --------------------------------------------------------------------
-
-
 _RATE = Rate(20, 60.0)
 
 
@@ -155,10 +147,7 @@ _OWN = re.compile(r"/(?:[\w.-]+/)*[\w.-]*", re.ASCII)
 def choose(
     name: Annotated[str, Path(max_length=20)], back: Annotated[str, Query(max_length=200)] = "/"
 ) -> Response:
-    """Keep which language somebody reads, and lead back to where they were.
-
-    It changes nothing but how pages are shown to this browser, and so needs no button.
-    """
+    """Keep which language somebody reads, which needs no button, and lead back to where they were."""
     if name not in languages():
         raise MarketRefusal("unknown", "there is no such language.")
     answer = see(back if is_own(back) else "/")

@@ -1,7 +1,5 @@
 """What a campaign buys, as pages show it: statistics in place of a model, and the plan of a draft's rules."""
 
-from __future__ import annotations
-
 import functools
 import math
 from dataclasses import dataclass
@@ -21,8 +19,7 @@ from dpmarket.campaign.rules.rules_file import Money, Rules, rules_from
 from dpmarket.errors import DpmarketError
 from dpmarket.statistics import ReleasedStatistic
 
-MODEL, NUMBERS = "model", "numbers"
-"""What a campaign buys; texts about numbers are chosen by the second (:mod:`dpmarket.web.pages.texts`)."""
+MODEL, NUMBERS = "model", "numbers"  # what a campaign buys; texts about numbers are chosen by the second
 
 
 def purpose_of(rules: Rules) -> str:
@@ -91,9 +88,6 @@ def _digits(number: float | None) -> float | None:
     return None if number is None else float(f"{number:.4g}")
 
 
-# --- plans -----------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Line:
     """What one budget buys."""
@@ -121,10 +115,7 @@ def planned(rules: Rules) -> Planned:
 
 
 def error_so_far(rules: Rules, people: int, epsilon: float) -> float | None:
-    """Return the error to expect if nobody else came: of so many people, with so much epsilon in all.
-
-    With even weights, which is the least; None for nobody.
-    """
+    """Return the least error to expect if nobody else came, at even weights; None for nobody."""
     if people == 0 or epsilon <= 0.0:
         return None
     return sum(errors_of(rules, np.full(people, epsilon / people)))

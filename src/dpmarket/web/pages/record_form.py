@@ -1,10 +1,4 @@
-"""The form of a record, made from the fields that the rules declare, and read back field by field.
-
-Every kind of field has its own control: a number, a date, a choice, yes or no; a gap is offered where the
-rules say what a gap means. What the browser checks is checked here again, and once more by the encoding.
-"""
-
-from __future__ import annotations
+"""The form of a record, made from the fields that the rules declare, and read back field by field."""
 
 import datetime
 import math
@@ -17,10 +11,8 @@ from dpmarket.campaign.rules import columns
 from dpmarket.campaign.rules.rules_file import Rules
 from dpmarket.web.pages.forms import Form, number_in
 
-OTHER = "__other__"
-"""What a form sends for something else than the public categories."""
-FIRST_ROWS, MORE_ROWS = 4, 8
-"""How many rows a form shows at first, and how many are added when there is no room left."""
+OTHER = "__other__"  # what a form sends for something else than the public categories
+FIRST_ROWS, MORE_ROWS = 4, 8  # rows at first, and so many more when there is no room left
 _FIELDS = 1_900  # of a form, in all
 
 

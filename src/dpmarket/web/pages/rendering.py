@@ -1,7 +1,5 @@
 """Templates, files and refusals as answers, in the reader's language, with the operator's name and colour."""
 
-from __future__ import annotations
-
 import re
 import secrets
 from hashlib import sha256
@@ -22,8 +20,7 @@ from dpmarket.web.problems import Description
 from dpmarket.web.service import TheService
 from dpmarket.web.settings import Settings
 
-LANGUAGE = "__Host-language"
-"""The cookie that keeps which language somebody chose."""
+LANGUAGE = "__Host-language"  # the cookie that keeps which language somebody chose
 
 _POLICY = re.compile(r'Content-Security-Policy" content="([^"]*)"')
 _FOLDER = Path(__file__).parents[1]
@@ -133,9 +130,6 @@ def page_of(request: Request, refusal: Exception, found: Description) -> Respons
 def home_of(path: str) -> str | None:
     """Return where a reader of a page goes on; None for who may have no place."""
     return next((home for home in ("/s", "/m") if path == home or path.startswith(home + "/")), None)
-
-
-# --- files and brand --------------------------------------------------------------------------------
 
 
 router = APIRouter(include_in_schema=False)

@@ -1,10 +1,8 @@
 """The form of a campaign's rules: fields are named by the rules' own keys, and read back as a file's data.
 
-What is asked, what each key means and what is refused come from the model: the form has no rules of its own.
-A feature or a statistic is a line of the form, whose fields are such as ``feature0.low``.
+What each key means and what is refused come from the model: the form has no rules of its own. A feature or a
+statistic is a line of the form, whose fields are such as ``feature0.low``.
 """
-
-from __future__ import annotations
 
 import contextlib
 import json
@@ -26,10 +24,8 @@ from dpmarket.web.pages.purchase import MODEL, NUMBERS
 from dpmarket.web.pages.texts import FALLBACK, languages
 
 KINDS = typing.get_args(Question.model_fields["kind"].annotation)
-FEATURE_KINDS = ("number", "date", "choice", "truth")
-"""Of features, as the form names them; a kind decides which keys are asked for."""
-GAPS = ("refused", "value", "category")
-"""What an empty answer counts as."""
+FEATURE_KINDS = ("number", "date", "choice", "truth")  # a kind decides which keys are asked for
+GAPS = ("refused", "value", "category")  # what an empty answer counts as
 _LINES: dict[str, tuple[str, type[BaseModel], str, int, int]] = {
     "feature": ("features", Bounds, "name", 4, 100), "statistic": ("statistics", Question, "column", 2, 30),
 }  # fmt: skip
@@ -50,8 +46,7 @@ _LEFT_OUT = (
     "label.column", "label.values",
     "training.model", "training.code", "training.parameters",
 )  # fmt: skip
-TYPED_TABLES = ("groups", "screening", "panel")
-"""Tables that a form takes as a rules file has them."""
+TYPED_TABLES = ("groups", "screening", "panel")  # tables that a form takes as a rules file has them
 _STARTS = {
     "costs.distribution": "uniform(1, 5)",
     "objective.max_epsilon": "1",
@@ -94,14 +89,8 @@ def starts() -> dict[str, str]:
     return typed | {"label.column": "label", "campaign.mechanism": "online"}
 
 
-# --- from the form to the rules --------------------------------------------------------------------
-
-
 def rules_data(form: Form) -> dict[str, Any]:
-    """Return what a form says as a rules file would: fields that are left empty are left out.
-
-    What is not of its key's kind is handed on as it is, so that the rules' own check refuses it.
-    """
+    """Return what a form says as a rules file would; what is wrong is left for the rules to refuse."""
     data: dict[str, Any] = {"costs": {}, "objective": {}}
     data["campaign"] = {key: form.text(f"campaign.{key}") for key in ("name", "mechanism")}
     wants_numbers = form.text("purpose") == NUMBERS
@@ -208,13 +197,10 @@ def _value(kind: str, text: str) -> Any:
         return [_value("number", part) if kind == "numbers" else part for part in _listed(text)]
     if kind == "flag":
         return True
-    if kind == "whole" and text.isdecimal() and len(text) < 16:
+    if kind in ("whole", "choice") and text.isdecimal() and len(text) < 16:
         return int(text)
     number = number_in(text) if kind in ("number", "whole", "mixed") else None
     return text if number is None else number
-
-
-# --- from the rules to the form --------------------------------------------------------------------
 
 
 def typed_of(data: Mapping[str, Any]) -> dict[str, str]:
@@ -254,9 +240,6 @@ def _text(value: Any) -> str:
     if isinstance(value, dict):
         return json.dumps(value)
     return f"{value:.15g}" if isinstance(value, float) else str(value)
-
-
-# --- what the form shows ---------------------------------------------------------------------------
 
 
 def _used(form: Form, kind: str) -> list[str]:

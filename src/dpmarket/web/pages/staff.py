@@ -1,21 +1,21 @@
 """The paymaster's pages, and the operators': payouts; members, failed jobs, mails' words, who did what."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import date
+from functools import partial
 from typing import Any
 
 import polars as pl
 from fastapi import APIRouter, Response
 
+from dpmarket.campaign import bank_file as bank
 from dpmarket.campaign import mail, views
 from dpmarket.campaign.access import list_members
 from dpmarket.campaign.acts import MEMBER_ROLES
-from dpmarket.campaign.bank_file import FORMATS, BankAccount, bank_format, read_accounts
+from dpmarket.campaign.bank_file import FORMATS, BankAccount, read_accounts
 from dpmarket.campaign.consent import last_version
 from dpmarket.campaign.hooks import list_webhooks
-from dpmarket.campaign.rules.meaning import money_text
+from dpmarket.campaign.rules.meaning import in_decimals
 from dpmarket.campaign.transaction import nothing
 from dpmarket.campaign.views import list_campaigns, list_deeds, list_entries, list_failed
 from dpmarket.errors import FileProblem, InvalidInput, MarketRefusal
@@ -43,10 +43,10 @@ def lines(payout: PayoutId, visit: Visited) -> Response:
     """Give a payout as a file: payee, amount and reference of every payment that is not confirmed."""
     found, made = lines_of(visit.service, visit.caller, payout)
     columns = dict.fromkeys(("reference", "payee", "amount", "currency"), pl.String)
-    rows = []
-    for one in made.lines:
-        amount = money_text(one.amount, found.minor_units, "").replace(",", "")
-        rows.append((one.reference, one.payee, amount, found.currency))
+    rows = [
+        (one.reference, one.payee, f"{in_decimals(one.amount, found.minor_units)}", found.currency)
+        for one in made.lines
+    ]
     table = pl.DataFrame(rows, schema=columns, orient="row")
     return attached(f"payout-{made.payout.number}.csv", csv_text(table))
 
@@ -71,7 +71,7 @@ def bank_file(payout: PayoutId, form: Sent, visit: Visited) -> Response:
         raise MarketRefusal("invalid", str(problem)) from None
     except ValueError:
         raise MarketRefusal("invalid", "Expected a day, such as 2026-03-02.") from None
-    write = bank_format(payer, accounts, day)
+    write = partial(bank.bank_file, accounts=accounts, payer=payer, day=day)
     return attached("payout.xml", payout_file(visit.service, visit.caller, payout, write))
 
 
@@ -84,9 +84,6 @@ def settle(payout: PayoutId, act: str, form: Sent, visit: Visited) -> Response:
     listed = form.text("references").split() or [line.reference for line in made.lines]
     visit.run(act, form.key, {"references": listed}, found.id)
     return see(f"{HOME}/money")
-
-
-# --- operators --------------------------------------------------------------------------------------
 
 
 def _of_member(form: Form) -> dict[str, Any]:

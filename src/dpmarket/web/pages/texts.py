@@ -1,11 +1,8 @@
-"""Say things in somebody's language: texts from gettext catalogues, money, numbers and times by locale.
+"""Texts from gettext catalogues in somebody's language, and money, numbers and times by locale.
 
 ``web/texts/dpmarket.pot`` has every text in English, by its name (the context); a language is one file beside
-it, such as ``fr.po``, read as it is. Nothing that a page says stands anywhere else. Values that are put into
-a text are escaped, so that a title or a label can never become markup.
+it, such as ``fr.po``. Values that are put into a text are escaped, and never become markup.
 """
-
-from __future__ import annotations
 
 import functools
 import re
@@ -16,20 +13,21 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from gettext import c2py
 from importlib import resources
-from typing import Any
+from typing import Any, Self
 
 from babel import Locale, UnknownLocaleError, numbers
 from babel.dates import format_datetime
 from babel.messages.pofile import read_po
 from markupsafe import Markup, escape
 
+from dpmarket.campaign.rules.meaning import in_decimals
+
 FALLBACK = "en"
 _WANTED = re.compile(r"^([A-Za-z]{2,3})(?:-([A-Za-z0-9]{2,8}))?$")
 _LONGEST = 200
 _SMALL, _LAST = 1e-3, 12  # below the first more decimals are written; below 10**-12 powers of ten
 
-Forms = tuple[str, ...]
-"""A text; or one for each plural form of the language, of which the number n chooses one."""
+Forms = tuple[str, ...]  # a text; or one for each plural form of the language
 
 
 @dataclass(frozen=True)
@@ -59,7 +57,7 @@ class Texts:
         made: Markup = found.format(**values) if values else found  # a Markup escapes what is put into it
         return made
 
-    def about(self, purpose: str) -> Texts:
+    def about(self, purpose: str) -> Self:
         """Return the texts for one purpose: those below it in the catalogue, in place of the usual ones."""
         made = copy(self)
         made._purpose = f"{purpose}."
@@ -71,13 +69,11 @@ class Texts:
 
     def money(self, amount: int, minor_units: int, currency: str) -> str:
         """Return an amount of whole minor units as this locale writes it; nothing is rounded."""
-        digits = len(str(minor_units)) - 1
-        if minor_units != 10**digits:
-            return f"{self.number(amount)}/{minor_units} {currency}".strip()
-        value = Decimal(amount).scaleb(-digits)
-        if currency in _currencies():
+        digits, value = len(str(minor_units)) - 1, in_decimals(amount, minor_units)
+        if currency in numbers.list_currencies():
             return str(_currency_text(value, currency, self.locale, digits))
-        return f"{_decimal_text(value, self.locale, digits)} {currency}".strip()
+        pattern = "#,##0" + ("." + "0" * digits if digits else "")
+        return f"{numbers.format_decimal(value, format=pattern, locale=self.locale)} {currency}".strip()
 
     def number(self, value: float | int) -> str:
         """Return a number with at most six decimals; of small ones at least the first four digits."""
@@ -94,14 +90,10 @@ class Texts:
         return self.number(float(f"{value:.3g}"))
 
     def typed_amount(self, amount: int, minor_units: int) -> str:
-        """Return an amount as somebody types it into a field; empty if it has no end in decimals."""
-        digits = len(str(minor_units)) - 1
-        if minor_units != 10**digits:
-            exact = amount % minor_units == 0
-            return str(amount // minor_units) if exact else ""
-        text = f"{Decimal(amount).scaleb(-digits):f}"
+        """Return an amount as somebody types it into a field."""
+        text = f"{in_decimals(amount, minor_units)}"
         # A comma before three digits is taken for one between thousands, and refused.
-        return text if digits > 2 else text.replace(".", str(numbers.get_decimal_symbol(self.locale)))
+        return text if minor_units > 100 else text.replace(".", str(numbers.get_decimal_symbol(self.locale)))
 
     def when(self, moment: str) -> Markup:
         """Return a time of the desk, in UTC; the page's script shows it in the reader's own zone."""
@@ -168,11 +160,6 @@ def _locale(language: str, territory: str | None) -> Locale:
     return Locale(language)
 
 
-@functools.cache
-def _currencies() -> frozenset[str]:
-    return frozenset(numbers.list_currencies())
-
-
 @functools.lru_cache(maxsize=4096)
 def _currency_text(value: Decimal, currency: str, locale: Locale, digits: int) -> str:
     pattern = locale.currency_formats["standard"].pattern
@@ -180,9 +167,3 @@ def _currency_text(value: Decimal, currency: str, locale: Locale, digits: int) -
     pattern = re.sub(r"0(\.0+)?(?=[^0]|$)", "0" + ("." + "0" * digits if digits else ""), pattern, count=1)
     made = numbers.format_currency(value, currency, format=pattern, locale=locale, currency_digits=False)
     return str(made)
-
-
-@functools.lru_cache(maxsize=4096)
-def _decimal_text(value: Decimal, locale: Locale, digits: int) -> str:
-    pattern = "#,##0" + ("." + "0" * digits if digits else "")
-    return str(numbers.format_decimal(value, format=pattern, locale=locale))

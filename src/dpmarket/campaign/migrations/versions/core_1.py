@@ -1,7 +1,5 @@
 """The one revision of a market's tables: those that :mod:`dpmarket.campaign.schema` describes."""
 
-from __future__ import annotations
-
 from alembic import op
 
 from dpmarket.campaign import schema
