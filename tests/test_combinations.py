@@ -201,7 +201,8 @@ class LivePurchase:
 
     def __init__(self, good, mechanism, service):
         # With a delta a report takes half a minute, in which the worker does nothing else.
-        self.ids, self._costs, people = sellers(good, 12 if good.delta is None else 6)
+        number = 36 if mechanism == "posted" else 12
+        self.ids, self._costs, people = sellers(good, number if good.delta is None else 6)
         self._who = int(np.argmin(self._costs))
         self.cost, self._good = self._costs[self._who], good
         self._mechanism, self._service = mechanism, service

@@ -113,7 +113,7 @@ def sold(seller, age):
 
 
 def test_a_campaign_runs_from_the_first_link_to_paid_receipts_by_pages_alone(tmp_path):
-    with running_service(tmp_path) as service, opened_browser() as browser:
+    with running_service(tmp_path, sign_ins_per_minute=1000) as service, opened_browser() as browser:
         ahead, faults = timedelta(), []
         for number, way in enumerate(WAYS):
             operator = Person(browser, service, way)
